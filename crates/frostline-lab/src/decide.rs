@@ -4,13 +4,15 @@
 //! depends on size, and steps of provisioned rates, and compares the model's result for each with the
 //! [`Need`]. There are three lists: choices that meet the need continuously, choices that meet it only while credits
 //! last, and choices that
-//! cannot be evaluated because the catalogue lacks a price or a latency.
+//! cannot be evaluated because the catalogue lacks a price or a latency. Machines whose own disks meet it are listed
+//! beside them.
 //!
 //! The rates are those of a raw stripe (ext4 or XFS with direct I/O and chunks no smaller than a request),
 //! from the formulas of [`Limits`](frostline_model::Limits); no cache, no compression.
 
 pub mod args;
 pub(crate) mod candidate;
+mod local;
 mod need;
 mod text;
 
@@ -23,7 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use candidate::{Judge, Judged};
 
-pub use need::{LatencyNeed, Need};
+pub use local::LocalChoice;
+pub use need::{LatencyNeed, Need, Peak};
 pub use text::text;
 
 /// What is asked.
@@ -37,10 +40,26 @@ pub struct Question {
     pub region: String,
     /// Type of the machine, if its cap counts.
     pub instance: Option<String>,
-    /// Hours a day for which the need holds; absent means always.
+    /// Hours a day for which the need holds, and nothing in the others; absent means always.
     pub hours_per_day: Option<f64>,
     /// Most volumes in a stripe.
     pub count_max: u32,
+    /// Copies of the data, each of which can take the whole load.
+    pub copies: u32,
+    /// GiB that snapshots hold.
+    pub snapshot_gib: Option<f64>,
+}
+
+impl Question {
+    /// Hours a day of the greatest rate; absent if it is all there is.
+    fn busy_hours(&self) -> Option<f64> {
+        self.need.peak.map(|peak| peak.hours_per_day).or(self.hours_per_day)
+    }
+
+    /// MiB/s in the other hours.
+    fn otherwise_mib_per_s(&self) -> f64 {
+        self.need.peak.map_or(0.0, |_| self.need.mib_per_s)
+    }
 }
 
 /// One way to meet the need.
@@ -50,9 +69,9 @@ pub struct Choice {
     pub volume: VolumeSpec,
     /// The same as one would type it.
     pub spec: String,
-    /// Volumes in the stripe.
+    /// Volumes in the stripe of one copy.
     pub count: u32,
-    /// Dollars a month; absent where the catalogue does not know a price that it takes.
+    /// Dollars a month of all copies and snapshots; absent where the catalogue does not know a price that it takes.
     pub usd_per_month: Option<f64>,
     /// The weakest evidence among the prices.
     pub price_evidence: Option<Evidence>,
@@ -69,7 +88,7 @@ pub struct Choice {
     pub hours_per_day: f64,
     /// What the machine does to it; absent without one.
     pub instance_effect: Option<String>,
-    /// Least yearly odds that the stripe is lost: one volume lost is all of it lost.
+    /// Least yearly odds that the data is lost: one volume lost is all of its stripe lost, and no copy is replaced.
     pub yearly_loss_low: Option<f64>,
     /// Greatest of them.
     pub yearly_loss_high: Option<f64>,
@@ -104,6 +123,8 @@ pub struct FrontPoint {
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
+    /// The answer in words: what to buy.
+    pub answer: String,
     /// What was asked.
     pub question: Question,
     /// Name of the catalogue.
@@ -117,6 +138,8 @@ pub struct Decision {
     pub while_credits_last: Vec<Choice>,
     /// What would meet it if a price or a latency that the catalogue does not know is good enough.
     pub not_known: Vec<Choice>,
+    /// Machines whose own disks meet it, cheapest first; what is on them is lost when the machine stops.
+    pub local: Vec<LocalChoice>,
     /// By class that has nothing in the lists: what is the nearest that it comes.
     pub refused: BTreeMap<String, String>,
     /// Dollars against MiB/s, cheapest first, whether the need is met or not.
@@ -140,12 +163,14 @@ pub fn decide(catalogue: &Catalogue, question: &Question) -> Result<Decision> {
 
     let list = |wanted: fn(&Judged) -> bool| cheapest_each(judged.iter().filter(|judged| wanted(judged)));
     let mut decision = Decision {
+        answer: String::new(),
         question: question.clone(),
         catalogue: catalogue.name.clone(),
         catalogue_date: catalogue.date.clone(),
         meets: list(|judged| judged.is_known() && judged.meets),
         while_credits_last: list(|judged| judged.is_known() && !judged.meets && judged.meets_for_a_while),
         not_known: list(|judged| !judged.is_known() && (judged.meets || judged.meets_for_a_while)),
+        local: local::choices(catalogue, question),
         refused: BTreeMap::new(),
         front: front(&judged),
         notes: notes(catalogue, question),
@@ -156,6 +181,7 @@ pub fn decide(catalogue: &Catalogue, question: &Question) -> Result<Decision> {
             decision.refused.insert(class.clone(), judge.refusal(class, &judged));
         }
     }
+    decision.answer = text::answer(&decision, judge.larger_machine().as_deref());
     Ok(decision)
 }
 
@@ -167,6 +193,15 @@ fn check(question: &Question) -> Result<()> {
             "a day has more than 0 and up to 24 hours",
         ),
         ((1..=128).contains(&question.count_max), "a stripe has 1 to 128 volumes"),
+        ((1..=16).contains(&question.copies), "there are 1 to 16 copies"),
+        (
+            question.snapshot_gib.is_none_or(|gib| gib > 0.0 && gib.is_finite()),
+            "what snapshots hold is a size above 0",
+        ),
+        (
+            question.hours_per_day.is_none() || question.need.peak.is_none(),
+            "--hours-per-day goes with a need without `peak`, which has its own hours",
+        ),
     ];
     match rules.into_iter().find(|(holds, _)| !holds) {
         Some((_, rule)) => Err(Error::invalid(rule)),
@@ -222,8 +257,24 @@ fn front(judged: &[Judged]) -> Vec<FrontPoint> {
 fn notes(catalogue: &Catalogue, question: &Question) -> Vec<String> {
     let mut notes = vec![
         "Rates are the model's for a raw stripe with chunks no smaller than a request; no cache, no compression.".to_owned(),
-        "A stripe is lost when one of its volumes is; a snapshot or another copy is priced nowhere here.".to_owned(),
+        format!(
+            "A stripe is lost when one of its volumes is. {}",
+            match (question.copies, question.snapshot_gib) {
+                (1, None) => "Dollars are for one copy without snapshots (--copies, --snapshots).".to_owned(),
+                (1, Some(gib)) => format!("Dollars include {gib:.0} GiB of snapshots."),
+                (copies, snapshots) => format!(
+                    "Dollars are for {copies} copies{}; the odds are that all are lost in one year and none is replaced.",
+                    snapshots.map_or_else(String::new, |gib| format!(" and {gib:.0} GiB of snapshots"))
+                ),
+            }
+        ),
     ];
+    if question.need.peak.is_some() {
+        notes.push(
+            "The peak counts as one stretch every day: bursts that are spread over the day ask for less."
+                .to_owned(),
+        );
+    }
     notes.extend((!catalogue.note.is_empty()).then(|| catalogue.note.clone()));
     let assumed = catalogue.classes.iter().filter(|(_, class)| {
         class.initial_credit_part.as_ref().is_some_and(|constant| constant.evidence == Evidence::Unverified)
@@ -236,7 +287,7 @@ fn notes(catalogue: &Catalogue, question: &Question) -> Vec<String> {
         ));
     }
     if question.need.latency.is_some() {
-        notes.push("Where a latency is given it is the vendor's usual one, which names no percentile, and the wait at the limits for requests that come at random (M/D/1).".to_owned());
+        notes.push("Where a latency is given it is the vendor's usual one, which names no percentile, and the wait at the limits for requests that come at random (M/D/1), at most that for 64 outstanding ones.".to_owned());
     }
     notes
 }

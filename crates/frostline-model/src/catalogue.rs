@@ -1,7 +1,7 @@
 //! The documented performance and prices of a cloud's volumes and machines, at one date.
 //!
-//! A catalogue is a TOML file: two are built in (`ebs-2023`, `ebs-2025-09`), and a user's own file adds another
-//! cloud. Every number in it is a [`Constant`] with its source and evidence. A number
+//! A catalogue is a TOML file: three are built in (`ebs-2023`, `ebs-2025-09`, `ebs-2026-09`), and a user's own file adds
+//! another cloud. Every number in it is a [`Constant`] with its source and evidence. A number
 //! that is not known is absent, and results that need it say so; it is never taken as 0.
 //!
 //! An invalid file is refused with line and column and, for a mistyped name, a suggestion.
@@ -15,9 +15,10 @@ use toml::Spanned;
 
 use frostline_show::suggestion;
 
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 3] = [
     ("ebs-2023", include_str!("../catalogue/ebs-2023.toml")),
     ("ebs-2025-09", include_str!("../catalogue/ebs-2025-09.toml")),
+    ("ebs-2026-09", include_str!("../catalogue/ebs-2026-09.toml")),
 ];
 
 /// One cloud at one date.
@@ -40,9 +41,51 @@ pub struct Catalogue {
     /// Prices by region, then by class.
     #[serde(default)]
     pub regions: BTreeMap<String, BTreeMap<String, Price>>,
-    /// Limits of machines by name of the type.
+    /// Prices of snapshots by region: `gib` for each GiB that they hold.
+    #[serde(default)]
+    pub snapshots: BTreeMap<String, Price>,
+    /// Limits of machines by name of the type; those of `machines` are added when a file is read.
     #[serde(default)]
     pub instances: BTreeMap<String, InstanceType>,
+    /// Limits of many machines with one source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machines: Option<Machines>,
+    /// Disks of the machines themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<Local>,
+}
+
+/// Limits of many machines, as one table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machines {
+    /// Key of [`Catalogue::sources`].
+    pub source: String,
+    /// How well the limits are known.
+    pub evidence: Evidence,
+    /// How long a maximum that is higher than the base holds in 24 hours.
+    pub burst_minutes_per_day: Option<Constant>,
+    /// By type: base and maximum MB/s, base and maximum IOPS.
+    pub limits: BTreeMap<String, Spanned<[f64; 4]>>,
+}
+
+/// Disks that machines have themselves: what is on them is lost when the machine stops.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Local {
+    /// Key of [`Catalogue::sources`].
+    pub source: String,
+    /// How well the disks are known.
+    pub evidence: Evidence,
+    /// Key of [`Catalogue::sources`] for the prices.
+    pub price_source: String,
+    /// How well the prices are known.
+    pub price_evidence: Evidence,
+    /// By type: count, GB (10^9 bytes) of each, and read and write IOPS of 4 KiB of all together.
+    pub disks: BTreeMap<String, Spanned<[f64; 4]>>,
+    /// Dollars an hour of the machine, by region and type.
+    #[serde(default)]
+    pub usd_per_hour: BTreeMap<String, BTreeMap<String, Spanned<f64>>>,
 }
 
 /// How well a constant is known.
@@ -125,6 +168,10 @@ constants! {
         gib,
         /// Per provisioned IOPS above what is included.
         iops,
+        /// Per provisioned IOPS above the class's `iops_tier_2_above`.
+        iops_tier_2,
+        /// Per provisioned IOPS above the class's `iops_tier_3_above`.
+        iops_tier_3,
         /// Per provisioned MiB/s above what is included.
         mib_per_s,
     }
@@ -194,6 +241,10 @@ pub struct Class {
     pub included_iops: Option<Constant>,
     /// MiB/s in the price of the space.
     pub included_mib_per_s: Option<Constant>,
+    /// IOPS above which another price holds.
+    pub iops_tier_2_above: Option<Constant>,
+    /// IOPS above which a third price holds.
+    pub iops_tier_3_above: Option<Constant>,
     /// Most IOPS for each GiB.
     pub iops_per_gib_max: Option<Constant>,
     /// Most MiB/s for each provisioned IOPS.
@@ -234,6 +285,8 @@ impl Class {
             ("iops_min", self.iops_min.as_ref()),
             ("included_iops", self.included_iops.as_ref()),
             ("included_mib_per_s", self.included_mib_per_s.as_ref()),
+            ("iops_tier_2_above", self.iops_tier_2_above.as_ref()),
+            ("iops_tier_3_above", self.iops_tier_3_above.as_ref()),
             ("iops_per_gib_max", self.iops_per_gib_max.as_ref()),
             ("mib_per_s_per_iops_max", self.mib_per_s_per_iops_max.as_ref()),
             ("latency_ms_max", self.latency_ms_max.as_ref()),
@@ -334,7 +387,7 @@ impl Catalogue {
     ///
     /// `Invalid` with line, column and the nearest known name for anything that cannot be used.
     pub fn parse(text: &str, origin: &str) -> Result<Catalogue> {
-        let catalogue: Catalogue = toml::from_str(text).map_err(|error| {
+        let mut catalogue: Catalogue = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             Error::invalid(format!("{}: {}", place(text, origin, at), with_nearest_field(error.message())))
         })?;
@@ -342,7 +395,29 @@ impl Catalogue {
             Some(at) => Error::invalid(format!("{}: {what}", place(text, origin, at))),
             None => Error::invalid(format!("{origin}: {what}")),
         })?;
+        catalogue.take_machines();
         Ok(catalogue)
+    }
+
+    /// Makes the rows of `machines` types like the others.
+    fn take_machines(&mut self) {
+        let Some(machines) = &self.machines else { return };
+        for (name, row) in &machines.limits {
+            let constant = |value: f64| {
+                let (source, evidence) = (machines.source.clone(), machines.evidence);
+                Some(Constant { value, source, evidence, at: row.span().start })
+            };
+            let [base_mb, max_mb, base_iops, max_iops] = *row.get_ref();
+            let bursts = max_mb > base_mb || max_iops > base_iops;
+            let kind = InstanceType {
+                base_mb_per_s: constant(base_mb),
+                max_mb_per_s: constant(max_mb),
+                base_iops: constant(base_iops),
+                max_iops: constant(max_iops),
+                burst_minutes_per_day: machines.burst_minutes_per_day.clone().filter(|_| bursts),
+            };
+            self.instances.entry(name.clone()).or_insert(kind);
+        }
     }
 
     /// The class of that name.
@@ -395,9 +470,69 @@ impl Catalogue {
                 price.constants().try_for_each(|(field, constant)| self.check_constant(field, constant))?;
             }
         }
+        for price in self.snapshots.values() {
+            price.constants().try_for_each(|(field, constant)| self.check_constant(field, constant))?;
+        }
+        self.check_tables()?;
         for (name, instance) in &self.instances {
             instance.constants().try_for_each(|(field, constant)| self.check_constant(field, constant))?;
             check_instance(name, instance)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of `machines` and `local`.
+    fn check_tables(&self) -> Result<(), (Option<usize>, String)> {
+        let source = |field: &str, source: &String| match self.sources.contains_key(source) {
+            true => Ok(()),
+            false => {
+                let near = suggestion(source, self.sources.keys().map(String::as_str));
+                Err((
+                    None,
+                    format!("`{field}` names the source `{source}`, which [sources] does not have{near}"),
+                ))
+            }
+        };
+        let row = |name: &str, row: &Spanned<[f64; 4]>, rule: fn(&[f64; 4]) -> bool, what: &str| {
+            let is_number = row.get_ref().iter().all(|value| (f64::MIN_POSITIVE..=1e15).contains(value));
+            match is_number && rule(row.get_ref()) {
+                true => Ok(()),
+                false => Err((Some(row.span().start), format!("{name}: {what}"))),
+            }
+        };
+        if let Some(machines) = &self.machines {
+            source("machines.source", &machines.source)?;
+            if let Some(minutes) = &machines.burst_minutes_per_day {
+                self.check_constant("burst_minutes_per_day", minutes)?;
+            }
+            for (name, limits) in &machines.limits {
+                let rule =
+                    |[base, most, base_iops, most_iops]: &[f64; 4]| base <= most && base_iops <= most_iops;
+                row(
+                    name,
+                    limits,
+                    rule,
+                    "this is [base MB/s, maximum MB/s, base IOPS, maximum IOPS], all above 0",
+                )?;
+            }
+        }
+        if let Some(local) = &self.local {
+            source("local.source", &local.source)?;
+            source("local.price_source", &local.price_source)?;
+            for (name, disks) in &local.disks {
+                let rule = |disks: &[f64; 4]| disks[0].fract() == 0.0;
+                row(name, disks, rule, "this is [disks, GB of each, read IOPS, write IOPS], all above 0")?;
+            }
+            for (name, usd) in local.usd_per_hour.values().flatten() {
+                if !local.disks.contains_key(name) {
+                    let near = suggestion(name, local.disks.keys().map(String::as_str));
+                    let what = format!("[local.disks] has no `{name}`{near}");
+                    return Err((Some(usd.span().start), what));
+                }
+                if !(f64::MIN_POSITIVE..=1e15).contains(usd.get_ref()) {
+                    return Err((Some(usd.span().start), format!("{name}: a price is a number above 0")));
+                }
+            }
         }
         Ok(())
     }

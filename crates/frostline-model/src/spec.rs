@@ -225,9 +225,14 @@ impl Limits {
     /// I/O operations a second of `bytes` each at random places, while credits last or (`drained`) after.
     pub fn random_iops(&self, bytes: u64, drained: bool) -> f64 {
         let units = bytes.div_ceil(self.unit_bytes).max(1) as f64;
+        self.iops_of(bytes.max(1) as f64, units, drained)
+    }
+
+    /// Requests a second of `bytes` and `units` each on average.
+    pub fn iops_of(&self, bytes: f64, units: f64, drained: bool) -> f64 {
         let rate = if drained { self.base } else { self.burst.max(self.base) };
         let by_credits = rate / (units * self.unit_credits());
-        let by_bytes = self.mib_per_s * super::MIB / bytes.max(1) as f64;
+        let by_bytes = self.mib_per_s * super::MIB / bytes;
         by_credits.min(self.iops / units).min(by_bytes)
     }
 

@@ -8,13 +8,13 @@ use frostline_base::{Error, Result};
 use frostline_model::catalogue::Catalogue;
 use frostline_show::parse_bytes;
 
-use super::{Choice, Decision, Need, Question, decide, text};
+use super::{Decision, Need, Question, decide, text};
 use crate::report::{Language, Point, pareto_page};
 
 /// Which volumes meet a need, with dollars per month, burst hours, machine limits and annual failure rates.
 #[derive(Args, Clone, Debug)]
 pub struct DecideArgs {
-    /// The workload, such as 'randread bs=128k p99<=20ms 300MiB/s'
+    /// The workload, such as 'randrw bs=16k,128k mix=75 p99<=20ms 100MiB/s peak=300MiB/s,2h'; `lab need` derives one
     #[arg(long)]
     pub need: String,
     /// Data to hold, such as 8TiB
@@ -26,9 +26,15 @@ pub struct DecideArgs {
     /// Machine type whose limits apply, such as r7g.xlarge
     #[arg(long)]
     pub instance: Option<String>,
-    /// Hours per day of the workload [default: 24]
+    /// Hours per day of the workload, nothing in the others [default: 24]
     #[arg(long, value_name = "HOURS")]
     pub hours_per_day: Option<f64>,
+    /// Copies of the data, each on volumes of its own
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub copies: u32,
+    /// What snapshots hold, such as 2TiB, to price them
+    #[arg(long, value_name = "SIZE")]
+    pub snapshots: Option<String>,
     /// Maximum number of volumes in a stripe
     #[arg(long, default_value_t = 16, value_name = "N")]
     pub volumes_max: u32,
@@ -48,10 +54,14 @@ pub struct DecideArgs {
 /// output is closed.
 pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
     let catalogue = args.catalogue.as_deref().map_or_else(|| Ok(Catalogue::latest()), Catalogue::named)?;
+    let size = |option: &str, text: &String| {
+        gib(text).map_err(|what| Error::invalid(format!("{option} {text}: {what}")))
+    };
     let question = Question {
         need: args.need.parse::<Need>()?,
-        data_gib: gib(&args.capacity)
-            .map_err(|what| Error::invalid(format!("--capacity {}: {what}", args.capacity)))?,
+        data_gib: size("--capacity", &args.capacity)?,
+        copies: args.copies,
+        snapshot_gib: args.snapshots.as_ref().map(|text| size("--snapshots", text)).transpose()?,
         region: args.region.clone(),
         instance: args.instance.clone(),
         hours_per_day: args.hours_per_day,
@@ -60,7 +70,13 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
     let decision = decide(&catalogue, &question)?;
     if let Some(path) = &args.html {
         let title = format!("{} over {} in {}", args.need, args.capacity, args.region);
-        let page = pareto_page(&title, &points(&decision), Language::English);
+        let page = pareto_page(
+            &title,
+            &decision.answer,
+            decision.question.need.most_mib_per_s(),
+            &points(&decision),
+            Language::English,
+        );
         std::fs::write(path, page)
             .map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))?;
         eprintln!("wrote {}", path.display());
@@ -68,7 +84,7 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
     let printed = match json {
         true => serde_json::to_string_pretty(&decision)
             .map_err(|error| Error::internal("a decision cannot be written as JSON").with_source(error))?,
-        false => text(&decision).join("\n"),
+        false => text::text(&decision).join("\n"),
     };
     writeln!(std::io::stdout().lock(), "{printed}")
         .map_err(|error| Error::unavailable("standard output cannot be written").with_source(error))
@@ -85,18 +101,33 @@ fn gib(text: &str) -> Result<f64, String> {
 
 /// The front, and what meets the need beside it.
 fn points(decision: &Decision) -> Vec<Point> {
+    let lists = || decision.meets.iter().chain(&decision.while_credits_last);
+    let answer = lists().next().map(text::what);
+    let is_answer = |label: &String| Some(label) == answer.as_ref();
+    let class = |label: &str| {
+        let spec = label.split_once(" x ").map_or(label, |(_, spec)| spec);
+        spec.split_once(':').map_or(spec, |(class, _)| class).to_owned()
+    };
     let front = decision.front.iter().map(|point| Point {
         dollars: point.usd_per_month,
         mib_per_s: point.sustained_mib_per_s,
+        series: class(&point.what),
+        is_answer: is_answer(&point.what),
         label: point.what.clone(),
         on_front: true,
     });
-    let name = |choice: &Choice| format!("{} x {}", choice.count, choice.spec);
-    let choices = decision.meets.iter().chain(&decision.while_credits_last);
-    let beside = choices.filter(|choice| decision.front.iter().all(|point| point.what != name(choice)));
-    let beside = beside.filter_map(|choice| {
-        let (mib_per_s, label) = (choice.sustained_mib_per_s, name(choice));
-        Some(Point { dollars: choice.usd_per_month?, mib_per_s, label, on_front: false })
-    });
+    let beside = lists()
+        .filter(|choice| decision.front.iter().all(|point| point.what != text::what(choice)))
+        .filter_map(|choice| {
+            let label = text::what(choice);
+            Some(Point {
+                dollars: choice.usd_per_month?,
+                mib_per_s: choice.sustained_mib_per_s,
+                series: choice.volume.class.clone(),
+                is_answer: is_answer(&label),
+                label,
+                on_front: false,
+            })
+        });
     front.chain(beside).collect()
 }

@@ -5,10 +5,16 @@ use frostline_model::{Currency, Instance, Limits, VolumeSpec};
 
 use std::collections::BTreeMap;
 
+use super::local::family;
 use super::{Choice, Question};
+use crate::measure::load::OUTSTANDING;
 
 /// Sizes to try over the least one that holds the data, where speed follows size.
 const SIZES: [f64; 9] = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0];
+/// Rates to try over the least one that is enough, where rates are bought: at the limit itself requests queue.
+const SPARE: [f64; 5] = [1.0, 1.05, 1.1, 1.25, 1.5];
+/// The largest request that a machine counts as one, bytes.
+const MACHINE_UNIT_BYTES: u64 = 256 * 1024;
 const MIB: f64 = 1_048_576.0;
 
 /// Everything that a candidate is judged by.
@@ -22,7 +28,7 @@ pub(super) struct Judge<'a> {
 /// A candidate and the verdict.
 pub(super) struct Judged {
     pub(super) choice: Choice,
-    /// For ever, or for the hours a day that were requested.
+    /// Sustained, or for the hours a day that were requested.
     pub(super) meets: bool,
     /// While credits last.
     pub(super) meets_for_a_while: bool,
@@ -60,10 +66,9 @@ impl Judge<'_> {
     /// What is included, what the need takes exactly, and doublings up to the most.
     fn provisioned(&self, name: &str, class: &Class, gib: f64, count: u32) -> Vec<VolumeSpec> {
         let need = &self.question.need;
-        let unit = class.unit_kib.value * 1024.0;
-        let block = if need.random { need.block_bytes as f64 } else { unit };
-        let mib_per_s = need.mib_per_s / f64::from(count);
-        let units = mib_per_s * MIB / block * (block / unit).ceil();
+        let unit_bytes = (class.unit_kib.value * 1024.0).max(1.0) as u64;
+        let mib_per_s = need.most_mib_per_s() / f64::from(count);
+        let units = mib_per_s * MIB / need.bytes() * need.units(unit_bytes);
         let sells_throughput = class.included_mib_per_s.is_some();
         let ratio = value(&class.mib_per_s_per_iops_max).unwrap_or(f64::INFINITY);
 
@@ -99,10 +104,11 @@ impl Judge<'_> {
         let sustained = unlimited.min(base_cap);
         let burst = unlimited_burst.min(max_cap);
 
-        let meets_rate = |rate: f64| rate >= need.mib_per_s * (1.0 - 1e-9);
+        let most = need.most_mib_per_s();
+        let meets_rate = |rate: f64| rate >= most * (1.0 - 1e-9);
         let is_sustained = meets_rate(sustained);
         let (from_full, per_day) = self.hours(&limits, count, sustained, burst);
-        let is_daily = self.question.hours_per_day.is_some_and(|hours| per_day >= hours);
+        let is_daily = self.question.busy_hours().is_some_and(|hours| per_day >= hours * (1.0 - 1e-9));
         let capacity = if is_sustained { sustained } else { burst };
 
         let queue_ms = match is_sustained {
@@ -117,13 +123,22 @@ impl Judge<'_> {
             None => Latency::NotKnown,
         });
         let price = usd_per_month(class, self.prices, &self.question.region, &volume);
-        let price = price.map(|(usd, evidence)| (usd * f64::from(count), evidence));
+        let copies = self.question.copies;
+        let price = price
+            .map(|(usd, evidence)| (usd * f64::from(count) * f64::from(copies), evidence))
+            .and_then(|(usd, evidence)| {
+                let (snapshots, of_snapshots) = self.snapshots()?;
+                Ok((usd + snapshots, evidence.max(of_snapshots)))
+            });
         let mut not_known: Vec<String> = price.as_ref().err().into_iter().cloned().collect();
         if latency == Latency::NotKnown {
             not_known.push(format!("the catalogue has no latency for {}: measure it", volume.class));
         }
         let (usd_per_month, price_evidence) = price.ok().unzip();
-        let loss = |afr: &Option<Constant>| value(afr).map(|afr| 1.0 - (1.0 - afr).powf(f64::from(count)));
+        // A stripe is lost with any of its volumes, the data with all of its copies.
+        let loss = |afr: &Option<Constant>| {
+            value(afr).map(|afr| (1.0 - (1.0 - afr).powf(f64::from(count))).powf(f64::from(copies)))
+        };
         let choice = Choice {
             spec: volume.to_string(),
             count,
@@ -140,7 +155,7 @@ impl Judge<'_> {
             times_one_volume: loss(&class.afr_high)
                 .zip(value(&class.afr_high))
                 .map(|(stripe, one)| stripe / one),
-            headroom_part: capacity / need.mib_per_s - 1.0,
+            headroom_part: capacity / most - 1.0,
             queue_ms,
             latency_ms,
             not_known,
@@ -156,42 +171,55 @@ impl Judge<'_> {
 
     /// MiB/s of one volume for the needed pattern.
     fn rate(&self, limits: &Limits, drained: bool) -> f64 {
-        match self.question.need.random {
-            true => limits.random_mib_per_s(self.question.need.block_bytes, drained),
-            false => limits.sequential_mib_per_s(drained),
-        }
+        let need = &self.question.need;
+        limits.iops_of(need.bytes(), need.units(limits.unit_bytes), drained) * need.bytes() / MIB
+    }
+
+    /// Dollars a month of the snapshots, or which price is missing.
+    fn snapshots(&self) -> Result<(f64, Evidence), String> {
+        let Some(gib) = self.question.snapshot_gib else { return Ok((0.0, Evidence::Documented)) };
+        let region = &self.question.region;
+        let price = self.catalogue.snapshots.get(region).and_then(|price| price.gib.as_ref());
+        let price = price.ok_or_else(|| format!("the catalogue has no price of snapshots in {region}"))?;
+        Ok((gib * price.value, price.evidence))
     }
 
     /// MiB/s that the machine lets through, sustained and at its maximum.
     fn caps(&self) -> (f64, f64) {
         let Some(instance) = &self.instance else { return (f64::INFINITY, f64::INFINITY) };
-        let block = self.question.need.block_bytes as f64 / MIB;
-        let base = instance.base_mib_per_s().min(instance.base_iops() * block);
-        (base, instance.max_mib_per_s().min(instance.max_iops() * block))
+        self.caps_of(instance)
     }
 
-    /// Hours at the needed rate from full credits, and hours of every day: credits spent at the needed rate less
-    /// the base for h hours must be back in the other 24 - h, and fit into the bucket. The machine's maximum holds
-    /// for its documented minutes a day and no more.
-    fn hours(&self, limits: &Limits, count: u32, sustained: f64, burst: f64) -> (Option<f64>, f64) {
+    /// The same of any machine.
+    pub(super) fn caps_of(&self, instance: &Instance) -> (f64, f64) {
         let need = &self.question.need;
-        if need.mib_per_s <= sustained * (1.0 + 1e-9) {
+        let of_iops = need.bytes() / need.units(MACHINE_UNIT_BYTES).max(1.0) / MIB;
+        let base = instance.base_mib_per_s().min(instance.base_iops() * of_iops);
+        (base, instance.max_mib_per_s().min(instance.max_iops() * of_iops))
+    }
+
+    /// Hours at the greatest rate from full credits, and hours of every day: credits spent in these hours beyond the
+    /// base must be back in the others, in which the rest of the load is served, and fit into the bucket. The machine's
+    /// maximum holds for its documented minutes a day and no more.
+    fn hours(&self, limits: &Limits, count: u32, sustained: f64, burst: f64) -> (Option<f64>, f64) {
+        let most = self.question.need.most_mib_per_s();
+        if most <= sustained * (1.0 + 1e-9) {
             return (None, 24.0);
         }
-        if need.mib_per_s > burst * (1.0 + 1e-9) {
+        let otherwise = self.question.otherwise_mib_per_s();
+        if most > burst * (1.0 + 1e-9) || otherwise > sustained * (1.0 + 1e-9) {
             return (Some(0.0), 0.0);
         }
-        let spent = self.credits_per_s(limits, need.mib_per_s / f64::from(count));
+        let spent = self.credits_per_s(limits, most / f64::from(count));
         let mut from_full = f64::INFINITY;
         let mut per_day: f64 = 24.0;
         if spent > limits.base && limits.bursts() {
             from_full = limits.bucket / (spent - limits.base) / 3600.0;
-            per_day = from_full.min(24.0 * limits.base / spent);
+            let quiet = self.credits_per_s(limits, otherwise / f64::from(count));
+            per_day = from_full.min(24.0 * (limits.base - quiet).max(0.0) / (spent - quiet));
         }
         let (base_cap, _) = self.caps();
-        if let (true, Some(seconds)) =
-            (need.mib_per_s > base_cap, self.instance.as_ref().and_then(Instance::burst_s))
-        {
+        if let (true, Some(seconds)) = (most > base_cap, self.instance.as_ref().and_then(Instance::burst_s)) {
             from_full = from_full.min(seconds / 3600.0);
             per_day = per_day.min(seconds / 3600.0);
         }
@@ -200,25 +228,39 @@ impl Judge<'_> {
 
     /// Credits a second that `mib_per_s` of the needed pattern cost one volume.
     fn credits_per_s(&self, limits: &Limits, mib_per_s: f64) -> f64 {
-        let block =
-            if self.question.need.random { self.question.need.block_bytes } else { limits.unit_bytes };
-        let units = block.div_ceil(limits.unit_bytes) as f64;
+        let need = &self.question.need;
+        let units = need.units(limits.unit_bytes);
         let credits = match limits.currency {
             Currency::Mib => units * limits.unit_credits(),
             Currency::Io => units,
         };
-        mib_per_s * MIB / block as f64 * credits
+        mib_per_s * MIB / need.bytes() * credits
     }
 
-    /// The wait at the limits at the need's percentile, ms, when requests come at random times at the needed rate:
-    /// at one volume of the stripe, then at the machine.
+    /// The wait at the limits at the need's percentile, ms, when requests come at random times at the greatest rate:
+    /// at one volume of the stripe, then at the machine. No request waits longer than for all that can be outstanding.
     fn queue_ms(&self, of_stripe: f64, of_machine: f64, count: u32) -> f64 {
         let need = &self.question.need;
         let beyond = 1.0 - need.latency.map_or(0.99, |latency| latency.quantile);
-        let block = need.block_bytes as f64 / MIB;
-        let at_volume = wait_s(block * f64::from(count) / of_stripe, need.mib_per_s / of_stripe, beyond);
-        let at_machine = wait_s(block / of_machine, need.mib_per_s / of_machine, beyond);
-        (at_volume + at_machine) * 1000.0
+        let (block, most) = (need.bytes() / MIB, need.most_mib_per_s());
+        let longest_s = |rate: f64| f64::from(OUTSTANDING) * block / rate;
+        let at_volume = wait_s(block * f64::from(count) / of_stripe, most / of_stripe, beyond);
+        let at_machine = wait_s(block / of_machine, most / of_machine, beyond);
+        (at_volume.min(longest_s(of_stripe)) + at_machine.min(longest_s(of_machine))) * 1000.0
+    }
+
+    /// The smallest machine of the same family that sustains the need, if the one that was named does not.
+    pub(super) fn larger_machine(&self) -> Option<String> {
+        let instance = self.instance.as_ref()?;
+        let most = self.question.need.most_mib_per_s();
+        if self.caps().0 >= most {
+            return None;
+        }
+        let same = |name: &&String| family(name) == family(instance.name());
+        let larger = self.catalogue.instances.keys().filter(same);
+        let larger = larger.filter_map(|name| Instance::new(self.catalogue, name, 1.0).ok());
+        let enough = larger.map(|larger| (self.caps_of(&larger).0, larger)).filter(|(base, _)| *base >= most);
+        enough.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, larger)| larger.name().to_owned())
     }
 
     fn instance_effect(&self, unlimited: f64, unlimited_burst: f64) -> Option<String> {
@@ -252,7 +294,7 @@ impl Judge<'_> {
             return format!("no {count} volumes of at most {most} GiB hold the data");
         };
         let choice = &best.choice;
-        if choice.burst_mib_per_s < need.mib_per_s * (1.0 - 1e-9) {
+        if choice.burst_mib_per_s < need.most_mib_per_s() * (1.0 - 1e-9) {
             return format!(
                 "at most {:.0} MiB/s of this pattern, {:.0} sustained ({} x {})",
                 choice.burst_mib_per_s, choice.sustained_mib_per_s, choice.count, choice.spec
@@ -277,9 +319,15 @@ pub(crate) fn usd_per_month(
     let above = |bought: Option<f64>, included: &Option<Constant>| {
         (bought.unwrap_or(0.0) - value(included).unwrap_or(0.0)).max(0.0)
     };
+    let [second, third] = [&class.iops_tier_2_above, &class.iops_tier_3_above].map(value);
+    let iops = above(volume.iops, &class.included_iops);
+    let (to_second, to_third) = (second.unwrap_or(f64::INFINITY), third.unwrap_or(f64::INFINITY));
+    let between = |from: f64, to: f64| (iops.min(to) - from).max(0.0);
     let parts = [
         (volume.gib, &price.gib, "per GiB"),
-        (above(volume.iops, &class.included_iops), &price.iops, "per IOPS"),
+        (between(0.0, to_second), &price.iops, "per IOPS"),
+        (between(to_second, to_third), &price.iops_tier_2, "per IOPS of the second tier"),
+        (between(to_third, f64::INFINITY), &price.iops_tier_3, "per IOPS of the third tier"),
         (above(volume.mib_per_s, &class.included_mib_per_s), &price.mib_per_s, "per MiB/s"),
     ];
     let (mut usd, mut evidence) = (0.0, Evidence::Documented);
@@ -293,10 +341,10 @@ pub(crate) fn usd_per_month(
 
 /// The wait that a part `beyond` of the requests exceeds at a server with constant service time s and use u
 /// (M/D/1): a part u of them waits, those on average s / (2 (1 - u)); the tail is taken as exponential, the
-/// heavy-traffic form. At full use the wait has no bound; a service time stands for it where the load is not random.
+/// heavy-traffic form. It grows without bound towards full use.
 fn wait_s(service_s: f64, used: f64, beyond: f64) -> f64 {
-    if used >= 1.0 - 1e-9 {
-        return service_s;
+    if used >= 1.0 {
+        return f64::INFINITY;
     }
     service_s / (2.0 * (1.0 - used)) * (used / beyond).ln().max(0.0)
 }
@@ -312,13 +360,12 @@ fn value(constant: &Option<Constant>) -> Option<f64> {
     constant.as_ref().map(|constant| constant.value)
 }
 
-/// From `least` by doubling to `most`, and `exact` if it is between.
+/// From `least` by doubling to `most`, and `exact` with some spare where these are between.
 fn steps(least: f64, most: f64, exact: f64) -> Vec<f64> {
     let mut steps: Vec<f64> =
         std::iter::successors(Some(least), |step| Some(step * 2.0)).take_while(|step| *step < most).collect();
     steps.push(most);
-    if exact > least && exact < most {
-        steps.push(exact);
-    }
+    let spare = SPARE.map(|spare| (exact * spare).ceil());
+    steps.extend(spare.into_iter().filter(|step| *step > least && *step < most));
     steps
 }

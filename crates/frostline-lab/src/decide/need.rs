@@ -13,9 +13,10 @@ use frostline_show::suggestion;
 /// | word | meaning |
 /// |---|---|
 /// | `read` `write` `rw` `randread` `randwrite` `randrw` | pattern, as in fio; one of them |
-/// | `bs=128k` | size of a request (k, m; powers of 1,024); 128k if absent |
-/// | `mix=75` | reads in a hundred, for `rw` and `randrw`; 50 if absent |
-/// | `300MiB/s`, `2400iops` | the rate; at least one of them |
+/// | `bs=128k`, `bs=16k,256k` | size of a request (k, m; powers of 1,024), or of reads and of writes; 128k if absent |
+/// | `mix=75` | reads in a hundred requests, for `rw` and `randrw`; 50 if absent |
+/// | `300MiB/s`, `2400iops` | the rate of reads and writes together; at least one of them |
+/// | `peak=500MiB/s,2h` | a higher rate for so many hours of every day, in one stretch |
 /// | `p50<=5ms` `p99<=20ms` `p999<=50ms` | latency; at most one of them |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Need {
@@ -23,10 +24,14 @@ pub struct Need {
     pub random: bool,
     /// Reads in a hundred requests.
     pub read_percent: f64,
-    /// Size of a request.
-    pub block_bytes: u64,
-    /// The rate.
+    /// Size of a read.
+    pub read_bytes: u64,
+    /// Size of a write.
+    pub write_bytes: u64,
+    /// The rate of both together, outside the peak.
     pub mib_per_s: f64,
+    /// The rate at the busiest hours.
+    pub peak: Option<Peak>,
     /// Most latency.
     pub latency: Option<LatencyNeed>,
 }
@@ -40,6 +45,15 @@ pub struct LatencyNeed {
     pub ms: f64,
 }
 
+/// A higher rate for a part of every day.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Peak {
+    /// The rate.
+    pub mib_per_s: f64,
+    /// Hours of it in a day, in one stretch.
+    pub hours_per_day: f64,
+}
+
 const PATTERNS: [(&str, bool, Option<f64>); 6] = [
     ("read", false, Some(100.0)),
     ("write", false, Some(0.0)),
@@ -49,17 +63,27 @@ const PATTERNS: [(&str, bool, Option<f64>); 6] = [
     ("randrw", true, None),
 ];
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)];
-const KEYS: [&str; 2] = ["bs", "mix"];
+const KEYS: [&str; 3] = ["bs", "mix", "peak"];
+/// Hours of a peak; the whole day is no peak.
+const PEAK_HOURS_MAX: f64 = 23.99;
+const MIB: f64 = 1_048_576.0;
 
 /// What has been read so far.
 #[derive(Default)]
 struct Words {
     pattern: Option<(bool, Option<f64>)>,
-    block_bytes: Option<u64>,
+    blocks: Option<(u64, u64)>,
     mix: Option<f64>,
+    rate: Rates,
+    peak: Option<(Rates, f64)>,
+    latency: Option<LatencyNeed>,
+}
+
+/// A rate in one or both of its units.
+#[derive(Clone, Copy, Default)]
+struct Rates {
     mib_per_s: Option<f64>,
     iops: Option<f64>,
-    latency: Option<LatencyNeed>,
 }
 
 impl FromStr for Need {
@@ -133,7 +157,13 @@ impl Words {
         let value_at = key.len() + 1;
         let in_value = |(at, what): (usize, String)| (value_at + at, what);
         match key {
-            "bs" => once(&mut self.block_bytes, block_bytes(value).map_err(in_value)?, "bs"),
+            "bs" => {
+                let (reads, writes) = value.split_once(',').unwrap_or((value, value));
+                let in_writes = |(at, what): (usize, String)| (value_at + reads.len() + 1 + at, what);
+                let reads_bytes = block_bytes(reads).map_err(in_value)?;
+                once(&mut self.blocks, (reads_bytes, block_bytes(writes).map_err(in_writes)?), "bs")
+            }
+            "peak" => self.take_peak(value).map_err(in_value),
             "mix" => match value.trim_end_matches('%').parse::<f64>() {
                 Ok(mix) if (0.0..=100.0).contains(&mix) => once(&mut self.mix, mix, "mix"),
                 _ => Err((value_at, format!("`mix` is the reads in a hundred, 0 to 100, not `{value}`"))),
@@ -142,19 +172,36 @@ impl Words {
         }
     }
 
-    fn take_rate(&mut self, word: &str) -> Result<(), (usize, String)> {
-        let (number, unit_at, unit) = number_and_unit(word).map_err(|what| (0, what))?;
-        match unit.to_ascii_lowercase().as_str() {
-            "mib/s" => once(&mut self.mib_per_s, number, "MiB/s"),
-            "gib/s" => once(&mut self.mib_per_s, number * 1024.0, "MiB/s"),
-            "mb/s" => once(&mut self.mib_per_s, number * 1e6 / 1_048_576.0, "MiB/s"),
-            "iops" => once(&mut self.iops, number, "iops"),
-            "" => Err((unit_at, format!("a unit is missing: write {word}iops or {word}MiB/s"))),
-            _ => Err((
-                unit_at,
-                format!("no unit `{unit}`{}", suggestion(unit, ["MiB/s", "GiB/s", "MB/s", "iops"])),
-            )),
+    /// `500MiB/s,2h`.
+    fn take_peak(&mut self, value: &str) -> Result<(), (usize, String)> {
+        let Some((rate, hours)) = value.split_once(',') else {
+            return Err((
+                value.len(),
+                "a peak is a rate and its hours a day, such as 500MiB/s,2h".to_owned(),
+            ));
+        };
+        let mut rates = Rates::default();
+        rates.take(rate)?;
+        let hours_at = rate.len() + 1;
+        let (number, unit_at, unit) = number_and_unit(hours).map_err(|what| (hours_at, what))?;
+        let hours = match unit {
+            "h" => number,
+            "m" | "min" => number / 60.0,
+            _ => {
+                return Err((
+                    hours_at + unit_at,
+                    format!("no unit `{unit}`{}", suggestion(unit, ["h", "min"])),
+                ));
+            }
+        };
+        if hours > PEAK_HOURS_MAX {
+            return Err((hours_at, "a peak is shorter than the day".to_owned()));
         }
+        once(&mut self.peak, (rates, hours), "peak")
+    }
+
+    fn take_rate(&mut self, word: &str) -> Result<(), (usize, String)> {
+        self.rate.take(word)
     }
 
     fn finish(self) -> Result<Need, String> {
@@ -163,14 +210,49 @@ impl Words {
         if reads.is_some() && self.mix.is_some() {
             return Err("`mix` goes with rw and randrw".to_owned());
         }
-        let block_bytes = self.block_bytes.unwrap_or(128 * 1024);
-        let by_iops = self.iops.map(|iops| iops * block_bytes as f64 / 1_048_576.0);
-        let mib_per_s = match (self.mib_per_s, by_iops) {
-            (None, None) => return Err("it needs a rate, such as 300MiB/s or 2400iops".to_owned()),
-            (rate, by_iops) => rate.unwrap_or(0.0).max(by_iops.unwrap_or(0.0)),
-        };
+        let (read_bytes, write_bytes) = self.blocks.unwrap_or((128 * 1024, 128 * 1024));
         let read_percent = reads.or(self.mix).unwrap_or(50.0);
-        Ok(Need { random, read_percent, block_bytes, mib_per_s, latency: self.latency })
+        let mut need = Need {
+            random,
+            read_percent,
+            read_bytes,
+            write_bytes,
+            mib_per_s: 0.0,
+            peak: None,
+            latency: self.latency,
+        };
+        let rate = |rates: Rates| {
+            let by_iops = rates.iops.map(|iops| iops * need.bytes() / MIB);
+            rates.mib_per_s.unwrap_or(0.0).max(by_iops.unwrap_or(0.0))
+        };
+        let mib_per_s = rate(self.rate);
+        if mib_per_s <= 0.0 {
+            return Err("it needs a rate, such as 300MiB/s or 2400iops".to_owned());
+        }
+        let peak = self.peak.map(|(rates, hours_per_day)| Peak { mib_per_s: rate(rates), hours_per_day });
+        if let Some(peak) = peak.filter(|peak| peak.mib_per_s <= mib_per_s) {
+            let peak = peak.mib_per_s;
+            return Err(format!("a peak of {peak} MiB/s is not above the rate of {mib_per_s} MiB/s"));
+        }
+        need = Need { mib_per_s, peak, ..need };
+        Ok(need)
+    }
+}
+
+impl Rates {
+    fn take(&mut self, word: &str) -> Result<(), (usize, String)> {
+        let (number, unit_at, unit) = number_and_unit(word).map_err(|what| (0, what))?;
+        match unit.to_ascii_lowercase().as_str() {
+            "mib/s" => once(&mut self.mib_per_s, number, "MiB/s"),
+            "gib/s" => once(&mut self.mib_per_s, number * 1024.0, "MiB/s"),
+            "mb/s" => once(&mut self.mib_per_s, number * 1e6 / MIB, "MiB/s"),
+            "iops" => once(&mut self.iops, number, "iops"),
+            "" => Err((unit_at, format!("a unit is missing: write {word}iops or {word}MiB/s"))),
+            _ => Err((
+                unit_at,
+                format!("no unit `{unit}`{}", suggestion(unit, ["MiB/s", "GiB/s", "MB/s", "iops"])),
+            )),
+        }
     }
 }
 
@@ -207,10 +289,40 @@ fn block_bytes(text: &str) -> Result<u64, (usize, String)> {
 }
 
 impl Need {
+    /// Bytes of a request on average.
+    pub fn bytes(&self) -> f64 {
+        self.average(self.read_bytes as f64, self.write_bytes as f64)
+    }
+
+    /// Units of `unit_bytes` that a request costs on average: at random places whole ones, while requests that follow
+    /// each other are merged.
+    pub fn units(&self, unit_bytes: u64) -> f64 {
+        let units = |bytes: u64| match self.random {
+            true => bytes.div_ceil(unit_bytes).max(1) as f64,
+            false => bytes as f64 / unit_bytes as f64,
+        };
+        self.average(units(self.read_bytes), units(self.write_bytes))
+    }
+
+    /// The greatest rate, MiB/s.
+    pub fn most_mib_per_s(&self) -> f64 {
+        self.peak.map_or(self.mib_per_s, |peak| peak.mib_per_s)
+    }
+
     /// The rate in requests a second.
     pub fn iops(&self) -> f64 {
-        self.mib_per_s * 1_048_576.0 / self.block_bytes as f64
+        self.mib_per_s * MIB / self.bytes()
     }
+
+    fn average(&self, read: f64, write: f64) -> f64 {
+        let reads = self.read_percent / 100.0;
+        read * reads + write * (1.0 - reads)
+    }
+}
+
+/// `128k`, or the bytes of a size that has no whole KiB.
+fn show_block(bytes: u64) -> String {
+    if bytes.is_multiple_of(1024) { format!("{}k", bytes / 1024) } else { bytes.to_string() }
 }
 
 impl fmt::Display for Need {
@@ -218,7 +330,10 @@ impl fmt::Display for Need {
         let pattern = PATTERNS.iter().find(|(_, random, reads)| {
             *random == self.random && reads.is_none_or(|reads| reads == self.read_percent)
         });
-        write!(f, "{} bs={}k", pattern.map_or("rw", |(name, ..)| name), self.block_bytes as f64 / 1024.0)?;
+        write!(f, "{} bs={}", pattern.map_or("rw", |(name, ..)| name), show_block(self.read_bytes))?;
+        if self.write_bytes != self.read_bytes {
+            write!(f, ",{}", show_block(self.write_bytes))?;
+        }
         if ![0.0, 100.0].contains(&self.read_percent) {
             write!(f, " mix={}", self.read_percent)?;
         }
@@ -226,6 +341,10 @@ impl fmt::Display for Need {
             let name = QUANTILES.iter().find(|(_, quantile)| *quantile == latency.quantile);
             write!(f, " {}<={}ms", name.map_or("p99", |(name, _)| name), latency.ms)?;
         }
-        write!(f, " {}MiB/s", self.mib_per_s)
+        write!(f, " {}MiB/s", self.mib_per_s)?;
+        match self.peak {
+            Some(Peak { mib_per_s, hours_per_day }) => write!(f, " peak={mib_per_s}MiB/s,{hours_per_day}h"),
+            None => Ok(()),
+        }
     }
 }

@@ -12,6 +12,8 @@ fn question(text: &str) -> Question {
         instance: None,
         hours_per_day: None,
         count_max: 16,
+        copies: 1,
+        snapshot_gib: None,
     }
 }
 
@@ -27,7 +29,7 @@ fn of<'a>(choices: &'a [Choice], class: &str, count: u32) -> &'a Choice {
 fn a_need_is_read() {
     let read = need("randread bs=128k p99<=20ms 300MiB/s");
     assert_eq!(
-        (read.random, read.read_percent, read.block_bytes, read.mib_per_s),
+        (read.random, read.read_percent, read.read_bytes, read.mib_per_s),
         (true, 100.0, 131_072, 300.0)
     );
     assert_eq!(read.latency, Some(LatencyNeed { quantile: 0.99, ms: 20.0 }));
@@ -67,7 +69,7 @@ proptest::proptest! {
     #[test]
     fn no_need_is_a_panic(text in "([a-z0-9é<=./ ]|randread|bs=|p99<=|MiB/s| ){0,12}") {
         if let Ok(need) = text.parse::<Need>() {
-            proptest::prop_assert!(need.mib_per_s > 0.0 && need.block_bytes > 0);
+            proptest::prop_assert!(need.mib_per_s > 0.0 && need.read_bytes > 0);
         }
     }
 }
@@ -192,8 +194,9 @@ fn the_front_only_rises() {
 fn prices_are_of_a_month_and_the_list_ends_at_four_times_the_need() {
     let decision = decided(&question("randread bs=128k p99<=20ms 60MiB/s"));
     let lines = super::text(&decision);
-    assert!(lines[0].contains("60MiB/s (480 IOPS) over 8192 GiB"), "{}", lines[0]);
-    for line in lines.iter().filter(|line| line.contains('$')) {
+    assert!(lines[0].starts_with("Buy ") && lines[0].ends_with('.'), "{}", lines[0]);
+    assert!(lines[2].contains("60MiB/s (480 IOPS) over 8192 GiB"), "{}", lines[2]);
+    for line in lines.iter().skip(1).filter(|line| line.contains('$')) {
         assert!(line.contains("/month"), "{line}");
     }
     let front = lines.iter().position(|line| line.starts_with("Dollars a month")).unwrap();
@@ -234,7 +237,7 @@ fn what_makes_no_sense_is_refused() {
     assert!(refused(Question { hours_per_day: Some(25.0), ..good() }).contains("24 hours"));
     assert!(refused(Question { count_max: 0, ..good() }).contains("1 to 128"));
     assert!(
-        refused(Question { region: "ap-northeast-3".to_owned(), ..good() })
+        refused(Question { region: "ap-northeast2".to_owned(), ..good() })
             .contains("did you mean `ap-northeast-2`?")
     );
     assert!(refused(Question { instance: Some("r7g.xlage".to_owned()), ..good() }).contains("did you mean"));
@@ -251,6 +254,147 @@ fn waiting_grows_with_use_and_at_the_machine_once() {
     // The machine is one queue however many volumes there are behind it.
     let at_machine = |count: u32| queue(count, Some("r7g.xlarge")) - queue(count, None);
     assert!(at_machine(4) > 0.0 && (at_machine(4) - at_machine(16)).abs() < 1e-9);
+}
+
+#[test]
+fn waiting_does_not_jump_at_the_limit() {
+    let queue = |mib_per_s: f64| {
+        let decision = decided(&question(&format!("randread bs=128k {mib_per_s}MiB/s")));
+        let lists = [&decision.meets, &decision.while_credits_last];
+        let one = |choice: &&Choice| choice.spec == "gp2:8TiB" && choice.count == 1;
+        lists.into_iter().flatten().find(one).unwrap().queue_ms
+    };
+    // 8 TiB of gp2: 250 MiB/s, 0.5 ms for each of 64 requests.
+    let most = 64.0 * 0.5;
+    let at = [200.0, 240.0, 249.0, 249.9, 249.99, 249.9999, 250.0].map(queue);
+    assert!(at.windows(2).all(|pair| pair[0] <= pair[1]), "{at:?}");
+    assert!((at[6] - most).abs() < 1e-6 && (at[5] - most).abs() < 1e-6, "{at:?}");
+    assert!(at[0] < 6.0, "{at:?}");
+}
+
+#[test]
+fn reads_and_writes_have_sizes_of_their_own() {
+    let need = need("randrw bs=16k,512k mix=75 100iops");
+    assert_eq!((need.read_bytes, need.write_bytes), (16 << 10, 512 << 10));
+    assert_eq!(need.bytes(), (0.75 * 16.0 + 0.25 * 512.0) * 1024.0);
+    assert!((need.mib_per_s - 100.0 * 140.0 / 1024.0).abs() < 1e-9);
+    // A read of gp3 is one unit of 256 KiB, a write two.
+    assert_eq!(need.units(256 << 10), 0.75 + 0.5);
+    assert_eq!(need.to_string(), "randrw bs=16k,512k mix=75 13.671875MiB/s");
+    // st1 charges one of 1 MiB for each of either.
+    let decision = decided(&question("randrw bs=16k,512k mix=75 320iops"));
+    let st1 = of(&decision.meets, "st1", 1);
+    assert!((st1.sustained_mib_per_s - 320.0 * 140.0 / 1024.0).abs() < 1e-9, "{st1:?}");
+}
+
+#[test]
+fn a_peak_must_come_back_while_the_rest_is_served() {
+    // 1 x 8 TiB of st1: 320 units a second always, 500 in a burst; 128 KiB each.
+    let decision = decided(&question("randread bs=128k 35MiB/s peak=62.5MiB/s,4h"));
+    let st1 = of(&decision.meets, "st1", 1);
+    assert_eq!(st1.spec, "st1:8TiB");
+    // 280 units in the other hours: 40 of 320 come back.
+    assert!((st1.hours_per_day - 24.0 * 40.0 / 220.0).abs() < 1e-9, "{st1:?}");
+    let longer = decided(&question("randread bs=128k 35MiB/s peak=62.5MiB/s,5h"));
+    assert!(!longer.meets.iter().any(|choice| choice.spec == "st1:8TiB"));
+    assert!(longer.while_credits_last.iter().any(|choice| choice.spec == "st1:8TiB"));
+    // A rest that drains it leaves no hour.
+    let always = decided(&question("randread bs=128k 41MiB/s peak=62.5MiB/s,1h"));
+    assert!(!always.meets.iter().any(|choice| choice.spec == "st1:8TiB"));
+    let error = |text: &str| text.parse::<Need>().unwrap_err().to_string();
+    assert!(error("read 10MiB/s peak=5MiB/s,2h").contains("a peak of 5 MiB/s is not above"));
+    assert!(error("read 10MiB/s peak=50MiB/s").contains("position 26: a peak is a rate and its hours"));
+    assert!(error("read 10MiB/s peak=50MiB/s,2d").contains("position 28: no unit `d`"));
+    assert!(error("read 10MiB/s peak=50MiB/s,24h").contains("position 27: a peak is shorter"));
+    assert!(error("read 10MiB/s bs=4k,4q").contains("position 21: no unit `q`"));
+    let both = Question { hours_per_day: Some(2.0), ..question("read 10MiB/s peak=50MiB/s,2h") };
+    let refused = decide(&Catalogue::latest(), &both).unwrap_err().to_string();
+    assert!(refused.contains("--hours-per-day goes with a need without `peak`"), "{refused}");
+}
+
+#[test]
+fn copies_and_snapshots_are_priced() {
+    let catalogue = Catalogue::latest();
+    let ask = |copies: u32, snapshot_gib: Option<f64>| {
+        let question = Question {
+            region: "us-east-1".to_owned(),
+            copies,
+            snapshot_gib,
+            ..question("read bs=1m 100MiB/s")
+        };
+        decide(&catalogue, &question).unwrap()
+    };
+    let (one, two) = (ask(1, None), ask(2, Some(1000.0)));
+    let (a, b) = (of(&one.meets, "st1", 1), of(&two.meets, "st1", 1));
+    assert!((b.usd_per_month.unwrap() - 2.0 * a.usd_per_month.unwrap() - 1000.0 * 0.05).abs() < 1e-9);
+    assert!((b.yearly_loss_high.unwrap() - a.yearly_loss_high.unwrap().powi(2)).abs() < 1e-15);
+    assert!(
+        two.answer.contains("for each of 2 copies") && two.notes[1].contains("2 copies and 1000 GiB"),
+        "{two:?}"
+    );
+    // A catalogue without the price does not make one up.
+    let question = Question { snapshot_gib: Some(1.0), ..question("read bs=1m 100MiB/s") };
+    let unknown = decided(&question);
+    assert!(unknown.meets.is_empty());
+    assert!(unknown.not_known[0].not_known[0].contains("no price of snapshots in ap-northeast-2"));
+}
+
+#[test]
+fn io2_has_tiers() {
+    let usd = |iops: f64| {
+        let question =
+            Question { region: "us-east-1".to_owned(), ..question(&format!("randread bs=4k {iops}iops")) };
+        let decision = decide(&Catalogue::latest(), &question).unwrap();
+        let io2 = |choice: &&Choice| choice.volume.class == "io2" && choice.count == 1;
+        decision.meets.iter().find(io2).unwrap().usd_per_month.unwrap() - 8192.0 * 0.125
+    };
+    assert!((usd(32_000.0) - 32_000.0 * 0.065).abs() < 1e-6);
+    assert!((usd(64_000.0) - 32_000.0 * (0.065 + 0.0455)).abs() < 1e-6);
+    assert!((usd(100_000.0) - 32_000.0 * (0.065 + 0.0455) - 36_000.0 * 0.03185).abs() < 1e-6);
+}
+
+#[test]
+fn disks_of_a_machine_are_listed_beside_the_volumes() {
+    let ask = |text: &str, data_gib: f64, instance: Option<&str>| {
+        let question = Question {
+            region: "us-east-1".to_owned(),
+            data_gib,
+            instance: instance.map(str::to_owned),
+            ..question(text)
+        };
+        decide(&Catalogue::latest(), &question).unwrap()
+    };
+    let decision = ask("randread bs=4k 90000iops", 800.0, None);
+    let i4i = decision.local.iter().find(|local| local.machine == "i4i.xlarge").unwrap();
+    assert!((i4i.usd_per_month.unwrap() - 0.343 * 730.0).abs() < 1e-9, "{i4i:?}");
+    assert!((i4i.least_mib_per_s - 100_000.0 * 4.0 / 1024.0).abs() < 1e-9);
+    assert!(decision.local.iter().all(|local| local.gib >= 800.0));
+    // One that is there costs nothing more.
+    let there = ask("randread bs=4k 9000iops", 800.0, Some("i4i.xlarge"));
+    let i4i = there.local.iter().find(|local| local.machine == "i4i.xlarge").unwrap();
+    assert_eq!((i4i.usd_per_month, i4i.price_evidence), (Some(0.0), None));
+    // 800 GiB of writes: 55,000 of 4 KiB a second are too few.
+    let writes = ask("randwrite bs=4k 90000iops", 800.0, None);
+    assert!(writes.local.iter().all(|local| local.machine != "i4i.xlarge"));
+}
+
+#[test]
+fn the_answer_names_what_to_buy() {
+    let ask = |text: &str, instance: Option<&str>| {
+        let question = Question {
+            region: "eu-west-1".to_owned(),
+            instance: instance.map(str::to_owned),
+            ..question(text)
+        };
+        decide(&Catalogue::latest(), &question).unwrap().answer
+    };
+    let answer = ask("randread bs=128k 100MiB/s", Some("m7i.xlarge"));
+    assert!(answer.starts_with("Buy ") && answer.contains(" a month, sustains "), "{answer}");
+    let small = ask("randread bs=128k 300MiB/s", Some("m7i.xlarge"));
+    assert!(small.contains("m7i.xlarge does not sustain this rate: m7i.4xlarge is the smallest"), "{small}");
+    let daily = ask("randread bs=128k 1MiB/s peak=62MiB/s,1h", None);
+    assert!(daily.contains("of every day, of which 1 are needed"), "{daily}");
+    assert!(ask("write bs=1m 500000MiB/s", None).starts_with("No volumes in the catalogue are known"));
 }
 
 #[derive(clap::Parser)]

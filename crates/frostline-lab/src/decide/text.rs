@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Choice, Decision, FrontPoint};
+use frostline_show::show_count;
+
+use super::{Choice, Decision, FrontPoint, LocalChoice};
 
 /// Choices of each class that a list prints; the JSON has all.
 const SHOWN: usize = 3;
@@ -15,21 +17,23 @@ pub fn text(decision: &Decision) -> Vec<String> {
     let question = &decision.question;
     let on = question.instance.as_ref().map_or_else(String::new, |instance| format!(" on {instance}"));
     let hours = question.hours_per_day.map_or_else(String::new, |hours| format!(", {hours} h a day"));
-    let mut lines = vec![format!(
-        "{} ({:.0} IOPS) over {:.0} GiB in {}{on}{hours} (catalogue {}, {})",
-        question.need,
-        question.need.iops(),
-        question.data_gib,
-        question.region,
-        decision.catalogue,
-        decision.catalogue_date
-    )];
-    list(&mut lines, "Meets it", &decision.meets);
-    list(&mut lines, "Only while credits last", &decision.while_credits_last);
-    list(&mut lines, "Would meet it, but something is not known", &decision.not_known);
-    if decision.meets.is_empty() && decision.while_credits_last.is_empty() {
-        lines.push("Nothing that the catalogue knows enough about meets it.".to_owned());
-    }
+    let mut lines = vec![
+        decision.answer.clone(),
+        String::new(),
+        format!(
+            "Need: {} ({:.0} IOPS) over {:.0} GiB in {}{on}{hours} (catalogue {}, {})",
+            question.need,
+            question.need.iops(),
+            question.data_gib,
+            question.region,
+            decision.catalogue,
+            decision.catalogue_date
+        ),
+    ];
+    list(&mut lines, "Meets it", &decision.meets, question.copies);
+    list(&mut lines, "Only while credits last", &decision.while_credits_last, question.copies);
+    list(&mut lines, "Would meet it, but something is not known", &decision.not_known, question.copies);
+    local(&mut lines, &decision.local);
     if !decision.refused.is_empty() {
         lines.push(String::new());
         lines.push("Does not meet it:".to_owned());
@@ -37,7 +41,8 @@ pub fn text(decision: &Decision) -> Vec<String> {
     }
     lines.push(String::new());
     lines.push("Dollars a month vs sustained MiB/s of every choice:".to_owned());
-    let enough = |point: &&FrontPoint| point.sustained_mib_per_s >= question.need.mib_per_s * FRONT_TIMES;
+    let enough =
+        |point: &&FrontPoint| point.sustained_mib_per_s >= question.need.most_mib_per_s() * FRONT_TIMES;
     let shown =
         decision.front.iter().position(|point| enough(&point)).map_or(decision.front.len(), |at| at + 1);
     for point in &decision.front[..shown] {
@@ -58,12 +63,91 @@ pub fn text(decision: &Decision) -> Vec<String> {
     lines
 }
 
+/// What to buy, as a sentence; `larger` is the machine that would let the need through.
+pub(super) fn answer(decision: &Decision, larger: Option<&str>) -> String {
+    let question = &decision.question;
+    let machine = match (&question.instance, larger) {
+        (Some(instance), Some(larger)) => {
+            format!(
+                " {instance} does not sustain this rate: {larger} is the smallest of its family that does."
+            )
+        }
+        (Some(instance), None) if decision.meets.is_empty() => {
+            format!(" See what {instance} lets through below.")
+        }
+        _ => String::new(),
+    };
+    let known = decision.meets.first().map(|choice| (choice, "")).or_else(|| {
+        decision.while_credits_last.first().map(|choice| (choice, "Nothing sustains this need. "))
+    });
+    let Some((choice, before)) = known else {
+        let unknown = decision.not_known.first().map_or_else(String::new, |choice| {
+            format!(
+                " {} would, except that {}.",
+                phrase(choice, question.copies),
+                choice.not_known.join(", and ")
+            )
+        });
+        return format!("No volumes in the catalogue are known to meet this need.{unknown}{machine}");
+    };
+    let usd = choice.usd_per_month.unwrap_or(f64::NAN);
+    let how = match (choice.hours_from_full, question.busy_hours()) {
+        (None, _) => format!(
+            "sustains {:.0} MiB/s of this pattern, {:.0} % more than needed",
+            choice.sustained_mib_per_s,
+            (choice.headroom_part * 100.0).max(0.0)
+        ),
+        (Some(_), Some(hours)) if before.is_empty() => format!(
+            "holds the peak for {:.1} hours of every day, of which {hours} are needed, and sustains {:.0} MiB/s",
+            choice.hours_per_day, choice.sustained_mib_per_s
+        ),
+        (Some(hours), _) => format!(
+            "holds it for {hours:.1} hours from full credits, {:.1} hours of every day, and then {:.0} MiB/s",
+            choice.hours_per_day, choice.sustained_mib_per_s
+        ),
+    };
+    format!("{before}Buy {}: ${usd:.2} a month, {how}.{machine}", phrase(choice, question.copies))
+}
+
+/// `4 volumes of st1:2TiB, striped`.
+fn phrase(choice: &Choice, copies: u32) -> String {
+    let volumes = show_count(u64::from(choice.count), "volume");
+    let striped = if choice.count > 1 { ", striped" } else { "" };
+    let copies = if copies > 1 { format!(" for each of {copies} copies") } else { String::new() };
+    format!("{volumes} of {}{striped}{copies}", choice.spec)
+}
+
+/// Machines with disks of their own.
+fn local(lines: &mut Vec<String>, choices: &[LocalChoice]) {
+    if choices.is_empty() {
+        return;
+    }
+    lines.push(String::new());
+    lines.push("Disks of the machine itself, in its price and lost when it stops:".to_owned());
+    for choice in choices.iter().take(SHOWN) {
+        let usd = match (choice.usd_per_month, choice.price_evidence) {
+            (Some(usd), Some(evidence)) => {
+                format!("${usd:.2}/month with the machine ({})", format!("{evidence:?}").to_lowercase())
+            }
+            (Some(_), None) => "nothing more: it is the machine that you have".to_owned(),
+            (None, _) => "price not known".to_owned(),
+        };
+        lines.push(format!(
+            "  {}: {usd}; {}, {:.0} GiB; at least {:.0} MiB/s; latency not documented",
+            choice.machine,
+            show_count(u64::from(choice.disks), "disk"),
+            choice.gib,
+            choice.least_mib_per_s
+        ));
+    }
+}
+
 /// `4 x st1:2TiB`.
 pub(super) fn what(choice: &Choice) -> String {
     format!("{} x {}", choice.count, choice.spec)
 }
 
-fn list(lines: &mut Vec<String>, title: &str, choices: &[Choice]) {
+fn list(lines: &mut Vec<String>, title: &str, choices: &[Choice], copies: u32) {
     if choices.is_empty() {
         return;
     }
@@ -74,7 +158,7 @@ fn list(lines: &mut Vec<String>, title: &str, choices: &[Choice]) {
         let so_far = shown.entry(&choice.volume.class).or_default();
         *so_far += 1;
         if *so_far <= SHOWN {
-            lines.push(line(choice));
+            lines.push(line(choice, copies));
         }
     }
     let more: Vec<String> = shown
@@ -87,7 +171,7 @@ fn list(lines: &mut Vec<String>, title: &str, choices: &[Choice]) {
     }
 }
 
-fn line(choice: &Choice) -> String {
+fn line(choice: &Choice, copies: u32) -> String {
     let usd =
         choice.usd_per_month.map_or_else(|| "price not known".to_owned(), |usd| format!("${usd:.2}/month"));
     let evidence =
@@ -107,7 +191,8 @@ fn line(choice: &Choice) -> String {
     if let (Some(low), Some(high), Some(times)) =
         (choice.yearly_loss_low, choice.yearly_loss_high, choice.times_one_volume)
     {
-        parts.push(format!("lost in a year {}-{} ({times:.1} x one volume)", percent(low), percent(high)));
+        let times = if copies == 1 { format!(" ({times:.1} x one volume)") } else { String::new() };
+        parts.push(format!("lost in a year {}-{}{times}", percent(low), percent(high)));
     }
     parts.extend(choice.instance_effect.clone());
     parts.extend(choice.not_known.iter().cloned());
@@ -115,5 +200,9 @@ fn line(choice: &Choice) -> String {
 }
 
 fn percent(part: f64) -> String {
-    if part >= 0.001 { format!("{:.1} %", part * 100.0) } else { format!("{:.3} %", part * 100.0) }
+    match part {
+        0.001.. => format!("{:.1} %", part * 100.0),
+        0.000_01.. => format!("{:.3} %", part * 100.0),
+        _ => format!("{part:.0e}"),
+    }
 }

@@ -1,6 +1,7 @@
 //! The Pareto front of price and speed: every option as a point, and those that no other beats in both
 //! joined by a line and listed.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::chart::{Plane, Scale};
@@ -16,42 +17,68 @@ pub struct Point {
     pub mib_per_s: f64,
     /// Its name, such as `4 x st1 2 TiB`.
     pub label: String,
+    /// What it is one of, such as `st1`; points of a series have one colour.
+    pub series: String,
     /// Whether no other option is both cheaper and faster.
     pub on_front: bool,
+    /// Whether it is the one to take.
+    pub is_answer: bool,
 }
 
 /// Points that are drawn; more would be a blot.
 const POINTS_MAX: usize = 400;
 
-/// A page of its own around [`pareto`].
-pub fn pareto_page(title: &str, points: &[Point], language: Language) -> String {
+/// Colours; series after these share the last.
+const COLOURS: usize = 5;
+
+/// A page of its own around [`pareto`], which begins with the answer in words.
+pub fn pareto_page(
+    title: &str,
+    answer: &str,
+    needed_mib_per_s: f64,
+    points: &[Point],
+    language: Language,
+) -> String {
     let mut html = page::head(title, language);
-    let _ = write!(html, "<h1>{}</h1>{}", escape(title), pareto(points));
+    let (answer, title) = (escape(answer), escape(title));
+    let _ = write!(html, "<h1>{answer}</h1><p class=quiet>{title}</p>{}", pareto(needed_mib_per_s, points));
     html.push_str(page::TAIL);
     html
 }
 
 /// The chart and the list of the front, as a part of a page with the style of [`super::html`].
-pub fn pareto(points: &[Point]) -> String {
+pub fn pareto(needed_mib_per_s: f64, points: &[Point]) -> String {
     let dollars = Scale::of_sizes(points.iter().map(|point| point.dollars));
-    let speeds = Scale::of_sizes(points.iter().map(|point| point.mib_per_s));
+    let speeds = Scale::of_sizes(points.iter().map(|point| point.mib_per_s).chain([needed_mib_per_s]));
     let mut front: Vec<&Point> = points.iter().filter(|point| point.on_front).collect();
     front.sort_by(|a, b| a.dollars.total_cmp(&b.dollars));
     let place = |point: &Point| (point.dollars, point.mib_per_s);
+    let series: BTreeSet<&str> = points.iter().map(|point| point.series.as_str()).collect();
+    let series: Vec<&str> = series.into_iter().collect();
+    let colour = |point: &Point| {
+        let at = series.iter().position(|series| *series == point.series).unwrap_or(0);
+        format!("series s{}", at.min(COLOURS - 1))
+    };
     let mut html = format!(
         "<section class=pareto><p class=key>{}</p>",
         both("MiB/s, upwards, by dollars a month", "월 비용(달러, 가로)에 따른 처리량(MiB/s, 세로)")
     );
+    write_legend(&mut html, &series);
     let mut plane = Plane::new(&dollars, &speeds);
     for (from, to) in front.iter().zip(front.iter().skip(1)) {
         // A staircase: between two options one buys the cheaper.
         let corner = (to.dollars, from.mib_per_s);
         plane.path("front", &[place(from), corner, place(to)]);
     }
+    if let (Some(first), Some(last)) = (dollars.ticks.first(), dollars.ticks.last()) {
+        plane.line("one", (*first, needed_mib_per_s), (*last, needed_mib_per_s));
+    }
     let beaten = points.iter().filter(|point| !point.on_front).take(POINTS_MAX);
     for point in beaten.chain(front.iter().copied().take(POINTS_MAX)) {
-        let (class, radius) = if point.on_front { ("median", 6) } else { ("beaten", 4) };
-        plane.dot(class, place(point), radius);
+        plane.dot(&format!("\"{}\"", colour(point)), place(point), if point.on_front { 6 } else { 4 });
+    }
+    for point in points.iter().filter(|point| point.is_answer) {
+        plane.dot("answer", place(point), 10);
     }
     // Numbers on the chart, names in the list: a name has no room on a phone.
     let numbered = front.iter().enumerate().take(NUMBERED_MAX);
@@ -74,6 +101,33 @@ pub fn pareto(points: &[Point]) -> String {
 }
 
 const NUMBERED_MAX: usize = 20;
+
+/// What the colours and marks are.
+fn write_legend(html: &mut String, series: &[&str]) {
+    html.push_str("<p class=marks>");
+    for (at, name) in series.iter().enumerate() {
+        let _ = write!(
+            html,
+            "<span><svg width=12 height=12 aria-hidden=true><circle class=\"series s{}\" cx=6 cy=6 r=5 /></svg>{}</span>",
+            at.min(COLOURS - 1),
+            escape(name)
+        );
+    }
+    let marks = [
+        ("<circle class=answer cx=6 cy=6 r=5 />", "the answer", "추천"),
+        (
+            "<line class=front x1=0 x2=12 y1=6 y2=6 />",
+            "nothing is cheaper and faster",
+            "더 싸면서 빠른 것 없음",
+        ),
+        ("<line class=one x1=0 x2=12 y1=6 y2=6 />", "needed", "필요한 처리량"),
+    ];
+    for (mark, english, korean) in marks {
+        let words = both(english, korean);
+        let _ = write!(html, "<span><svg width=12 height=12 aria-hidden=true>{mark}</svg>{words}</span>");
+    }
+    html.push_str("</p>");
+}
 
 fn write_front(html: &mut String, front: &[&Point]) {
     if front.is_empty() {

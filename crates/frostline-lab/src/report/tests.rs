@@ -508,9 +508,16 @@ proptest! {
     fn any_points_make_a_front(points in prop::collection::vec((any_number(), any_number(), any_text(), any::<bool>()), 0..30)) {
         let points: Vec<Point> = points
             .into_iter()
-            .map(|(dollars, mib_per_s, label, on_front)| Point { dollars, mib_per_s, label, on_front })
+            .map(|(dollars, mib_per_s, label, on_front)| Point {
+                dollars,
+                mib_per_s,
+                series: label.clone(),
+                label,
+                on_front,
+                is_answer: !on_front,
+            })
             .collect();
-        check_page(&pareto_page("front", &points, Language::English));
+        check_page(&pareto_page("front", "Buy <it>.", 5.0, &points, Language::English));
     }
 }
 
@@ -520,16 +527,23 @@ fn a_front_is_drawn_and_listed_by_price() {
         dollars,
         mib_per_s,
         label: label.into(),
+        series: label.rsplit(' ').next().unwrap().into(),
         on_front,
+        is_answer: on_front && mib_per_s > 200.0,
     };
-    let html = pareto(&[
-        point(400.0, 500.0, "4 x <st1>", true),
-        point(90.0, 120.0, "1 x sc1", true),
-        point(900.0, 300.0, "gp3", false),
-    ]);
+    let html = pareto(
+        200.0,
+        &[
+            point(400.0, 500.0, "4 x <st1>", true),
+            point(90.0, 120.0, "1 x sc1", true),
+            point(900.0, 300.0, "gp3", false),
+        ],
+    );
     let places = ["<b>1 x sc1</b>", "<b>4 x &lt;st1&gt;</b>"].map(|label| html.find(label).unwrap());
-    assert!(places[0] < places[1] && !html.contains("gp3"), "{html}");
-    assert_eq!((html.matches("<circle").count(), html.matches("class=front").count()), (3, 2));
+    assert!(places[0] < places[1] && !html.contains("<b>gp3"), "{html}");
+    // Three points, the ring of the answer, and four marks of the legend; two steps of the front and its mark.
+    assert_eq!((html.matches("<circle").count(), html.matches("class=front").count()), (8, 3));
+    assert_eq!((html.matches("class=answer").count(), html.matches("\"series s1\"").count()), (2, 2));
 }
 
 #[test]

@@ -6,7 +6,9 @@ fn what_is_built_in_is_whole() {
         let catalogue = Catalogue::built_in(name).unwrap();
         assert_eq!(catalogue.name, name);
         assert_eq!(catalogue.classes.keys().collect::<Vec<_>>(), ["gp2", "gp3", "io2", "sc1", "st1"]);
-        assert_eq!(catalogue.regions.keys().collect::<Vec<_>>(), ["ap-northeast-2", "us-east-1"]);
+        for region in ["ap-northeast-2", "us-east-1"] {
+            catalogue.region(region).unwrap();
+        }
         for size in ["medium", "large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "12xlarge", "16xlarge"] {
             catalogue.instance(&format!("r7g.{size}")).unwrap();
         }
@@ -18,10 +20,19 @@ fn what_is_built_in_is_whole() {
             let in_prices = prices().any(|price| price.constants().any(|(_, constant)| used(constant)));
             let in_instances =
                 catalogue.instances.values().any(|instance| instance.constants().any(|(_, c)| used(c)));
-            assert!(in_classes || in_prices || in_instances, "{name}: nothing is from {source}");
+            let in_snapshots = catalogue
+                .snapshots
+                .values()
+                .any(|price| price.constants().any(|(_, constant)| used(constant)));
+            let in_local = catalogue
+                .local
+                .as_ref()
+                .is_some_and(|local| [&local.source, &local.price_source].contains(&source));
+            let is_used = in_classes || in_prices || in_instances || in_snapshots || in_local;
+            assert!(is_used, "{name}: nothing is from {source}");
         }
     }
-    assert_eq!(Catalogue::latest().name, "ebs-2025-09");
+    assert_eq!(Catalogue::latest().name, "ebs-2026-09");
 }
 
 #[test]
@@ -35,9 +46,56 @@ fn what_changed_in_2025_is_labelled() {
 
 #[test]
 fn an_unknown_price_is_absent() {
-    let catalogue = Catalogue::latest();
+    let catalogue = Catalogue::built_in("ebs-2025-09").unwrap();
     assert!(catalogue.region("us-east-1").unwrap()["io2"].iops.is_none());
-    assert!(!catalogue.region("ap-northeast-2").unwrap().contains_key("io2"));
+    assert!(!Catalogue::latest().region("ap-northeast-2").unwrap().contains_key("io2"));
+}
+
+#[test]
+fn machines_of_one_table_are_types_like_the_others() {
+    let catalogue = Catalogue::latest();
+    // As many as docs/lab.md says.
+    assert_eq!(catalogue.instances.len(), 598);
+    let large = catalogue.instance("m7i.large").unwrap();
+    let value = |constant: &Option<Constant>| constant.as_ref().unwrap().value;
+    assert_eq!((value(&large.base_mb_per_s), value(&large.max_mb_per_s)), (81.25, 1250.0));
+    assert_eq!((value(&large.base_iops), value(&large.max_iops)), (3600.0, 40_000.0));
+    assert_eq!(value(&large.burst_minutes_per_day), 30.0);
+    assert!(catalogue.instance("m7i.24xlarge").unwrap().burst_minutes_per_day.is_none());
+    // What the documentation of 2023 says of r7g is what the newer table says.
+    let before = Catalogue::built_in("ebs-2023").unwrap();
+    for size in ["medium", "large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "12xlarge", "16xlarge"] {
+        let of = |catalogue: &Catalogue| {
+            let kind = catalogue.instance(&format!("r7g.{size}")).unwrap();
+            kind.constants()
+                .map(|(name, constant)| (name, (constant.value * 10.0).round()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(&before), of(&catalogue), "{size}");
+    }
+    let unknown = catalogue.instance("m7i.lrage").unwrap_err().to_string();
+    assert!(unknown.contains("did you mean `m7i.large`?"), "{unknown}");
+}
+
+#[test]
+fn mistakes_in_tables_are_named_with_their_place() {
+    let text = BUILT_IN[2].1;
+    let refused = |from: &str, to: &str| {
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "the change must change something");
+        Catalogue::parse(&changed, "mine.toml").unwrap_err().to_string()
+    };
+    let row = text.lines().position(|line| line.starts_with("\"m7i.large\"")).unwrap() + 1;
+    assert_eq!(
+        refused("\"m7i.large\" = [81.25, 1250,", "\"m7i.large\" = [81.25, 50,"),
+        format!(
+            "mine.toml: line {row}, column 15: m7i.large: this is [base MB/s, maximum MB/s, base IOPS, maximum IOPS], all above 0"
+        )
+    );
+    assert!(refused("\"i4i.large\" = [1, 468", "\"i4i.large\" = [1, nan").contains("read IOPS, write IOPS"));
+    assert!(refused("\"i4i.large\" = 0.172", "\"i4i.lrage\" = 0.172").contains("did you mean `i4i.large`?"));
+    assert!(refused("\"i4i.large\" = 0.172", "\"i4i.large\" = -1").contains("a price is a number above 0"));
+    assert!(refused("source = \"described\"", "source = \"descrbed\"").contains("did you mean `described`?"));
 }
 
 fn refused(change: impl Fn(&str) -> String) -> String {
