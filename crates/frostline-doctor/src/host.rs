@@ -1,6 +1,6 @@
 //! The host that the rules examine, read from a tree, with counters read once or twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use frostline_model::catalogue::{Catalogue, Kind};
@@ -106,6 +106,22 @@ pub(crate) enum Cloud {
     OpenStack,
     Other,
 }
+
+/// What a disk did between two samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DiskLoad {
+    /// Requests that read.
+    pub reads: f64,
+    /// Bytes of them.
+    pub read_bytes: f64,
+    /// Requests that wrote.
+    pub writes: f64,
+    /// Bytes of them.
+    pub write_bytes: f64,
+}
+
+/// What the kernel counts in, whatever the device's own sectors are.
+const SECTOR_BYTES: f64 = 512.0;
 
 /// One host. What was expensive to parse is parsed once; the rest is read when asked for.
 #[derive(Debug)]
@@ -538,6 +554,32 @@ impl Host {
             .into_iter()
             .filter_map(|(name, now)| before.get(&name).map(|was| (name, since(now, was))))
             .collect())
+    }
+
+    /// What each whole disk did between the samples, and the seconds between them.
+    ///
+    /// Absent where nothing was counted twice, and damaged where a counter went back: the host was started anew between.
+    pub fn disk_loads(&self) -> Fact<(BTreeMap<String, DiskLoad>, f64)> {
+        let (before, after) = self.twice_parsed("proc/diskstats", facts::diskstats)?;
+        let whole: BTreeSet<String> = self.tree.list("sys/block").unwrap_or_default().into_iter().collect();
+        let mut loads = BTreeMap::new();
+        for (name, now) in after {
+            let Some(was) = before.get(&name).filter(|_| whole.is_empty() || whole.contains(&name)) else {
+                continue;
+            };
+            let load = DiskLoad {
+                reads: now.reads - was.reads,
+                read_bytes: (now.read_sectors - was.read_sectors) * SECTOR_BYTES,
+                writes: now.writes - was.writes,
+                write_bytes: (now.write_sectors - was.write_sectors) * SECTOR_BYTES,
+            };
+            let counts = [load.reads, load.read_bytes, load.writes, load.write_bytes];
+            if counts.iter().any(|count| *count < 0.0) {
+                return Err(Absent::damaged("proc/diskstats", &format!("the counters of {name} went back")));
+            }
+            loads.insert(name, load);
+        }
+        Ok((loads, self.seconds))
     }
 
     /// The whole disks below what a file system is mounted from: `/dev/md0` is its members, `/dev/sda1` is

@@ -21,7 +21,7 @@ mod text;
 mod tree;
 
 pub use capture::{capture, open};
-pub use host::{Host, Role, Said};
+pub use host::{DiskLoad, Host, Role, Said};
 pub use report::Report;
 pub use text::clean;
 pub use tree::{Absent, Fact, Tree, Why};

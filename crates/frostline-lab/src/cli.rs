@@ -49,6 +49,8 @@ pub enum Lab {
     },
     /// Measure the volumes under directories: limit, burst bucket, latency over load and its knee
     Measure(crate::measure::args::MeasureArgs),
+    /// Derive the need of a volume in use, for `lab decide`, from iostat, CloudWatch, fio's logs or captures
+    Need(crate::need::args::NeedArgs),
     /// List the volumes that meet a need, with dollars per month, burst hours and failure probability
     Decide(crate::decide::args::DecideArgs),
     /// Simulate power cuts under a file system, and count acknowledged fsyncs that are lost
@@ -197,6 +199,7 @@ pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
         Lab::Report(args) => report(&args, context),
         Lab::Compare { a, b } => compare(&a, &b, context),
         Lab::Measure(args) => measure(&args, context),
+        Lab::Need(args) => need(&args, context),
         Lab::Decide(args) => crate::decide::args::run(&args, context.json).map(|()| Outcome::default()),
         Lab::CrashProof(args) => crash_proof(&args, context),
         Lab::Place(args) => crate::place::answer(&args, context.json)
@@ -470,6 +473,18 @@ fn measure(args: &crate::measure::args::MeasureArgs, context: &Context) -> Resul
     let stdout =
         if context.json { document(&measurement)? } else { crate::measure::args::text(&measurement) };
     Ok(Outcome { stdout, partial })
+}
+
+fn need(args: &crate::need::args::NeedArgs, context: &Context) -> Result<Outcome> {
+    let derived = crate::need::args::run(args)?;
+    if context.json {
+        return printed(document(&derived)?);
+    }
+    // The need alone goes to standard output, for `lab decide --need "$(...)"`.
+    for line in derived.about() {
+        eprintln!("{}", frostline_show::printable(&line));
+    }
+    printed(format!("{}\n", derived.text))
 }
 
 fn crash_proof(args: &crate::crash::CrashArgs, context: &Context) -> Result<Outcome> {

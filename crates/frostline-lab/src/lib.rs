@@ -18,6 +18,7 @@ pub mod guest;
 pub mod host;
 pub mod measure;
 mod names;
+pub mod need;
 pub mod place;
 pub mod record;
 pub mod report;

@@ -1,0 +1,182 @@
+//! Logs of fio (`write_lat_log` and its kin): a line for each request, or with `log_avg_msec` one for each window.
+//!
+//! A line is `time in ms, value, direction, size in bytes[, offset], priority`, with the offset if fio had `log_offset`; in
+//! windows the size is 0 and the value is KiB/s in a log of `_bw`, requests a second in one of `_iops`. Several logs are
+//! those of jobs at the same time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use frostline_base::{Error, Result};
+
+use super::{SECONDS_MAX, Sample, Trace};
+
+/// The part of the time that a window may be longer than the others.
+const WINDOW_SLACK: f64 = 1.5;
+
+/// One line.
+#[derive(Clone, Copy)]
+struct Line {
+    ms: u64,
+    value: f64,
+    write: bool,
+    bytes: u64,
+    offset: Option<u64>,
+}
+
+/// The trace of all logs together.
+pub(super) fn read(files: &[(&Path, String)]) -> Result<Trace> {
+    let mut requests: BTreeMap<u64, Sample> = BTreeMap::new();
+    let (mut windows, mut kinds): (BTreeMap<u64, Sample>, [usize; 2]) = (BTreeMap::new(), [0; 2]);
+    let mut places = [0_u64; 2];
+    let mut window_ms = None;
+    let (mut trims, mut holes) = (0_u64, Vec::new());
+    for (path, text) in files {
+        let origin = path.display().to_string();
+        let kind = Kind::of(path);
+        let mut before: [Option<Line>; 2] = [None, None];
+        let mut lines = 0_u64;
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let wrong = |what: &str| Error::invalid(format!("{origin}: line {}: {what}", at + 1));
+            let Some(line) = parse(line).map_err(|what| wrong(&what))? else {
+                trims += 1;
+                continue;
+            };
+            lines += 1;
+            let last = before[usize::from(line.write)].replace(line);
+            if last.is_some_and(|last| last.ms > line.ms) {
+                let from = last.map_or(0, |last| last.ms);
+                return Err(wrong(&format!("the clock goes back, from {from} to {} ms", line.ms)));
+            }
+            if line.bytes > 0 {
+                add(requests.entry(line.ms / 1000).or_default(), line.write, 1.0, line.bytes as f64);
+                if let (Some(offset), Some(last)) = (line.offset, last) {
+                    places[0] += 1;
+                    places[1] +=
+                        u64::from(last.offset.is_some_and(|at| at.checked_add(last.bytes) == Some(offset)));
+                }
+                continue;
+            }
+            let step = line.ms - last.map_or(0, |last| last.ms);
+            let usual = *window_ms.get_or_insert(step.max(1));
+            if step as f64 > usual as f64 * WINDOW_SLACK {
+                holes.push(format!("{origin}: line {}: nothing was logged for {} ms", at + 1, step - usual));
+            }
+            // The ends of windows differ by a millisecond or two.
+            let window = windows.entry((line.ms + usual / 2) / usual).or_default();
+            let seconds = usual as f64 / 1000.0;
+            match kind {
+                Kind::Bandwidth => add(window, line.write, 0.0, line.value * 1024.0 * seconds),
+                Kind::Iops => add(window, line.write, line.value * seconds, 0.0),
+                Kind::Other => {
+                    return Err(wrong(
+                        "with log_avg_msec a log has no requests: give the logs of _bw and _iops",
+                    ));
+                }
+            }
+            kinds[usize::from(kind == Kind::Iops)] += 1;
+        }
+        if lines == 0 {
+            return Err(Error::invalid(format!("{origin}: it has no request")));
+        }
+    }
+    let mut trace = Trace { device: "the job of fio".to_owned(), holes, ..Trace::default() };
+    if trims > 0 {
+        trace.notes.push(format!("{trims} lines are of trims, which are left out."));
+    }
+    match (requests.is_empty(), window_ms) {
+        (false, None) => {
+            trace.samples = seconds(requests)?;
+            trace.following = (places[0] > 0).then(|| places[1] as f64 / places[0] as f64);
+        }
+        (true, Some(window_ms)) => {
+            if let Some(missing) = ["_bw", "_iops"].iter().zip(kinds).find(|(_, lines)| *lines == 0) {
+                let what = format!("the log of {} is missing beside the others", missing.0);
+                return Err(Error::invalid(what));
+            }
+            let seconds = window_ms as f64 / 1000.0;
+            trace.samples = windows.into_values().map(|sample| Sample { seconds, ..sample }).collect();
+        }
+        _ => {
+            return Err(Error::invalid(
+                "some logs have a line for each request and some do not: give one kind",
+            ));
+        }
+    }
+    Ok(trace)
+}
+
+/// What the values are, by the name that fio gave the file.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Bandwidth,
+    Iops,
+    Other,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Kind {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let stem = name.split('.').next().unwrap_or_default();
+        match stem.rsplit('_').next() {
+            Some("bw") => Kind::Bandwidth,
+            Some("iops") => Kind::Iops,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// The parts of a line; none for a trim.
+fn parse(line: &str) -> std::result::Result<Option<Line>, String> {
+    let words: Vec<&str> = line.split(',').map(str::trim).collect();
+    let [ms, value, direction, bytes, rest @ ..] = words.as_slice() else {
+        return Err("a line has a time, a value, a direction and a size, with commas between".to_owned());
+    };
+    let number = |text: &str, what: &str| {
+        text.parse::<u64>().map_err(|_| format!("the {what} `{text}` is no whole number"))
+    };
+    let ms = number(ms, "time")?;
+    if ms as f64 > SECONDS_MAX * 1000.0 {
+        return Err(format!("the time {ms} ms is beyond any run"));
+    }
+    let value = value.parse::<f64>().ok().filter(|value| (0.0..=1e15).contains(value));
+    let value = value.ok_or_else(|| format!("the value `{}` is no number from 0 up", words[1]))?;
+    let bytes = number(bytes, "size")?;
+    // The last column is the priority, so that an offset has one after it.
+    let offset = rest.first().filter(|_| rest.len() > 1).map(|text| match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).map_err(|_| format!("the offset `{text}` is no number")),
+        None => number(text, "offset"),
+    });
+    let write = match *direction {
+        "0" => false,
+        "1" => true,
+        "2" => return Ok(None),
+        other => return Err(format!("the direction `{other}` is none of 0, 1 and 2")),
+    };
+    Ok(Some(Line { ms, value, write, bytes, offset: offset.transpose()? }))
+}
+
+fn add(sample: &mut Sample, write: bool, requests: f64, bytes: f64) {
+    match write {
+        true => (sample.writes, sample.write_bytes) = (sample.writes + requests, sample.write_bytes + bytes),
+        false => (sample.reads, sample.read_bytes) = (sample.reads + requests, sample.read_bytes + bytes),
+    }
+}
+
+/// A sample for every second with requests, and one for every stretch without: that is idle, not a hole.
+fn seconds(requests: BTreeMap<u64, Sample>) -> Result<Vec<Sample>> {
+    // The last second is not whole.
+    let last = requests.keys().next_back().copied().unwrap_or_default();
+    let (mut samples, mut next) = (Vec::new(), 0);
+    for (second, sample) in requests.into_iter().filter(|(second, _)| *second < last) {
+        if second > next {
+            samples.push(Sample { seconds: (second - next) as f64, ..Sample::default() });
+        }
+        samples.push(Sample { seconds: 1.0, ..sample });
+        next = second + 1;
+    }
+    if samples.is_empty() {
+        return Err(Error::invalid("the logs cover less than a second: too little to say anything"));
+    }
+    Ok(samples)
+}

@@ -1,0 +1,240 @@
+//! Reports of sysstat's `iostat -dxt`, as text and as JSON.
+
+use std::collections::BTreeMap;
+
+use frostline_base::{Error, Result};
+use jiff::civil::DateTime;
+use serde_json::Value;
+
+use super::{SECONDS_MAX, Sample, Trace};
+
+/// How iostat prints a time, by locale and S_TIME_FORMAT. The first that reads every line is taken: month and day can
+/// be exchanged, which matters only to a file that is longer than a day.
+const TIMES: [&str; 8] = [
+    "%Y-%m-%dT%H:%M:%S%z",
+    "%Y-%m-%dT%H:%M:%SZ",
+    "%m/%d/%y %H:%M:%S",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%m/%d/%Y %H:%M:%S",
+    "%d/%m/%y %H:%M:%S",
+    "%d/%m/%Y %H:%M:%S",
+    "%Y-%m-%d %H:%M:%S",
+];
+/// Columns of requests, and of data with its bytes each.
+const DATA: [(&str, &str, f64); 4] = [
+    ("rkB/s", "wkB/s", 1024.0),
+    ("rMB/s", "wMB/s", 1_048_576.0),
+    ("rsec/s", "wsec/s", 512.0),
+    ("rGB/s", "wGB/s", 1_073_741_824.0),
+];
+const NO_REPORT: &str =
+    "no report with requests a second is in it: it should be the output of `iostat -dxt SECONDS`";
+
+/// Requests and bytes a second: reads, their bytes, writes, theirs.
+type Rates = [f64; 4];
+
+/// One report.
+struct Report {
+    /// Where it begins in the file, in words.
+    place: String,
+    time: String,
+    rates: BTreeMap<String, Rates>,
+    /// What is wrong in it.
+    cut: Option<String>,
+}
+
+/// A trace of each device. The first report is left out: unless iostat was told not to, it averages since boot.
+pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
+    let reports = match text.trim_start().starts_with('{') {
+        true => of_json(origin, text)?,
+        false => of_text(origin, text)?,
+    };
+    if reports.len() < 3 {
+        let what = match reports.len() {
+            0 => NO_REPORT.to_owned(),
+            n => format!("it has {n} of iostat's reports; it takes three, of which the first is since boot"),
+        };
+        return Err(Error::invalid(format!("{origin}: {what}")));
+    }
+    let ends = ends(origin, &reports)?;
+    let mut steps: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let unsorted = steps.clone();
+    steps.sort_by(f64::total_cmp);
+    let interval = steps[steps.len() / 2];
+    // Times are whole seconds.
+    let is_hole = |step: f64| step > interval * 1.5 + 1.0;
+    let mut traces: BTreeMap<&str, Trace> = BTreeMap::new();
+    for report in &reports {
+        for device in report.rates.keys() {
+            let device = device.as_str();
+            traces.entry(device).or_insert_with(|| Trace {
+                device: device.to_owned(),
+                notes: vec!["The first report is left out: it can be the average since boot.".to_owned()],
+                ..Trace::default()
+            });
+        }
+    }
+    for (report, step) in reports.iter().skip(1).zip(unsorted) {
+        for (device, trace) in &mut traces {
+            if is_hole(step) {
+                trace.holes.push(format!(
+                    "{origin}: {}: {:.0} s without a report before {}",
+                    report.place,
+                    step - interval,
+                    report.time
+                ));
+            }
+            match (report.rates.get(*device), &report.cut) {
+                (Some([reads, read_bytes, writes, write_bytes]), _) => trace.samples.push(Sample {
+                    seconds: interval,
+                    reads: reads * interval,
+                    read_bytes: read_bytes * interval,
+                    writes: writes * interval,
+                    write_bytes: write_bytes * interval,
+                }),
+                (None, Some(cut)) => trace.holes.push(format!("{origin}: {cut}")),
+                (None, None) => {
+                    trace.holes.push(format!("{origin}: {}: {device} is not in this report", report.place));
+                }
+            }
+        }
+    }
+    Ok(traces.into_values().collect())
+}
+
+/// The end of each report, in seconds after the first.
+fn ends(origin: &str, reports: &[Report]) -> Result<Vec<f64>> {
+    let read = |format: &str| -> Option<Vec<DateTime>> {
+        reports.iter().map(|report| DateTime::strptime(format, &report.time).ok()).collect()
+    };
+    let Some(times) = TIMES.iter().find_map(|format| read(format)) else {
+        let known = |time: &str| TIMES.iter().any(|format| DateTime::strptime(format, time).is_ok());
+        let odd = reports.iter().find(|report| !known(&report.time)).unwrap_or(&reports[0]);
+        return Err(Error::invalid(format!(
+            "{origin}: {}: the time `{}` cannot be read: run iostat with S_TIME_FORMAT=ISO",
+            odd.place, odd.time
+        )));
+    };
+    let after = |time: &DateTime| time.duration_since(times[0]).as_secs_f64();
+    for (pair, report) in times.windows(2).zip(reports.iter().skip(1)) {
+        if pair[1] <= pair[0] {
+            return Err(Error::invalid(format!(
+                "{origin}: {}: the clock goes back, from {} to {}",
+                report.place, pair[0], pair[1]
+            )));
+        }
+    }
+    match times.last().map(after) {
+        Some(seconds) if seconds > SECONDS_MAX => {
+            Err(Error::invalid(format!("{origin}: its times are {:.0} days apart", seconds / 86_400.0)))
+        }
+        _ => Ok(times.iter().map(after).collect()),
+    }
+}
+
+/// Which columns hold requests and bytes, and bytes of the latter's unit.
+struct Columns {
+    at: [usize; 4],
+    bytes: f64,
+    count: usize,
+}
+
+impl Columns {
+    fn of(header: &[&str]) -> Option<Columns> {
+        let place = |name: &str| header.iter().position(|column| *column == name);
+        let (read, write, bytes) = DATA.iter().find(|(read, ..)| place(read).is_some())?;
+        let at = [place("r/s")?, place(read)?, place("w/s")?, place(write)?];
+        Some(Columns { at, bytes: *bytes, count: header.len() })
+    }
+
+    fn rates(&self, words: &[&str]) -> Option<Rates> {
+        if words.len() != self.count {
+            return None;
+        }
+        // A locale may write a comma.
+        let number = |at: usize| words[at].replace(',', ".").parse::<f64>().ok().filter(|n| is_rate(*n));
+        let [reads, read, writes, write] = self.at;
+        Some([number(reads)?, number(read)? * self.bytes, number(writes)?, number(write)? * self.bytes])
+    }
+}
+
+fn is_rate(number: f64) -> bool {
+    (0.0..=1e15).contains(&number)
+}
+
+fn of_text(origin: &str, text: &str) -> Result<Vec<Report>> {
+    let (mut reports, mut columns): (Vec<Report>, Option<Columns>) = (Vec::new(), None);
+    let mut time: Option<(usize, &str)> = None;
+    for (at, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let place = || format!("line {}", at + 1);
+        match words.as_slice() {
+            [] => columns = None,
+            [first, ..] if first.trim_end_matches(':') == "Device" => {
+                columns = Columns::of(&words);
+                if columns.is_none() {
+                    let what = "these columns do not tell reads from writes: run iostat with -x";
+                    return Err(Error::invalid(format!("{origin}: {}: {what}", place())));
+                }
+                let Some((line, time)) = time.take() else {
+                    let what = "this report has no time: run iostat with -t";
+                    return Err(Error::invalid(format!("{origin}: {}: {what}", place())));
+                };
+                let place = format!("line {line}");
+                reports.push(Report { place, time: time.to_owned(), rates: BTreeMap::new(), cut: None });
+            }
+            [device, ..] if columns.is_some() => {
+                let (Some(columns), Some(report)) = (&columns, reports.last_mut()) else { continue };
+                match columns.rates(&words) {
+                    Some(rates) => {
+                        report.rates.insert((*device).to_owned(), rates);
+                    }
+                    None => report.cut = Some(format!("{}: the row of {device} is cut", place())),
+                }
+            }
+            [first, ..] if first.starts_with(|c: char| c.is_ascii_digit()) => {
+                time = Some((at + 1, line.trim()));
+            }
+            _ => {}
+        }
+    }
+    Ok(reports)
+}
+
+fn of_json(origin: &str, text: &str) -> Result<Vec<Report>> {
+    let document: Value = serde_json::from_str(text).map_err(|e| {
+        let cut = if e.is_eof() { "; it is cut: iostat ends it when it ends itself" } else { "" };
+        Error::invalid(format!("{origin}: line {}, column {}: not JSON{cut}", e.line(), e.column()))
+    })?;
+    let statistics = &document["sysstat"]["hosts"][0]["statistics"];
+    let Some(statistics) = statistics.as_array() else {
+        return Err(Error::invalid(format!("{origin}: {NO_REPORT}")));
+    };
+    let mut reports = Vec::new();
+    for (at, report) in statistics.iter().enumerate() {
+        let place = format!("report {}", at + 1);
+        let Some(time) = report["timestamp"].as_str() else {
+            return Err(Error::invalid(format!("{origin}: {place} has no time: run iostat with -t")));
+        };
+        let (mut rates, mut cut) = (BTreeMap::new(), None);
+        for disk in report["disk"].as_array().into_iter().flatten() {
+            let Some(device) = disk["disk_device"].as_str() else { continue };
+            let number = |name: &str| disk[name].as_f64().filter(|number| is_rate(*number));
+            let data = DATA
+                .iter()
+                .find_map(|(read, write, bytes)| Some((number(read)? * bytes, number(write)? * bytes)));
+            match (number("r/s"), number("w/s"), data) {
+                (Some(reads), Some(writes), Some((read, write))) => {
+                    rates.insert(device.to_owned(), [reads, read, writes, write]);
+                }
+                _ if disk.get("tps").is_some() => {
+                    let what = "reads and writes are not apart: run iostat with -x";
+                    return Err(Error::invalid(format!("{origin}: {place}: {what}")));
+                }
+                _ => cut = Some(format!("{place}: {device} has no rates")),
+            }
+        }
+        reports.push(Report { place, time: time.to_owned(), rates, cut });
+    }
+    Ok(reports)
+}

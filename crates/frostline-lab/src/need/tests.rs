@@ -1,0 +1,288 @@
+use std::path::Path;
+
+use frostline_doctor::{Host, Said, Tree};
+
+use super::*;
+use crate::decide::{Question, decide};
+
+const IOSTAT: &str = include_str!("fixtures/iostat.txt");
+const IOSTAT_JSON: &str = include_str!("fixtures/iostat.json");
+const CLOUDWATCH: &str = include_str!("fixtures/cloudwatch.json");
+const REQUESTS: &str = include_str!("fixtures/requests_lat.1.log");
+const AVERAGED_BW: &str = include_str!("fixtures/averaged_bw.1.log");
+const AVERAGED_IOPS: &str = include_str!("fixtures/averaged_iops.1.log");
+const SEQUENTIAL: &str = include_str!("fixtures/sequential_lat.1.log");
+
+fn iostat(text: &str) -> Result<Derived> {
+    derive(&chosen(iostat::read("io.txt", text)?, None)?, false)
+}
+
+fn fio(files: &[(&str, &str)]) -> Result<Derived> {
+    let files: Vec<_> = files.iter().map(|(name, text)| (Path::new(*name), (*text).to_owned())).collect();
+    derive(&fio_log::read(&files)?, false)
+}
+
+fn cloudwatch(text: &str) -> Result<Derived> {
+    let traces = cloudwatch::read(&[(Path::new("cw.json"), text.to_owned())])?;
+    derive(&chosen(traces, None)?, false)
+}
+
+/// Replaces text that must be there, and says what is refused.
+fn refused<T: std::fmt::Debug>(text: &str, from: &str, to: &str, read: fn(&str) -> Result<T>) -> String {
+    let changed = text.replacen(from, to, 1);
+    assert_ne!(changed, text, "the change must change something");
+    read(&changed).unwrap_err().to_string()
+}
+
+fn is_close(a: f64, b: f64, part: f64) -> bool {
+    (a - b).abs() <= b * part
+}
+
+#[test]
+fn what_fio_did_is_what_iostat_counted() {
+    // fio read 150 times 64 KiB and wrote 50 times 128 KiB a second, for 4 of 7 seconds.
+    let derived = iostat(IOSTAT).unwrap();
+    assert_eq!((derived.samples, derived.seconds), (7, 7.0));
+    assert!(derived.holes.is_empty(), "{derived:?}");
+    assert!(is_close(derived.writes.peak_iops, 51.0, 1e-9), "{derived:?}");
+    let again: Need = derived.text.parse().unwrap();
+    assert_eq!(again, derived.need);
+    let need = &derived.need;
+    assert!(need.random && (need.read_bytes, need.write_bytes) > (4096, 4096), "{need:?}");
+    let json = iostat(IOSTAT_JSON).unwrap();
+    assert!(is_close(json.need.mib_per_s, need.mib_per_s, 0.05), "{} / {}", json.text, derived.text);
+}
+
+#[test]
+fn iostat_without_times_or_columns_is_refused_by_line() {
+    let wrong = |from: &str, to: &str| refused(IOSTAT, from, to, iostat);
+    let no_time = IOSTAT.replace("11/24/26 18:", "");
+    let error = iostat(&no_time).unwrap_err().to_string();
+    assert!(error.contains("line 4: this report has no time") || error.contains("cannot be read"), "{error}");
+    let error = iostat(include_str!("fixtures/iostat-plain.txt")).unwrap_err().to_string();
+    assert!(error.starts_with("io.txt: line 3: these columns do not tell reads from writes"), "{error}");
+    let error = wrong("18:53:50", "18:53:40");
+    assert!(
+        error.contains("line 23: the clock goes back, from 2026-11-24T18:53:49 to 2026-11-24T18:53:40"),
+        "{error}"
+    );
+    let error = wrong("11/24/26 18:53:50", "11-24 18:53:50");
+    assert!(error.contains("line 23: the time `11-24 18:53:50` cannot be read"), "{error}");
+    assert!(iostat("").unwrap_err().to_string().contains("no report with requests a second"));
+    assert!(
+        iostat("{\"sysstat\": {").unwrap_err().to_string().contains("line 1, column 13: not JSON; it is cut")
+    );
+}
+
+#[test]
+fn holes_of_iostat_are_named_and_are_no_time() {
+    // A report is lost, and a row is cut.
+    let at = |time: &str| IOSTAT.find(&format!("11/24/26 {time}")).unwrap();
+    let without = format!("{}{}", &IOSTAT[..at("18:53:48")], &IOSTAT[at("18:53:51")..]);
+    let derived = iostat(&without).unwrap();
+    assert_eq!(derived.samples, 4);
+    assert_eq!(derived.holes, ["io.txt: line 13: 3 s without a report before 11/24/26 18:53:51"]);
+    let cut = IOSTAT.replacen("vda            150.00   9600.00", "vda            150.00", 1);
+    let derived = iostat(&cut).unwrap();
+    assert_eq!(derived.samples, 6);
+    assert_eq!(derived.holes, ["io.txt: line 25: the row of vda is cut"]);
+}
+
+#[test]
+fn a_device_is_named_or_the_only_busy_one() {
+    let two =
+        IOSTAT.replace("\n\n\n", "\nsdb 5.00 40.00 0 0 0 0 5.00 40.00 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n\n\n");
+    let traces = iostat::read("io.txt", &two).unwrap();
+    let error = chosen(traces.clone(), None).unwrap_err().to_string();
+    assert!(error.contains("name one with --device (vda, sdb)"), "{error}");
+    let sdb = derive(&chosen(traces.clone(), Some("sdb")).unwrap(), false).unwrap();
+    assert_eq!(sdb.text, "randrw bs=8k mix=50 0.08MiB/s");
+    assert!(chosen(traces, Some("sdc")).unwrap_err().to_string().contains("did you mean `sdb`?"));
+}
+
+#[test]
+fn a_log_of_requests_is_counted_by_second() {
+    let derived = fio(&[("x_lat.1.log", REQUESTS)]).unwrap();
+    let count = REQUESTS.lines().count() as f64;
+    let counted = (derived.reads.iops + derived.writes.iops) * derived.seconds;
+    assert!(counted > count * 0.7 && counted <= count, "{counted} of {count}: {derived:?}");
+    assert!(derived.need.read_bytes > 16 << 10 && derived.need.read_bytes < 128 << 10, "{derived:?}");
+    assert!(derived.notes[0].contains("does not say where requests went"), "{derived:?}");
+    // 40 writes of 64 KiB a second, each after the one before.
+    let derived = fio(&[("s_lat.1.log", SEQUENTIAL)]).unwrap();
+    assert_eq!(derived.text, "write bs=64k 2.5MiB/s");
+    assert!(derived.notes[0].contains("100 % of the requests follow"), "{derived:?}");
+    // A second without requests is idle.
+    let idle = "10, 1, 0, 4096, 0\n20, 1, 0, 4096, 0\n4100, 1, 0, 4096, 0\n5000, 1, 0, 4096, 0\n";
+    let derived = fio(&[("i_lat.log", idle)]).unwrap();
+    assert_eq!((derived.seconds, derived.samples), (5.0, 3));
+}
+
+#[test]
+fn averaged_logs_need_both_kinds() {
+    let both = [("a_bw.1.log", AVERAGED_BW), ("a_iops.1.log", AVERAGED_IOPS)];
+    let derived = fio(&both).unwrap();
+    assert!(
+        is_close(derived.reads.iops, 150.0, 0.02) && is_close(derived.writes.iops, 50.0, 0.02),
+        "{derived:?}"
+    );
+    assert_eq!((derived.need.read_bytes, derived.need.write_bytes), (65_536, 131_072));
+    assert!(is_close(derived.need.mib_per_s, 150.0 / 16.0 + 50.0 / 8.0, 0.03), "{}", derived.text);
+    // Two jobs at once.
+    let twice =
+        fio(&[both[0], both[1], ("a_bw.2.log", AVERAGED_BW), ("a_iops.2.log", AVERAGED_IOPS)]).unwrap();
+    assert!(is_close(twice.need.mib_per_s, 2.0 * derived.need.mib_per_s, 0.01), "{}", twice.text);
+    let error = |files: &[(&str, &str)]| fio(files).unwrap_err().to_string();
+    assert!(error(&both[..1]).contains("the log of _iops is missing"));
+    assert!(error(&both[1..]).contains("the log of _bw is missing"));
+    assert!(error(&[("a_lat.log", AVERAGED_BW)]).contains("line 1: with log_avg_msec a log has no requests"));
+    assert!(error(&[both[0], both[1], ("x_lat.log", REQUESTS)]).contains("some do not: give one kind"));
+}
+
+#[test]
+fn mistakes_in_logs_are_named_by_line() {
+    let error = |text: &str| fio(&[("x_lat.log", text)]).unwrap_err().to_string();
+    assert_eq!(
+        error("0, 1, 0, 4096\n5, 1, 0, 4096\n3, 1, 0, 4096\n"),
+        "x_lat.log: line 3: the clock goes back, from 5 to 3 ms"
+    );
+    assert!(error("0, 1, 7, 4096\n").contains("line 1: the direction `7`"));
+    assert!(error("0, 1\n").contains("line 1: a line has a time"));
+    assert!(error("99999999999999999, 1, 0, 4096\n").contains("beyond any run"));
+    assert!(error("").contains("it has no request"));
+    let hole = "1000, 5, 0, 0\n2000, 5, 0, 0\n5000, 5, 0, 0\n6000, 5, 0, 0\n";
+    let derived = fio(&[("h_bw.log", hole), ("h_iops.log", hole)]).unwrap();
+    assert_eq!(derived.holes[0], "h_bw.log: line 3: nothing was logged for 2000 ms");
+    assert_eq!((derived.samples, derived.seconds), (4, 4.0));
+}
+
+#[test]
+fn a_day_of_cloudwatch_has_a_peak_and_holes() {
+    // 300 + 60 requests a second for two hours, 20 + 10 in the others; 15 minutes without values and one value missing.
+    let derived = cloudwatch(CLOUDWATCH).unwrap();
+    assert_eq!(derived.device, "vol-0a1b2c3d4e5f60718");
+    let need = &derived.need;
+    assert_eq!((need.read_bytes, need.write_bytes, need.read_percent), (65_536, 131_072, 83.3));
+    let peak = need.peak.unwrap();
+    assert!(is_close(peak.mib_per_s, 300.0 / 16.0 + 60.0 / 8.0, 0.01), "{peak:?}");
+    assert!(is_close(peak.hours_per_day, 2.0, 0.03), "{peak:?}");
+    // 30 requests a second of the peak's sizes.
+    assert!(need.mib_per_s >= 2.5 && need.mib_per_s < 2.5 * 1.1, "{need:?}");
+    assert_eq!(derived.samples, 284);
+    assert_eq!(derived.holes[0], "3 periods without values before 2026-11-01T03:35:00Z");
+    assert_eq!(derived.holes[1], "no VolumeWriteOps at 2026-11-01T04:10:00Z");
+    // And `decide` takes it.
+    let question = Question {
+        need: derived.text.parse().unwrap(),
+        data_gib: 2048.0,
+        region: "eu-west-1".to_owned(),
+        instance: None,
+        hours_per_day: None,
+        count_max: 4,
+        copies: 1,
+        snapshot_gib: None,
+    };
+    let decision = decide(&frostline_model::catalogue::Catalogue::latest(), &question).unwrap();
+    assert!(decision.answer.starts_with("Buy "), "{}", decision.answer);
+}
+
+#[test]
+fn mistakes_in_exports_are_named() {
+    let wrong = |from: &str, to: &str| refused(CLOUDWATCH, from, to, cloudwatch);
+    assert!(wrong("VolumeReadBytes", "VolumeQueueLength").contains("the metric VolumeReadBytes is missing"));
+    let error = wrong("2026-11-01T23:45:00+00:00", "2026-11-01T23:55:01+00:00");
+    assert!(error.contains("cw.json: MetricDataResults[0].Timestamps[2]: the clock goes back"), "{error}");
+    assert!(
+        wrong("2026-11-01T23:45:00+00:00", "yesterday").contains("the time \"yesterday\" cannot be read")
+    );
+    assert!(wrong("\"Values\":[6000.0,", "\"Values\":[").contains("has 285 times for 284 values"));
+    assert!(
+        wrong("\"Values\":[6000.0,", "\"Values\":[-6000.0,").contains(".Values[0]: -6000.0 is no number")
+    );
+    assert!(cloudwatch("[").unwrap_err().to_string().contains("not JSON; it is cut"));
+    assert!(cloudwatch("{}").unwrap_err().to_string().contains("neither"));
+}
+
+#[test]
+fn statistics_come_in_no_order_and_one_metric_a_file() {
+    let file = |metric: &str, sums: [f64; 3]| {
+        let point = |(hour, sum): (u32, f64)| serde_json::json!({"Timestamp": format!("2026-11-01T0{hour}:00:00Z"), "Sum": sum, "Unit": "Count"});
+        let points: Vec<_> = [(2, sums[2]), (0, sums[0]), (1, sums[1])].into_iter().map(point).collect();
+        (Path::new("s.json"), serde_json::json!({"Label": metric, "Datapoints": points}).to_string())
+    };
+    let files = |drop: &str| {
+        let of = |metric: &str, each: f64| file(metric, [each, each, each].map(|sum| sum * 3600.0));
+        let all = [
+            of("VolumeReadOps", 100.0),
+            of("VolumeReadBytes", 409_600.0),
+            of("VolumeWriteOps", 0.0),
+            of("VolumeWriteBytes", 0.0),
+        ];
+        all.map(|(path, text)| (path, text.replace(drop, "Average")))
+    };
+    let traces = cloudwatch::read(&files("none")).unwrap();
+    assert_eq!(derive(&traces[0], false).unwrap().text, "randread bs=4k 0.4MiB/s");
+    let error = cloudwatch::read(&files("Sum")).unwrap_err().to_string();
+    assert!(error.contains("Datapoints[0]: it has no Sum: ask with --statistics Sum"), "{error}");
+}
+
+#[test]
+fn a_capture_is_one_sample_and_counters_that_go_back_are_named() {
+    let stat = |reads: u64| format!("259 0 nvme1n1 {reads} 0 {} 10 50 0 800 10 0 100 110\n", reads * 16);
+    let tree = |reads: u64| Tree::from_files([("proc/diskstats".to_owned(), stat(reads).into_bytes())]);
+    let host =
+        |first: u64, second: u64| Host::twice(tree(0), tree(first), tree(second), 10.0, Said::default());
+    let (loads, seconds) = host(100, 1100).disk_loads().unwrap();
+    assert_eq!(
+        (loads["nvme1n1"].reads, loads["nvme1n1"].read_bytes, seconds),
+        (1000.0, 1000.0 * 8192.0, 10.0)
+    );
+    assert_eq!(loads["nvme1n1"].writes, 0.0);
+    let absent = host(1100, 100).disk_loads().unwrap_err().to_string();
+    assert_eq!(absent, "/proc/diskstats: the counters of nvme1n1 went back");
+    let once = Host::once(tree(5), Said::default()).disk_loads().unwrap_err().to_string();
+    assert!(once.contains("was read once"), "{once}");
+}
+
+#[test]
+fn two_levels_are_a_peak_only_if_they_differ_and_one_is_rare() {
+    let sample =
+        |mib: f64| Sample { seconds: 60.0, reads: mib * 16.0, read_bytes: mib * MIB, ..Sample::default() };
+    let trace = |rates: &[(usize, f64)]| Trace {
+        device: "d".to_owned(),
+        samples: rates.iter().flat_map(|(count, mib)| vec![sample(*mib); *count]).collect(),
+        ..Trace::default()
+    };
+    let text = |rates: &[(usize, f64)]| derive(&trace(rates), false).unwrap().text;
+    assert_eq!(text(&[(90, 60.0), (10, 600.0)]), "randread bs=64k 1MiB/s peak=10MiB/s,2.4h");
+    // Too alike, or most of the time.
+    assert_eq!(text(&[(90, 500.0), (10, 600.0)]), "randread bs=64k 10MiB/s");
+    assert_eq!(text(&[(10, 60.0), (90, 600.0)]), "randread bs=64k 10MiB/s");
+    assert_eq!(text(&[(1, 60.0)]), "randread bs=64k 1MiB/s");
+    assert!(derive(&trace(&[(10, 0.0)]), false).is_err());
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_is_a_panic(text in "([0-9:/., {}\\[\\]\"\\n-]|Device|vda|r/s|rkB/s|w/s|wkB/s|11/24/26 18:53:4|Timestamps|Values|MetricDataResults){0,60}") {
+        let _ = (iostat(&text), cloudwatch(&text), fio(&[("x_bw.log", &text)]), fio(&[("x_lat.log", &text)]));
+    }
+
+    #[test]
+    fn a_need_is_read_as_it_is_written(rates in proptest::collection::vec((0.0..5000.0_f64, 0.0..5e8_f64, 0.0..5000.0_f64, 0.0..5e8_f64), 1..40)) {
+        let samples = rates.iter().map(|(reads, read_bytes, writes, write_bytes)| Sample {
+            seconds: 1.0,
+            reads: reads.floor(),
+            read_bytes: if reads.floor() > 0.0 { *read_bytes } else { 0.0 },
+            writes: writes.floor(),
+            write_bytes: if writes.floor() > 0.0 { *write_bytes } else { 0.0 },
+        }).collect();
+        let trace = Trace { device: "d".to_owned(), samples, ..Trace::default() };
+        if let Ok(derived) = derive(&trace, false) {
+            let again = derived.text.parse::<Need>();
+            proptest::prop_assert!(again.is_ok(), "{}: {again:?}", derived.text);
+            let most = derived.reads.peak_mib_per_s + derived.writes.peak_mib_per_s;
+            proptest::prop_assert!(derived.need.most_mib_per_s() > 0.0 && most >= 0.0);
+        }
+    }
+}
