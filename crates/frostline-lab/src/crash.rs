@@ -26,12 +26,22 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
 use self::log::{Cut, Image, Replay, WriteLog};
-use self::workload::{Findings, Promised};
+use self::workload::Standard;
 use crate::emulate::{self, Daemon, Emulated, Options, Setup, WriteCache};
 use crate::host::io;
 use crate::host::ledger::{Ledger, Thing};
 
 pub use file_system::FileSystem;
+pub(crate) use workload::Findings;
+
+/// What is done while the device is recorded, and what must be there after a cut.
+pub(crate) trait Work {
+    /// Does it in the file system at `at`, and calls `mark` after everything that is then promised.
+    fn run(&mut self, at: &Path, mark: &mut dyn FnMut(&str) -> std::io::Result<()>) -> std::io::Result<()>;
+
+    /// Compares what is at `at` with what these marks promised.
+    fn judge(&self, at: &Path, marks: &[&str]) -> Findings;
+}
 
 /// Examples of each kind that a [`Proof`] keeps.
 const EXAMPLES: usize = 3;
@@ -159,9 +169,21 @@ pub fn prove_while(
     trial: &Trial,
     go_on: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<Proof> {
+    prove_work(ledger, folder, daemon, trial, &mut Standard { steps: trial.steps }, go_on)
+}
+
+/// The same of any work.
+pub(crate) fn prove_work(
+    ledger: &mut Ledger,
+    folder: &Path,
+    daemon: &Daemon,
+    trial: &Trial,
+    work: &mut dyn Work,
+    go_on: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<Proof> {
     emulate::check_host()?;
     let place = Place::make(ledger, folder)?;
-    let proof = place.prove(ledger, daemon, trial, go_on);
+    let proof = place.prove(ledger, daemon, trial, work, go_on);
     let undone = ledger.undo_from(&Thing::Directory(place.folder));
     proof.and_then(|proof| undone.map(|()| proof))
 }
@@ -196,10 +218,11 @@ impl Place {
         ledger: &mut Ledger,
         daemon: &Daemon,
         trial: &Trial,
+        work: &mut dyn Work,
         go_on: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Proof> {
         let mut proof = Proof::of(trial);
-        let (log, mounted) = match self.record(ledger, daemon, trial)? {
+        let (log, mounted) = match self.record(ledger, daemon, trial, work)? {
             Recording::Refused(said) => return Ok(Proof { refused: Some(said), ..proof }),
             Recording::Done { log, mounted } => (log, mounted),
         };
@@ -210,6 +233,7 @@ impl Place {
             ledger,
             &log,
             &log.cuts(begin, trial.cuts, trial.seed, trial.sector),
+            work,
             &mut proof,
             go_on,
         )?;
@@ -217,11 +241,17 @@ impl Place {
     }
 
     /// Runs the workload on a recording volume.
-    fn record(&self, ledger: &mut Ledger, daemon: &Daemon, trial: &Trial) -> Result<Recording> {
+    fn record(
+        &self,
+        ledger: &mut Ledger,
+        daemon: &Daemon,
+        trial: &Trial,
+        work: &mut dyn Work,
+    ) -> Result<Recording> {
         let volume = Options { record: true, ..Options::new(trial.file_system.bytes()) };
         let setup = Setup { volumes: vec![volume], machine: None, daemon: daemon.clone() };
         let emulated = Emulated::attach_all(ledger, &self.folder, &setup)?;
-        let run = self.run_on(ledger, &emulated, trial);
+        let run = self.run_on(ledger, &emulated, trial, work);
         trial.file_system.forget(&emulated.device)?;
         let files = emulated.detach_keeping_files(ledger)?;
         let recording = match run? {
@@ -237,7 +267,13 @@ impl Place {
     }
 
     /// The options in force, or why mount(8) refused them.
-    fn run_on(&self, ledger: &mut Ledger, on: &Emulated, trial: &Trial) -> Result<Result<String, String>> {
+    fn run_on(
+        &self,
+        ledger: &mut Ledger,
+        on: &Emulated,
+        trial: &Trial,
+        work: &mut dyn Work,
+    ) -> Result<Result<String, String>> {
         let mounted = Thing::Mount(self.mount.clone());
         trial.file_system.make(&on.device)?;
         ledger.note(mounted.clone())?;
@@ -258,9 +294,8 @@ impl Place {
             }
         };
         on.mark(BEGIN)?;
-        let mark = |text: &str| on.mark(text).map_err(std::io::Error::other);
-        workload::run(&self.mount, trial.steps, mark)
-            .map_err(|e| io(e, "the workload failed on", &self.mount))?;
+        let mut mark = |text: &str| on.mark(text).map_err(std::io::Error::other);
+        work.run(&self.mount, &mut mark).map_err(|e| io(e, "the workload failed on", &self.mount))?;
         on.mark(END)?;
         file_system::unmount(&self.mount)?;
         ledger.undo_from(&mounted)?;
@@ -272,18 +307,15 @@ impl Place {
         ledger: &mut Ledger,
         log: &WriteLog,
         cuts: &[Cut],
+        work: &dyn Work,
         proof: &mut Proof,
         go_on: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
         let mut replay = Replay::new(log);
         for (nth, cut) in cuts.iter().enumerate() {
-            let state = self.judge_cut(
-                ledger,
-                nth,
-                &replay.state(cut),
-                Promised::of(log.marks(cut)),
-                proof.trial.file_system,
-            )?;
+            let marks: Vec<&str> = log.marks(cut).filter(|mark| *mark != BEGIN).collect();
+            let kind = proof.trial.file_system;
+            let state = self.judge_cut(ledger, nth, &replay.state(cut), (work, &marks), kind)?;
             proof.add(cut, state);
             go_on(nth + 1)?;
         }
@@ -297,7 +329,7 @@ impl Place {
         ledger: &mut Ledger,
         nth: usize,
         state: &Image,
-        promised: Promised,
+        promised: (&dyn Work, &[&str]),
         kind: FileSystem,
     ) -> Result<State> {
         let image = self.folder.join(format!("state-{nth}.img"));
@@ -312,12 +344,18 @@ impl Place {
         state
     }
 
-    fn judge(&self, device: &Path, image: &Path, promised: Promised, kind: FileSystem) -> Result<State> {
-        let mut state = State { anything_promised: promised != Promised::default(), ..State::default() };
+    fn judge(
+        &self,
+        device: &Path,
+        image: &Path,
+        (work, marks): (&dyn Work, &[&str]),
+        kind: FileSystem,
+    ) -> Result<State> {
+        let mut state = State { anything_promised: !marks.is_empty(), ..State::default() };
         kind.forget_pages(device)?;
         match kind.mount(device, &self.mount) {
             Ok(()) => {
-                state.findings = workload::judge(&self.mount, promised);
+                state.findings = work.judge(&self.mount, marks);
                 file_system::unmount(&self.mount)?;
             }
             Err(refused) => state.unmountable = Some(format!("cannot be mounted: {refused}")),

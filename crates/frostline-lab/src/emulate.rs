@@ -500,7 +500,7 @@ pub(crate) fn set_write_cache(ledger: &mut Ledger, device: &Path, wanted: WriteC
     if was == wanted.words() {
         return Ok(());
     }
-    ledger.note(Thing::Setting { file: file.clone(), was })?;
+    ledger.note(Thing::setting(file.clone(), was))?;
     fs::write(&file, wanted.words()).map_err(|e| io(e, "cannot write", &file))?;
     match read()?.trim() {
         said if said == wanted.words() => Ok(()),

@@ -37,3 +37,37 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
         .map_err(|e| Error::internal(format!("cannot encode {}", path.display())).with_source(e))?;
     std::fs::write(path, text).map_err(|e| io(e, "cannot write", path))
 }
+
+/// Makes a folder and those above it that are missing. They are durable when this returns.
+pub(crate) fn make_folders(folder: &Path) -> Result<()> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
+    std::fs::create_dir_all(folder).map_err(|e| io(e, "cannot make", folder))?;
+    missing.into_iter().rev().try_for_each(sync_entry)
+}
+
+/// Puts `bytes` in place of what the file held: after a power cut it is as before or as now, and as now once this
+/// returned.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write as _;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".next");
+    let next = path.with_file_name(name);
+    let written = std::fs::File::create(&next).and_then(|mut file| {
+        file.write_all(bytes)?;
+        // Before the rename, which may reach the disk earlier than the bytes otherwise.
+        file.sync_all()
+    });
+    written.map_err(|e| io(e, "cannot write", &next))?;
+    std::fs::rename(&next, path).map_err(|e| io(e, "cannot write", path))?;
+    sync_entry(path)
+}
+
+/// Makes the name of a file or folder durable: that is data of the folder which it is in.
+pub(crate) fn sync_entry(path: &Path) -> Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => return Ok(()),
+    };
+    std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| io(e, "cannot sync", folder))
+}

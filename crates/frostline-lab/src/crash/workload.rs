@@ -13,6 +13,8 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use super::Work;
+
 const FILES_PREFIX: &str = "file-";
 const GROWING: &str = "growing";
 const REPLACED: &str = "replaced";
@@ -33,13 +35,28 @@ pub(super) struct Promised {
 
 /// What a mounted file system has against a promise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Findings {
+pub(crate) struct Findings {
     /// Acknowledged, and missing, short or of an older version.
-    pub(super) lost: Vec<String>,
+    pub(crate) lost: Vec<String>,
     /// Acknowledged, and with other bytes.
-    pub(super) wrong: Vec<String>,
+    pub(crate) wrong: Vec<String>,
     /// Bytes of a deleted file, in any file.
-    pub(super) stale: Vec<String>,
+    pub(crate) stale: Vec<String>,
+}
+
+/// The workload above, with so many steps.
+pub(super) struct Standard {
+    pub(super) steps: usize,
+}
+
+impl Work for Standard {
+    fn run(&mut self, at: &Path, mark: &mut dyn FnMut(&str) -> io::Result<()>) -> io::Result<()> {
+        run(at, self.steps, mark)
+    }
+
+    fn judge(&self, at: &Path, marks: &[&str]) -> Findings {
+        judge(at, Promised::of(marks.iter().copied()))
+    }
 }
 
 impl Promised {

@@ -1,8 +1,9 @@
 //! A [`Ledger`] of everything that a run creates on the host, so that all of it can be undone: at the end, on
 //! an error, on Ctrl-C, and after `kill -9` by `lab clean`.
 //!
-//! An entry is on disk before the thing is created. Undoing is in reverse order, each step is idempotent, and
-//! a thing that is already gone counts as undone. Entries identify things by names that the lab chose (a file
+//! An entry is on disk before the thing is created, also if power fails. Undoing is in reverse order, each step is
+//! idempotent, and a thing that is already gone counts as undone. What the kernel kept is gone after a reboot: of a ledger
+//! from before it only directories are removed. Entries identify things by names that the lab chose (a file
 //! behind a loop device, a mount point, a token in a process's environment), never by names that the kernel chose
 //! (`/dev/loop7`, a process id). So an entry is never too late, and never affects somebody else's things.
 
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::io;
+use super::{io, make_folders, sync_entry};
 
 /// The environment variable by which processes of a run are found. Every child inherits it.
 pub const TOKEN: &str = "FROSTLINE_LAB_RUN";
@@ -44,7 +45,25 @@ pub enum Thing {
         file: PathBuf,
         /// What is written back.
         was: String,
+        /// The file behind the loop device whose setting that is: its number may be another device's by now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        behind: Option<PathBuf>,
     },
+}
+
+impl Thing {
+    /// A setting of the device that has this name now.
+    pub fn setting(file: PathBuf, was: String) -> Thing {
+        let behind = backing_file(&file);
+        Thing::Setting { file, was, behind }
+    }
+}
+
+/// The file behind the loop device that a file of sysfs is about.
+fn backing_file(setting: &Path) -> Option<PathBuf> {
+    let device = setting.ancestors().find(|above| above.join("loop/backing_file").exists())?;
+    let text = fs::read_to_string(device.join("loop/backing_file")).ok()?;
+    Some(PathBuf::from(text.trim_end_matches('\n')))
 }
 
 /// What one process made, undone when dropped.
@@ -61,6 +80,24 @@ struct Owner {
     pid: u32,
     started: u64,
     token: String,
+    /// The boot of which `pid` and `started` are.
+    #[serde(default)]
+    boot: Option<String>,
+}
+
+impl Owner {
+    fn is_of_this_boot(&self) -> bool {
+        self.boot.is_none() || self.boot == boot()
+    }
+
+    fn is_alive(&self) -> bool {
+        self.is_of_this_boot() && start_time(self.pid) == Some(self.started)
+    }
+}
+
+/// What names this boot of the kernel.
+fn boot() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
 }
 
 impl Ledger {
@@ -68,13 +105,13 @@ impl Ledger {
     ///
     /// Sets [`TOKEN`] for no one: give [`Ledger::command`] to whatever is started.
     pub fn open(folder: &Path) -> Result<Ledger> {
-        fs::create_dir_all(folder).map_err(|e| io(e, "cannot make the folder of ledgers", folder))?;
+        make_folders(folder)?;
         let pid = std::process::id();
         // A process may keep several ledgers; its id and start time name it among all of this boot.
         static OPENED: AtomicU32 = AtomicU32::new(0);
         let started = start_time(pid).unwrap_or(0);
         let token = format!("{pid}-{started}-{}", OPENED.fetch_add(1, Ordering::Relaxed));
-        let owner = Owner { pid, started, token };
+        let owner = Owner { pid, started, token, boot: boot() };
         let path = folder.join(format!("{}.ndjson", owner.token));
         let file = OpenOptions::new()
             .create_new(true)
@@ -83,6 +120,7 @@ impl Ledger {
             .map_err(|e| io(e, "cannot make a ledger", &path))?;
         let mut ledger = Ledger { path, file, token: owner.token.clone(), things: Vec::new() };
         ledger.append(&owner)?;
+        sync_entry(&ledger.path)?;
         ledger.note(Thing::Processes(owner.token))?;
         Ok(ledger)
     }
@@ -165,11 +203,14 @@ pub fn clean(folder: &Path) -> Result<(Vec<String>, Vec<String>)> {
         let text = fs::read_to_string(&path).map_err(|e| io(e, "cannot read a ledger", &path))?;
         let mut lines = text.lines();
         let owner: Option<Owner> = lines.next().and_then(|line| serde_json::from_str(line).ok());
-        if owner.as_ref().is_some_and(|owner| start_time(owner.pid) == Some(owner.started)) {
+        if owner.as_ref().is_some_and(Owner::is_alive) {
             continue; // its run is alive
         }
         // The last line may be cut short; what it would name was not made yet.
-        let things: Vec<Thing> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let mut things: Vec<Thing> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+        if owner.as_ref().is_some_and(|owner| !owner.is_of_this_boot()) {
+            things.retain(|thing| matches!(thing, Thing::Directory(_)));
+        }
         for thing in things.into_iter().rev() {
             match undo(&thing) {
                 Ok(true) => undone.push(thing.to_string()),
@@ -228,7 +269,10 @@ fn undo(thing: &Thing) -> Result<bool> {
         Thing::NetNamespace(name) => {
             there(&Path::new("/run/netns").join(name), || run("ip", &["netns", "delete", name]))
         }
-        Thing::Setting { file, was } => {
+        Thing::Setting { file, behind: Some(behind), .. } if backing_file(file).as_ref() != Some(behind) => {
+            Ok(false)
+        }
+        Thing::Setting { file, was, .. } => {
             there(file, || fs::write(file, was).map_err(|e| io(e, "cannot put back a setting", file)))
         }
     }

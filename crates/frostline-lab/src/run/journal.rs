@@ -1,7 +1,8 @@
 //! The folder of a run: each sample is on disk before the next one begins.
 //!
 //! `samples.ndjson` is appended and synced and is authoritative; `run.json` is rewritten and replaced
-//! atomically; `study.toml` is the study as it was. An incomplete last line is removed on resume.
+//! atomically; `study.toml` is the study as it was. An incomplete last line is removed on resume. What a method has
+//! written is there after a power cut once it returned, the names of files and folders included.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use frostline_base::{Error, Result};
 
-use crate::host::io;
+use crate::host::{io, make_folders, replace, sync_entry};
 use crate::record::{Run, Sample};
 use crate::report;
 
@@ -40,11 +41,11 @@ impl Journal {
                 folder.display()
             )));
         }
-        let raw = folder.join(RAW);
-        fs::create_dir_all(&raw).map_err(|e| io(e, "cannot make", &raw))?;
-        let text = folder.join(STUDY);
-        fs::write(&text, study).map_err(|e| io(e, "cannot write", &text))?;
-        Journal::open(folder)
+        make_folders(&folder.join(RAW))?;
+        replace(&folder.join(STUDY), study.as_bytes())?;
+        let journal = Journal::open(folder)?;
+        sync_entry(&folder.join(SAMPLES))?;
+        Ok(journal)
     }
 
     /// The run in `folder` as far as it came, its study's text and its header.
@@ -110,12 +111,9 @@ impl Journal {
     /// # Errors
     /// As the system.
     pub fn write_run(&self, run: &Run) -> Result<()> {
-        let path = self.folder.join(RUN);
-        let next = self.folder.join("run.json.next");
         let text = serde_json::to_vec_pretty(run)
             .map_err(|e| Error::internal("cannot encode a run").with_source(e))?;
-        fs::write(&next, text).map_err(|e| io(e, "cannot write", &next))?;
-        fs::rename(&next, &path).map_err(|e| io(e, "cannot write", &path))
+        replace(&self.folder.join(RUN), &text)
     }
 }
 

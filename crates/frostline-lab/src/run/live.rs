@@ -315,10 +315,10 @@ impl<'a> Live<'a> {
             return Err(Error::internal("a rig on a file has a device"));
         };
         let directory = self.rigs[key].directory().to_path_buf();
-        let setting = Thing::Setting {
-            file: emulate::sysfs(&device).join("queue/write_cache"),
-            was: facts::queue_settings(&device).remove("write_cache").unwrap_or_default(),
-        };
+        let setting = Thing::setting(
+            emulate::sysfs(&device).join("queue/write_cache"),
+            facts::queue_settings(&device).remove("write_cache").unwrap_or_default(),
+        );
         if let Some(cache) = &setup.write_cache {
             emulate::set_write_cache(&mut self.ledger, &device, write_cache(&fill(cache, &cell.levels)?)?)?;
         }

@@ -1,4 +1,7 @@
 use super::*;
+use crate::crash::{self, FileSystem, Findings, Trial, Work};
+use crate::emulate::tests as volumes;
+use crate::host::ledger::{Ledger, Thing};
 
 fn sample(block: u32) -> Sample {
     Sample {
@@ -43,4 +46,104 @@ fn what_is_not_a_run_is_said_to_be_none() {
     assert_eq!(Journal::resume(folder.path()).unwrap_err().kind(), frostline_base::ErrorKind::NotFound);
     fs::write(folder.path().join(SAMPLES), "nonsense\n").unwrap();
     assert!(Journal::open(folder.path()).is_err());
+}
+
+/// A run whose samples, summaries and things are promised as their methods return.
+struct Recorded;
+
+const STUDY_TEXT: &str = "name = \"recorded\"";
+const SAMPLES_OF_RUN: u32 = 9;
+
+fn run_of(seed: u64) -> Run {
+    Run {
+        format: crate::record::FORMAT,
+        study: "recorded".into(),
+        title: "Recorded".into(),
+        command: String::new(),
+        started: "2026-01-01T00:00:00Z".into(),
+        seed,
+        mode: crate::record::Mode::Quick,
+        time_scale: 1.0,
+        machine: crate::host::facts::machine(),
+        tools: [].into(),
+        cells: vec![],
+        comparisons: vec![],
+        korean: [].into(),
+        notes: vec![],
+        complete: false,
+    }
+}
+
+impl Work for Recorded {
+    fn run(&mut self, at: &Path, mark: &mut dyn FnMut(&str) -> std::io::Result<()>) -> std::io::Result<()> {
+        let other = std::io::Error::other;
+        let mut ledger = Ledger::open(&at.join("lab/live")).map_err(other)?;
+        mark("ledger")?;
+        let mut journal = Journal::create(&at.join("lab/runs/first"), STUDY_TEXT).map_err(other)?;
+        for block in 0..SAMPLES_OF_RUN {
+            journal.write_run(&run_of(u64::from(block))).map_err(other)?;
+            mark(&format!("run {block}"))?;
+            journal.append(sample(block)).map_err(other)?;
+            mark(&format!("sample {block}"))?;
+            ledger.note(Thing::Directory(PathBuf::from(format!("/nonexistent/{block}")))).map_err(other)?;
+            mark(&format!("thing {block}"))?;
+        }
+        // From here on the ledger is undone.
+        mark("end of ledger")
+    }
+
+    fn judge(&self, at: &Path, marks: &[&str]) -> Findings {
+        let mut findings = Findings::default();
+        let count = |what: &str| marks.iter().filter(|mark| mark.starts_with(what)).count();
+        let (runs, samples, things) = (count("run "), count("sample "), count("thing "));
+        if count("ledger") > 0 && count("end of ledger") == 0 {
+            let live = fs::read_dir(at.join("lab/live")).into_iter().flatten().flatten().next();
+            let text =
+                live.map(|file| fs::read_to_string(file.path()).unwrap_or_default()).unwrap_or_default();
+            let found = text.matches("/nonexistent/").count();
+            if !text.contains("\"token\"") || found < things {
+                findings.lost.push(format!("the ledger has {found} of {things} things: {text:?}"));
+            }
+        }
+        if runs == 0 {
+            return findings;
+        }
+        match Journal::resume(&at.join("lab/runs/first")) {
+            Err(error) => findings.lost.push(format!("no run to resume: {error}")),
+            Ok((journal, study, run)) => {
+                let expected: Vec<Sample> = (0..SAMPLES_OF_RUN).map(sample).collect();
+                if run.seed + 1 < runs as u64 || journal.samples().len() < samples {
+                    let found = journal.samples().len();
+                    findings
+                        .lost
+                        .push(format!("{found} of {samples} samples, summary {} of {runs}", run.seed));
+                }
+                if study != STUDY_TEXT || !expected.starts_with(journal.samples()) {
+                    findings.wrong.push("the study or the samples are others".to_owned());
+                }
+            }
+        }
+        findings
+    }
+}
+
+#[test]
+fn a_power_cut_takes_nothing_of_a_journal_or_a_ledger_that_was_promised() {
+    let test = "a_power_cut_takes_nothing_of_a_journal_or_a_ledger_that_was_promised";
+    if !volumes::can_emulate(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut ledger = Ledger::open(&folder.path().join("live")).unwrap();
+    // Without delayed allocation a rename may be durable before the bytes of the file.
+    for (file_system, options) in [(FileSystem::Ext4, "noauto_da_alloc"), (FileSystem::Xfs, "")] {
+        let trial = Trial { file_system, options: options.into(), cuts: 40, steps: 0, seed: 11, sector: 512 };
+        let daemon = volumes::daemon();
+        let proof =
+            crash::prove_work(&mut ledger, folder.path(), &daemon, &trial, &mut Recorded, &mut |_| Ok(()));
+        let proof = proof.unwrap();
+        assert!(proof.refused.is_none() && proof.is_clean(), "{proof:?}");
+        assert_eq!(proof.cuts, 40);
+    }
+    ledger.close().unwrap();
 }
