@@ -40,6 +40,15 @@ pub enum Lab {
     Run(RunArgs),
     /// Write the report of a run
     Report(ReportArgs),
+    /// Make the tables of pages anew from the files of runs beside them
+    Page {
+        /// Markdown files with blocks that name a run and what to make of it
+        #[arg(required = true, value_name = "FILE")]
+        pages: Vec<PathBuf>,
+        /// Write nothing, and fail if a page is not what its runs say
+        #[arg(long)]
+        check: bool,
+    },
     /// Compare two runs of the same study
     Compare {
         /// Folder of the first run
@@ -197,6 +206,7 @@ pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
         Lab::Plan(args) => plan_of(&args, context),
         Lab::Run(args) => run_study(&args, context),
         Lab::Report(args) => report(&args, context),
+        Lab::Page { pages, check } => page(&pages, check),
         Lab::Compare { a, b } => compare(&a, &b, context),
         Lab::Measure(args) => measure(&args, context),
         Lab::Need(args) => need(&args, context),
@@ -455,6 +465,27 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(|e| io(e, "cannot write", path))?;
     eprintln!("wrote {}", path.display());
     Ok(())
+}
+
+fn page(pages: &[PathBuf], check: bool) -> Result<Outcome> {
+    let mut differ = Vec::new();
+    for path in pages {
+        let text = std::fs::read_to_string(path).map_err(|e| io(e, "cannot read", path))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let made = crate::report::fill(&text, folder, &path.display().to_string())?;
+        match (made == text, check) {
+            (true, _) => {}
+            (false, true) => differ.push(path.display().to_string()),
+            (false, false) => write(path, &made)?,
+        }
+    }
+    if differ.is_empty() {
+        return Ok(Outcome::default());
+    }
+    Err(Error::conflict(format!(
+        "not what the runs beside them say: {}; `lab page` makes them anew",
+        differ.join(", ")
+    )))
 }
 
 fn compare(a: &Path, b: &Path, context: &Context) -> Result<Outcome> {

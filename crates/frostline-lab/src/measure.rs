@@ -18,7 +18,7 @@ pub mod watch;
 use std::path::PathBuf;
 
 use frostline_base::{Error, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::cost::Cost;
 use self::curve::{Knee, Point};
@@ -72,7 +72,7 @@ pub trait Watching {
 }
 
 /// How much is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extent {
     /// MiB of each path's file.
     pub data_mib: u64,
@@ -83,7 +83,7 @@ pub struct Extent {
 }
 
 /// What was measured on one path.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     /// The path as it was given.
     pub path: PathBuf,
@@ -104,7 +104,7 @@ pub struct Measured {
 }
 
 /// The answer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measurement {
     /// When it began, RFC 3339.
     pub started: String,

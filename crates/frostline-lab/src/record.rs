@@ -126,12 +126,15 @@ pub struct Summary {
     /// Their median.
     #[serde(deserialize_with = "number_or_null")]
     pub median: f64,
-    /// 95 % interval of the median (`stats::median_interval`); equal to it when there is one value.
+    /// Interval of the median (`stats::median_interval`); equal to it when there is one value.
     #[serde(deserialize_with = "number_or_null")]
     pub low: f64,
     /// See `low`.
     #[serde(deserialize_with = "number_or_null")]
     pub high: f64,
+    /// How often such an interval holds the truth: 0.95, or less for the range of few values. Earlier runs have none.
+    #[serde(default)]
+    pub confidence: Option<f64>,
 }
 
 /// One execution of one cell.
@@ -184,7 +187,7 @@ pub struct Comparison {
     pub denominator: String,
     /// The metric.
     pub metric: String,
-    /// Median of the paired ratios, with its 95 % interval (`stats::paired_ratio`).
+    /// Median of the paired ratios, with its interval (`stats::paired_ratio`).
     #[serde(deserialize_with = "number_or_null")]
     pub ratio: f64,
     /// See `ratio`.
@@ -193,6 +196,9 @@ pub struct Comparison {
     /// See `ratio`.
     #[serde(deserialize_with = "number_or_null")]
     pub high: f64,
+    /// How often such an interval holds the truth; absent without measurement and in earlier runs.
+    #[serde(default)]
+    pub confidence: Option<f64>,
     /// Pairs it stands on.
     pub pairs: u32,
     /// The smallest difference, as a part of 1, that this many pairs with this scatter could have shown; not

@@ -1,12 +1,13 @@
 //! Reports of a run: one self-contained page ([`html`]), Markdown ([`markdown`]), the JSON itself with its
-//! [`schema`], two runs against each other ([`compare`]), the front of price and speed ([`pareto`]), and latency over load
-//! ([`load_page`]).
+//! [`schema`], two runs against each other ([`compare`]), the front of price and speed ([`pareto`]), latency over load
+//! ([`load_page`]), and pages of documentation whose tables are made from runs ([`fill`]).
 //!
 //! A report can be made of any run: values that are not numbers show as a dash, text of tools and
 //! users cannot become markup or terminal escapes, and thousands of cells go to tables, not charts.
 
 mod chart;
 mod compare;
+mod evidence;
 mod load;
 mod markdown;
 mod page;
@@ -20,6 +21,7 @@ use frostline_base::{Error, Result};
 use serde::Deserialize;
 
 pub use compare::{CellChange, Change, Compared, compare};
+pub use evidence::fill;
 pub use load::load_page;
 pub use markdown::markdown;
 pub use page::html;

@@ -5,13 +5,13 @@ use std::path::Path;
 use frostline_base::{Error, Result};
 use frostline_model::VolumeSpec;
 use frostline_model::catalogue::{Catalogue, Evidence};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::load::Load;
 use crate::decide::candidate::usd_per_month;
 
 /// Price and promise of one volume.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// The volume, such as gp3:500GiB.
     pub volume: String,

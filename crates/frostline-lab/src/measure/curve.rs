@@ -1,6 +1,6 @@
 //! Latency over load: points, and the knee between a volume that keeps up and one that queues.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Loads at which every path is measured, as parts of what it sustains. Closer where latency rises.
 pub const PARTS: [f64; 8] = [0.975, 0.95, 0.9, 0.8, 0.7, 0.5, 0.25, 0.1];
@@ -10,7 +10,7 @@ const GAP_MAX: f64 = 0.05;
 const RISE_MIN: f64 = 2.0;
 
 /// What a load did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Requests that were offered a second, evenly; absent where as many as the volume takes.
     pub offered_iops: Option<f64>,
@@ -27,7 +27,7 @@ pub struct Point {
 }
 
 /// The load beyond which latency rises steeply.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
     /// Requests a second.
     pub iops: f64,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 use frostline_base::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::workload;
 
@@ -14,7 +14,7 @@ pub const OUTSTANDING: u32 = 64;
 pub const DATA: &str = "data";
 
 /// Whose requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
     /// Random pages of 8 KiB, 70 % reads

@@ -3,7 +3,7 @@
 //! Pure functions of the rounds. The volume is told nothing about: a burst is a level of throughput that the
 //! volume leaves for a lower one and does not return to.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::stats::{self, STEADY_ROUNDS, Steadiness};
 
@@ -20,7 +20,7 @@ const SLOPE_MAX: f64 = 0.2;
 const STRAY_PART: f64 = 0.1;
 
 /// A short time under load, about a second.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// Its length.
     pub seconds: f64,
@@ -31,7 +31,7 @@ pub struct Round {
 }
 
 /// What was served a second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Level {
     /// Requests a second.
     pub iops: f64,
@@ -42,7 +42,7 @@ pub struct Level {
 }
 
 /// A level that did not last, and what paid for it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Burst {
     /// The level while it lasted.
     pub level: Level,
@@ -53,7 +53,7 @@ pub struct Burst {
 }
 
 /// What the rounds say.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Watched {
     /// The level at the end: the limit for ever if a burst was seen, otherwise the limit of this watch.
     pub sustained: Level,

@@ -40,6 +40,24 @@ fn write_run(text: &mut String, run: &Run) -> std::fmt::Result {
     write_provenance(text, run)
 }
 
+/// The comparisons alone, as a table.
+pub(super) fn answer(run: &Run) -> String {
+    without_heading(|text| write_comparisons(text, run))
+}
+
+/// The cells alone, as a table.
+pub(super) fn cells(run: &Run) -> String {
+    without_heading(|text| write_cells(text, run))
+}
+
+fn without_heading(write: impl Fn(&mut String) -> std::fmt::Result) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write(&mut text);
+    let table = text.split_once("\n\n").map_or("", |(_, table)| table);
+    format!("{}\n", table.trim_end())
+}
+
 fn write_warnings(text: &mut String, run: &Run) -> std::fmt::Result {
     if run.mode == Mode::Simulate {
         writeln!(text, "> **Nothing was measured**: every figure is the model's.\n")?;

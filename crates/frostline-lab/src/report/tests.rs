@@ -29,7 +29,14 @@ fn map<V>(entries: impl IntoIterator<Item = (&'static str, V)>) -> BTreeMap<Stri
 fn summary(unit: &str, values: &[f64]) -> Summary {
     let interval = stats::median_interval(values).expect("there are values");
     let stats::Interval { estimate: median, low, high, .. } = interval;
-    Summary { unit: unit.to_owned(), values: values.to_vec(), median, low, high }
+    Summary {
+        unit: unit.to_owned(),
+        values: values.to_vec(),
+        median,
+        low,
+        high,
+        confidence: Some(interval.confidence),
+    }
 }
 
 /// Blocks of `level` with a fixed small scatter.
@@ -74,6 +81,7 @@ fn comparison(
         ratio: estimate,
         low,
         high,
+        confidence: Some(ratio.interval.confidence),
         pairs: ratio.pairs as u32,
         smallest_difference: ratio.smallest_difference.unwrap_or(f64::NAN),
         p_holm: Some(ratio.p),
@@ -381,7 +389,14 @@ fn any_cell() -> impl Strategy<Value = Cell> {
     let metric = || prop_oneof![Just("mib_per_s".to_owned()), any_text()];
     let summaries =
         (any_text(), prop::collection::vec(any_number(), 0..5), any_number(), any_number(), any_number())
-            .prop_map(|(unit, values, median, low, high)| Summary { unit, values, median, low, high });
+            .prop_map(|(unit, values, median, low, high)| Summary {
+                unit,
+                values,
+                median,
+                low,
+                high,
+                confidence: None,
+            });
     (
         (
             any_text(),
@@ -436,6 +451,7 @@ fn any_comparison() -> impl Strategy<Value = Comparison> {
                     ratio,
                     low,
                     high,
+                    confidence: None,
                     pairs,
                     smallest_difference,
                     p_holm,
@@ -567,11 +583,11 @@ fn a_range_of_few_values_is_not_called_an_interval() {
     let null = &mut run.comparisons[2];
     (null.low, null.high, null.pairs) = (0.25, 3.5, 4);
     let text = markdown(&run);
-    assert!(text.contains("| 0.250 – 3.50 (range of 4) | 4 |"), "{text}");
+    assert!(text.contains("| 0.250 – 3.50 (range of 4: 88 %) | 4 |"), "{text}");
     assert!(text.contains("null control: this run tells nothing below 4.00 times"), "{text}");
-    assert!(text.contains("| 100.0 – 150.0 (range of 4) | 4 |"), "{text}");
+    assert!(text.contains("| 100.0 – 150.0 (range of 4: 88 %) | 4 |"), "{text}");
     let page = html(&run, &[], Language::English);
-    assert!(page.contains("<td>100.0 – 150.0 (range of 4)<td>4"));
+    assert!(page.contains("<td>100.0 – 150.0 (range of 4: 88 %)<td>4"));
     assert!(page.contains("null control: too few pairs"));
 }
 

@@ -91,11 +91,16 @@ pub(crate) fn round(value: f64) -> String {
     format!("{figures}{power}")
 }
 
-/// The interval of a median of `count` values, or their range where they are too few for an interval of 95 %.
+/// The interval of a median of `count` values, or their range, with its confidence, where they are too few for an
+/// interval of 95 %.
 pub(super) fn interval(low: String, high: String, count: usize) -> String {
     match count {
         0 | 1 => "–".to_owned(),
-        few if few < stats::PAIRS_MIN => format!("{low} – {high} (range of {few})"),
+        few if few < stats::PAIRS_MIN => {
+            // The median is outside only if all values are on one side of it.
+            let confidence = 1.0 - 0.5_f64.powi(few as i32 - 1);
+            format!("{low} – {high} (range of {few}: {:.0} %)", confidence * 100.0)
+        }
         _ => format!("{low} – {high}"),
     }
 }

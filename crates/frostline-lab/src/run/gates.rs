@@ -19,8 +19,6 @@ pub struct Reading {
     pub steal_percent: f64,
     /// Part of the data file that is in the page cache, after a workload that asked for direct I/O.
     pub resident: Option<f64>,
-    /// Percent of demand reads that ARC answered.
-    pub arc_hit_percent: Option<f64>,
     /// Errors that the tool met.
     pub errors: u64,
     /// Whether the loop devices reach their files by direct I/O.
@@ -46,7 +44,6 @@ pub fn judge(gates: &Gates, reading: &Reading) -> Vec<Gate> {
             gates.overrun_percent_max,
         ),
         ("direct_io", "of the data file in the page cache", reading.resident, gates.resident_max),
-        ("arc", "% of reads served by ARC", reading.arc_hit_percent, gates.arc_hit_percent_max),
     ];
     for (name, what, value, most) in at_most {
         if let (Some(value), Some(most)) = (value, most) {

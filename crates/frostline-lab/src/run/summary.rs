@@ -164,6 +164,7 @@ impl<'a> Summarised<'a> {
             ratio: estimate,
             low,
             high,
+            confidence: ratio.as_ref().map(|ratio| ratio.interval.confidence),
             pairs: ratio.as_ref().map_or(0, |ratio| ratio.pairs as u32),
             // Not a number where the pairs are too few to show anything.
             smallest_difference: ratio.as_ref().and_then(|r| r.smallest_difference).unwrap_or(f64::NAN),
@@ -220,6 +221,7 @@ fn summary(metric: &str, values: &BTreeMap<u32, f64>) -> Option<Summary> {
         median: interval.estimate,
         low: interval.low,
         high: interval.high,
+        confidence: Some(interval.confidence),
     })
 }
 

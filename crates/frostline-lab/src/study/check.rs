@@ -81,6 +81,7 @@ pub(super) fn study(text: &str, origin: &str) -> Result<Study> {
         cells.extend(expand(&source, &factors, group, groups.len())?);
         groups.push(resolve(&source, &factors, &file, group)?);
     }
+    check_gates(&source, &file)?;
     check_unique(&source, &file, &groups, &cells)?;
     publish(&source, &factors, &file, &mut cells)?;
     let comparisons = comparisons(&source, &factors, &file, &cells)?;
@@ -352,7 +353,7 @@ fn resolve(
         setup: group.setup.get_ref().clone(),
         workload: group.workload.get_ref().clone(),
         needs: needs.into_iter().collect(),
-        gates: merged(&file.gates, group.gates.as_ref()),
+        gates: merged(file.gates.as_ref(), group.gates.as_ref()),
         model: group.model.clone(),
         blocks_max: group.blocks_max,
     })
@@ -376,16 +377,94 @@ fn implied(setup: &file::Setup) -> Vec<Need> {
     needs
 }
 
-fn merged(all: &Gates, own: Option<&Gates>) -> Gates {
-    let Some(own) = own else { return all.clone() };
+fn merged(all: Option<&Spanned<Gates>>, own: Option<&Spanned<Gates>>) -> Gates {
+    let all = all.map(Spanned::get_ref).cloned().unwrap_or_default();
+    let Some(own) = own.map(Spanned::get_ref) else { return all };
     Gates {
         device_bytes: own.device_bytes.or(all.device_bytes),
         cpu_pressure_max: own.cpu_pressure_max.or(all.cpu_pressure_max),
         steal_percent_max: own.steal_percent_max.or(all.steal_percent_max),
         overrun_percent_max: own.overrun_percent_max.or(all.overrun_percent_max),
         resident_max: own.resident_max.or(all.resident_max),
-        arc_hit_percent_max: own.arc_hit_percent_max.or(all.arc_hit_percent_max),
     }
+}
+
+/// Refuses gates that would judge nothing: one of a group that its cells have no reading for, and one of the study that no
+/// group has a reading for.
+fn check_gates(source: &Source<'_>, file: &File) -> Result<()> {
+    let of = |group: &file::Group| {
+        let setup = lookup(source, "setup", &group.setup, &file.setups)?.get_ref();
+        let workload = lookup(source, "workload", &group.workload, &file.workloads)?.get_ref();
+        Ok::<_, Error>((setup.clone(), workload.clone()))
+    };
+    for group in &file.cells {
+        let Some(gates) = &group.get_ref().gates else { continue };
+        let (setup, workload) = of(group.get_ref())?;
+        for (name, why) in unjudged(gates.get_ref(), &setup, &workload) {
+            return Err(
+                source.error(gates.span(), format!("the gate `{name}` would judge nothing here: {why}"))
+            );
+        }
+    }
+    let Some(gates) = &file.gates else { return Ok(()) };
+    let mut left: Option<BTreeMap<&str, &str>> = None;
+    for group in &file.cells {
+        let (setup, workload) = of(group.get_ref())?;
+        let here: BTreeMap<_, _> = unjudged(gates.get_ref(), &setup, &workload).into_iter().collect();
+        left = Some(match left {
+            None => here,
+            Some(left) => left.into_iter().filter(|(name, _)| here.contains_key(name)).collect(),
+        });
+    }
+    match left.unwrap_or_default().into_iter().next() {
+        Some((name, why)) => {
+            let what = format!("the gate `{name}` would judge nothing in any cells: {why}");
+            Err(source.error(gates.span(), what))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The gates that these cells have no reading for, and what that would take.
+fn unjudged(
+    gates: &Gates,
+    setup: &file::Setup,
+    workload: &file::Workload,
+) -> Vec<(&'static str, &'static str)> {
+    let place = setup.place;
+    // What is inside `guest` and `crash` is judged by rules of its own.
+    let on_host = matches!(place, Place::Folder | Place::Path | Place::File | Place::Volumes | Place::Device);
+    let has_device = (on_host && place != Place::Folder) || place == Place::Guests;
+    let counts_bytes = matches!(workload.tool.get_ref().as_str(), "fio" | "dd");
+    let has_file = workload.data_file.is_some() && workload.direct && on_host && place != Place::Device;
+    let rules = [
+        (
+            "device_bytes",
+            gates.device_bytes.is_some() && !(has_device && counts_bytes),
+            "it compares the bytes of fio or dd with those of a device that is known",
+        ),
+        (
+            "resident_max",
+            gates.resident_max.is_some() && !has_file,
+            "it looks at the `data_file` of a workload with `direct`, outside of guests",
+        ),
+        (
+            "overrun_percent_max",
+            gates.overrun_percent_max.is_some() && place != Place::Volumes,
+            "it is about emulated volumes (place = \"volumes\")",
+        ),
+        (
+            "cpu_pressure_max",
+            gates.cpu_pressure_max.is_some() && !on_host,
+            "it is about tools that run on this host",
+        ),
+        (
+            "steal_percent_max",
+            gates.steal_percent_max.is_some() && !(on_host || place == Place::Guests),
+            "it is about tools that run on this host or in guests",
+        ),
+    ];
+    rules.into_iter().filter(|(_, is_unjudged, _)| *is_unjudged).map(|(name, _, why)| (name, why)).collect()
 }
 
 fn lookup<'f, T>(

@@ -28,8 +28,7 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) comparisons: Vec<Spanned<Comparison>>,
     pub(super) control: Option<Spanned<Selector>>,
-    #[serde(default)]
-    pub(super) gates: Gates,
+    pub(super) gates: Option<Spanned<Gates>>,
     pub(super) simulate: Option<Variant>,
     pub(super) quick: Option<Variant>,
     pub(super) full: Option<Variant>,
@@ -272,7 +271,7 @@ pub(super) struct Group {
     pub(super) workload: Word,
     #[serde(default)]
     pub(super) requires: Vec<Word>,
-    pub(super) gates: Option<Gates>,
+    pub(super) gates: Option<Spanned<Gates>>,
     pub(super) model: Option<Model>,
     pub(super) blocks_max: Option<u32>,
 }
@@ -333,9 +332,6 @@ pub struct Gates {
     /// Largest part of the data file in the page cache after direct I/O.
     #[serde(default)]
     pub resident_max: Option<f64>,
-    /// Most percent of demand reads that ARC answered.
-    #[serde(default)]
-    pub arc_hit_percent_max: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -279,3 +279,32 @@ fn only_what_a_run_overwrites_can_be_named_for_it() {
     let error = plan.check(&small(), &rich(), &["/dev/null".into()]).unwrap_err();
     assert_eq!(error.what(), "--destroy /dev/null: no cell of this run overwrites it");
 }
+
+#[test]
+fn a_gate_that_would_judge_nothing_is_refused() {
+    let with = |all: &str, own: &str, place: &str| {
+        let text = SMALL
+            .replace("place = \"folder\"", place)
+            .replace("workload = \"echo\"\n", &format!("workload = \"echo\"\n{own}\n"))
+            .replace("[quick]", &format!("{all}\n[quick]"));
+        Study::parse(&text, "small.toml")
+    };
+    let refused = |all: &str, own: &str| with(all, own, "place = \"folder\"").unwrap_err().to_string();
+    let own = refused("", "gates = { device_bytes = [0.9, 1.1] }");
+    assert!(own.contains("small.toml:29:9: "), "{own}");
+    assert!(
+        own.contains("the gate `device_bytes` would judge nothing here: it compares the bytes of fio"),
+        "{own}"
+    );
+    let all = refused("[gates]\noverrun_percent_max = 5", "");
+    assert!(all.contains("the gate `overrun_percent_max` would judge nothing in any cells"), "{all}");
+    assert!(
+        refused("", "gates = { resident_max = 0.1 }").contains("`data_file` of a workload with `direct`")
+    );
+    assert!(refused("[gates]\narc_hit_percent_max = 5", "").contains("arc_hit_percent_max"));
+    with("[gates]\nsteal_percent_max = 5\ncpu_pressure_max = 20", "", "place = \"folder\"").unwrap();
+    // One that judges some of the cells is fine for all.
+    let model = "place = \"published\"\nwhy = \"a record\"";
+    let nothing_runs = with("[gates]\nsteal_percent_max = 5", "", model).unwrap_err().to_string();
+    assert!(nothing_runs.contains("the gate `steal_percent_max` would judge nothing"), "{nothing_runs}");
+}

@@ -9,7 +9,6 @@ fn strict() -> Gates {
         steal_percent_max: Some(5.0),
         overrun_percent_max: Some(5.0),
         resident_max: Some(0.05),
-        arc_hit_percent_max: Some(2.0),
     }
 }
 
@@ -42,7 +41,6 @@ fn a_sample_that_measured_the_device_stands() {
 fn what_a_cache_served_is_voided() {
     let cached = Some(DeviceBytes { read: 10 * MIB, written: 25 * MIB, flushes: 0 });
     check(Reading { device: cached, ..good() }, &["device_bytes"]);
-    check(Reading { arc_hit_percent: Some(40.0), ..good() }, &["arc"]);
 }
 
 #[test]

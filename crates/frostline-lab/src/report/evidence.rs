@@ -1,0 +1,147 @@
+//! Pages whose tables are made from the files of runs that lie beside them.
+//!
+//! A block of a page names its file and what to make of it; everything up to its end is made anew by [`fill`]:
+//!
+//! ```text
+//! <!-- lab page: data/measure/postgres.json limits -->
+//! <!-- lab page end -->
+//! ```
+//!
+//! A folder of a run has `answer` and `cells`, the JSON of `lab measure` has `limits` and `curve`. Files are below the
+//! page's folder, so that a page goes with its evidence.
+
+use std::path::{Component, Path};
+
+use frostline_base::{Error, Result};
+use frostline_show::suggestion;
+
+use super::markdown;
+use super::text::{escape_markdown as escape, number, round};
+use crate::measure::Measurement;
+
+const BEGIN: &str = "<!-- lab page: ";
+const END: &str = "<!-- lab page end -->";
+const KINDS: [&str; 4] = ["answer", "cells", "limits", "curve"];
+
+/// The page with every block made anew; `folder` is the page's, `name` stands in errors.
+///
+/// # Errors
+/// Invalid with the line of a block that is wrong, has no end, or names a file outside of the folder; NotFound or Corrupt
+/// for files of runs.
+pub fn fill(page: &str, folder: &Path, name: &str) -> Result<String> {
+    let mut filled = String::with_capacity(page.len());
+    let mut lines = page.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        filled.push_str(line);
+        filled.push('\n');
+        let Some(asked) = line.strip_prefix(BEGIN) else { continue };
+        let place = format!("{name}: line {}", at + 1);
+        let table = made(asked, folder).map_err(|error| error.context(place.clone()))?;
+        filled.push('\n');
+        filled.push_str(&table);
+        filled.push('\n');
+        let end = lines.by_ref().find(|(_, line)| *line == END || line.starts_with(BEGIN));
+        if end.is_none_or(|(_, line)| line != END) {
+            return Err(Error::invalid(format!("{place}: this block has no end; `{END}` is one")));
+        }
+        filled.push_str(END);
+        filled.push('\n');
+    }
+    Ok(filled)
+}
+
+/// `data/run answer -->` as a table.
+fn made(asked: &str, folder: &Path) -> Result<String> {
+    let words: Vec<&str> = asked.trim_end().trim_end_matches("-->").split_whitespace().collect();
+    let [file, kind] = words.as_slice() else {
+        return Err(Error::invalid("a block names a file and what to make of it"));
+    };
+    let file = Path::new(file);
+    if !file.components().all(|part| matches!(part, Component::Normal(_))) {
+        return Err(Error::invalid(format!("{} is not below the folder of the page", file.display())));
+    }
+    let path = folder.join(file);
+    match *kind {
+        "answer" => Ok(markdown::answer(&super::read_run(&path)?)),
+        "cells" => Ok(markdown::cells(&super::read_run(&path)?)),
+        "limits" => Ok(limits(&measurement(&path)?)),
+        "curve" => Ok(curve(&measurement(&path)?)),
+        other => Err(Error::invalid(format!("nothing is called `{other}`{}", suggestion(other, KINDS)))),
+    }
+}
+
+fn measurement(path: &Path) -> Result<Measurement> {
+    let text = super::read(path, "is that what `lab measure --json` printed?")?;
+    serde_json::from_str(&text).map_err(|e| {
+        Error::corrupt(format!("{} is not what `lab measure --json` printed", path.display())).with_source(e)
+    })
+}
+
+/// What each path sustains, what its bucket held, and where its knee is.
+fn limits(measured: &Measurement) -> String {
+    let mut table = format!(
+        "Requests: {}, at most {} outstanding, over {} MiB in each path; {}.\n\n{}\n|---|--:|--:|--:|--:|--:|--:|\n",
+        escape(&measured.load.words()),
+        measured.outstanding,
+        measured.extent.data_mib,
+        escape(&measured.fio),
+        "| path | limit, IOPS | the class has | knee, IOPS | p99 there, ms | bucket, requests | CPU pressure |"
+    );
+    for path in &measured.paths {
+        let dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
+        let watched = path.watched.as_ref();
+        let pressure = path.points.iter().filter_map(|point| point.cpu_pressure).reduce(f64::max);
+        let cells = [
+            escape(&path.path.display().to_string()),
+            dash(watched.map(|watched| number(watched.sustained.iops))),
+            dash(path.cost.as_ref().map(|cost| round(cost.promised_iops))),
+            dash(path.knee.map(|knee| number(knee.iops))),
+            dash(path.knee.map(|knee| number(knee.p99_ms))),
+            dash(
+                watched
+                    .and_then(|watched| watched.burst)
+                    .map(|burst| format!("{:.0}", burst.bucket_requests)),
+            ),
+            dash(pressure.map(|pressure| format!("{pressure:.0} %"))),
+        ];
+        table.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    table
+}
+
+/// Latency over load, a column for each path.
+fn curve(measured: &Measurement) -> String {
+    let mut table = String::from("| part of the limit |");
+    let mut rule = String::from("|--:|");
+    for path in &measured.paths {
+        let name = escape(&path.path.display().to_string());
+        table.push_str(&format!(" {name}: IOPS | median, ms | p99, ms |"));
+        rule.push_str("--:|--:|--:|");
+    }
+    table.push_str(&format!("\n{rule}\n"));
+    let mut parts = crate::measure::curve::PARTS.to_vec();
+    parts.sort_by(f64::total_cmp);
+    for part in parts.iter().copied().map(Some).chain([None]) {
+        let name = part.map_or("all".to_owned(), |part| format!("{} %", round(part * 100.0)));
+        table.push_str(&format!("| {name} |"));
+        for path in &measured.paths {
+            let limit = path.watched.map_or(f64::NAN, |watched| watched.sustained.iops);
+            let point = path.points.iter().find(|point| match (point.offered_iops, part) {
+                (Some(offered), Some(part)) => (offered / limit - part).abs() < 1e-6,
+                (offered, part) => offered.is_none() && part.is_none(),
+            });
+            table.push_str(&match point {
+                Some(point) => {
+                    let figures = [point.iops, point.p50_ms, point.p99_ms].map(number);
+                    format!(" {} |", figures.join(" | "))
+                }
+                None => " – | – | – |".to_owned(),
+            });
+        }
+        table.push('\n');
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+use std::fs;
+
+use super::*;
+
+#[test]
+fn pages_are_made_of_the_runs_beside_them() {
+    let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies");
+    let mut blocks = 0;
+    for entry in fs::read_dir(&studies).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            let page = fs::read_to_string(&path).unwrap();
+            blocks += page.matches(BEGIN).count();
+            let made = fill(&page, &studies, &path.display().to_string()).unwrap();
+            assert!(made == page, "{}: make it anew with `frostline lab page`", path.display());
+        }
+    }
+    assert!(blocks > 0, "no page has a block");
+}
+
+#[test]
+fn a_block_is_made_anew_and_the_rest_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let measured = serde_json::json!({
+        "started": "2026-01-01T00:00:00Z", "as": "postgres", "block_bytes": 8192, "outstanding": 64,
+        "extent": {"data_mib": 64, "watch_seconds": 30.0, "step_seconds": 5.0}, "fio": "fio-3.33",
+        "machine": crate::host::facts::machine(),
+        "paths": [{
+            "path": "/mnt/a|b", "volume": "ext4", "rounds": [], "cost": null, "failed": null,
+            "watched": {"sustained": {"iops": 80.0, "mib_per_s": 10.0, "seconds": 20.0}, "burst": null,
+                "is_steady": true, "excursion": 0.01, "slope_excursion": 0.0},
+            "points": [{"offered_iops": 40.0, "iops": 40.0, "mib_per_s": 5.0, "p50_ms": 1.5, "p99_ms": 2.5, "cpu_pressure": 7.0}],
+            "knee": {"iops": 78.0, "mib_per_s": 9.0, "p50_ms": 2.0, "p99_ms": 8.0},
+        }],
+    });
+    fs::write(folder.path().join("m.json"), measured.to_string()).unwrap();
+    let page =
+        format!("# A\n\n{BEGIN}m.json limits -->\nold\n{END}\n\n{BEGIN}m.json curve -->\n{END}\nlast\n");
+    let made = fill(&page, folder.path(), "a.md").unwrap();
+    assert!(made.contains("| /mnt/a\\|b | 80.00 | – | 78.00 | 8.00 | – | 7 % |"), "{made}");
+    assert!(made.contains("| 50 % | 40.00 | 1.50 | 2.50 |\n"), "{made}");
+    assert!(
+        made.starts_with("# A\n\n<!--") && made.ends_with("end -->\nlast\n") && !made.contains("old"),
+        "{made}"
+    );
+    assert_eq!(fill(&made, folder.path(), "a.md").unwrap(), made, "a second time changes nothing");
+}
+
+#[test]
+fn a_wrong_block_is_named_by_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = |block: &str| {
+        let page = format!("text\n{BEGIN}{block}\n{END}\n");
+        let error = fill(&page, folder.path(), "a.md").unwrap_err();
+        crate::run::gates::chain(&error)
+    };
+    assert!(
+        error("../run answer -->").contains("a.md: line 2: ../run is not below the folder"),
+        "{}",
+        error("../run answer -->")
+    );
+    assert!(error("/etc/passwd limits -->").contains("not below the folder"));
+    assert!(error("m.json limit -->").contains("did you mean `limits`?"));
+    assert!(error("m.json -->").contains("names a file and what to make of it"));
+    assert!(error("m.json limits -->").contains("m.json"));
+    let open = fill(&format!("{BEGIN}m.json limits -->\n"), folder.path(), "a.md");
+    assert!(open.is_err());
+    fs::write(folder.path().join("m.json"), "{}").unwrap();
+    assert!(error("m.json limits -->").contains("is not what `lab measure --json` printed"));
+}
