@@ -12,6 +12,7 @@
 //! - **Nothing wrong is returned.** Every byte read is compared with a digest that the log vouches for.
 //! - **One moment.** A directory that changes while it is read is refused, unless the caller takes it as it is.
 //! - **What is mounted and not whole is not readable without what fetches it**, and keeps what was written to it.
+//! - **What is encrypted tells nothing of contents and names** to who has no key.
 //! - **Any number of writers at once.** Snapshots and prunes may run beside one another.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -30,6 +31,7 @@ mod prune;
 mod reader;
 mod restore;
 mod scan;
+mod seal;
 mod snapshot;
 #[cfg(test)]
 mod testing;
@@ -44,6 +46,7 @@ pub use log::{Consistency, Snapshot, SnapshotName, Totals, VolumeName};
 pub use mount::{Mount, MountOptions, MountStatus, Mounted, Unmounted, mount_status, unmount_snapshot};
 pub use prune::{Prune, Pruned};
 pub use restore::{RestoreOptions, RestoreProgress, Restored};
+pub use seal::{KeyId, VolumeKey};
 pub use snapshot::{SnapshotOptions, SnapshotProgress, Taken};
 pub use tree::{Entry, Meta, Node, SnapshotId, Time};
 pub use verify::{Verified, VolumeFault};

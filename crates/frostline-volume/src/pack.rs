@@ -5,6 +5,7 @@ use frostline_base::{Error, Result};
 
 use crate::digest::{Digest, PageSum};
 use crate::piece::{CHUNK_BYTES, PAGE_BYTES, PIECE_BYTES_MAX, Pages, all_pages};
+use crate::seal::Seal;
 
 pub(crate) const MAGIC: &[u8; 8] = b"FROSTVP1";
 /// The length of the directory, and the magic.
@@ -15,14 +16,16 @@ pub(crate) const DIRECTORY_BYTES_MAX: usize = 64 << 20;
 /// A pack that is being filled.
 #[derive(Debug)]
 pub(crate) struct PackWriter {
+    seal: Option<Seal>,
     bytes: Vec<u8>,
     directory: Vec<u8>,
     pieces: u64,
 }
 
 impl PackWriter {
-    pub(crate) fn new() -> PackWriter {
-        PackWriter { bytes: MAGIC.to_vec(), directory: Vec::new(), pieces: 0 }
+    /// What it is encrypted with is given.
+    pub(crate) fn new(seal: Option<Seal>) -> PackWriter {
+        PackWriter { seal, bytes: MAGIC.to_vec(), directory: Vec::new(), pieces: 0 }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -33,30 +36,46 @@ impl PackWriter {
         self.pieces == 0
     }
 
-    /// Appends a piece of a chunk of `chunk_bytes` that has these pages; its offset.
-    pub(crate) fn push(&mut self, piece: &[u8], chunk_bytes: u32, pages: u64, sums: &[PageSum]) -> u32 {
+    /// Appends a piece of a chunk of `chunk_bytes` that has these pages; its offset, and its length there.
+    pub(crate) fn push(
+        &mut self,
+        piece: Vec<u8>,
+        chunk_bytes: u32,
+        pages: u64,
+        sums: &[PageSum],
+    ) -> Result<(u32, u32)> {
         let offset = self.bytes.len() as u32;
-        self.bytes.extend_from_slice(piece);
+        let piece = self.sealed(piece)?;
+        self.bytes.extend_from_slice(&piece);
         put_varint(&mut self.directory, piece.len() as u64);
         put_varint(&mut self.directory, u64::from(chunk_bytes));
         self.directory.extend(pages.to_le_bytes());
         sums.iter().for_each(|sum| self.directory.extend(sum));
         self.pieces += 1;
-        offset
+        Ok((offset, piece.len() as u32))
+    }
+
+    /// What comes next, as it is stored.
+    fn sealed(&self, part: Vec<u8>) -> Result<Vec<u8>> {
+        match &self.seal {
+            Some(seal) => seal.seal(self.bytes.len() as u64, part),
+            None => Ok(part),
+        }
     }
 
     /// The object, and the length of its directory.
-    pub(crate) fn finish(self) -> (Vec<u8>, u32) {
+    pub(crate) fn finish(mut self) -> Result<(Vec<u8>, u32)> {
         let mut directory = Vec::with_capacity(self.directory.len() + 48);
         put_varint(&mut directory, self.pieces);
-        directory.extend(self.directory);
+        directory.append(&mut self.directory);
         let digest = Digest::of(&directory);
         directory.extend(digest.as_bytes());
+        let directory = self.sealed(directory)?;
         let mut bytes = self.bytes;
         bytes.extend_from_slice(&directory);
         bytes.extend((directory.len() as u64).to_le_bytes());
         bytes.extend(MAGIC);
-        (bytes, directory.len() as u32)
+        Ok((bytes, directory.len() as u32))
     }
 }
 

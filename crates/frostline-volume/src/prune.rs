@@ -142,11 +142,11 @@ impl Volumes {
 
     async fn objects_of(&self, snapshots: &[&Snapshot], refusal: &str) -> Result<HashSet<String>> {
         let heads = snapshots.iter().map(|snapshot| async move {
-            let head = reader::head(&self.repository, snapshot).await;
-            let head = head.map_err(|e| {
+            let packs = reader::packs(&self.repository, snapshot).await;
+            let packs = packs.map_err(|e| {
                 e.context(format!("cannot read the snapshot {}; {refusal} needs", snapshot.name()))
             })?;
-            let packs = head.packs.iter().map(|pack| pack_key(pack.writer, pack.number));
+            let packs = packs.iter().map(|pack| pack_key(pack.writer, pack.number));
             Ok::<_, Error>(packs.chain([tree_key(snapshot.id)]).collect::<Vec<_>>())
         });
         let heads: Vec<_> = heads.collect();

@@ -9,14 +9,22 @@ use frostline_base::{ByteRange, Error, Meter, ObjectRef, ReadRanges as _, Result
 use frostline_store::Repository;
 
 use crate::log::Snapshot;
+use crate::pack::Directory;
 use crate::piece;
+use crate::seal::VolumeKey;
 use crate::tree::{
     Chunk, Entry, HEAD_BYTES_MAX, Head, Node, Order, Pack, PieceRef, TAIL_BYTES, Tree, chunk_numbers,
-    chunk_range, read_chunks, read_entries, tree_key,
+    chunk_range, decode_packs, read_chunks, read_entries, tree_key,
 };
 
-/// The head of a snapshot's tree. One GET.
-pub(crate) async fn head(repository: &Repository, snapshot: &Snapshot) -> Result<Head> {
+/// The packs that a snapshot needs. One GET, and no key.
+pub(crate) async fn packs(repository: &Repository, snapshot: &Snapshot) -> Result<Vec<Pack>> {
+    let (_, bytes) = head(repository, snapshot).await?;
+    decode_packs(&bytes).map_err(|e| e.with("object", tree_key(snapshot.id)))
+}
+
+/// The head of a snapshot's tree, and where it begins. One GET.
+async fn head(repository: &Repository, snapshot: &Snapshot) -> Result<(u64, Vec<u8>)> {
     let object = tree_object(snapshot);
     let end = object.bytes.saturating_sub(TAIL_BYTES);
     if snapshot.head_bytes > end.min(HEAD_BYTES_MAX) {
@@ -25,26 +33,34 @@ pub(crate) async fn head(repository: &Repository, snapshot: &Snapshot) -> Result
         );
     }
     let range = end - snapshot.head_bytes..end;
+    let start = range.start;
     let bytes = read(repository, &object, &[range], Share::Footer).await?.concat();
-    let named = |e: Error| e.with("object", &object.key);
-    snapshot.head.check(&bytes, "the head of a tree").map_err(named)?;
-    Head::decode(&bytes).map_err(named)
+    snapshot.head.check(&bytes, "the head of a tree").map_err(|e| e.with("object", &object.key))?;
+    Ok((start, bytes))
 }
 
 /// The whole tree of a snapshot.
-pub(crate) async fn tree(repository: &Repository, snapshot: &Snapshot) -> Result<Tree> {
-    let head = head(repository, snapshot).await?;
+pub(crate) async fn tree(
+    repository: &Repository,
+    snapshot: &Snapshot,
+    key: Option<&VolumeKey>,
+) -> Result<Tree> {
+    let (start, bytes) = head(repository, snapshot).await?;
     let object = tree_object(snapshot);
+    let seal = key.map(|key| key.of(&object.key)).transpose()?;
+    let seal = seal.as_ref();
+    let head = Head::decode(&bytes, seal.map(|seal| (seal, start)));
+    let head = head.map_err(|e| e.with("object", &object.key))?;
     let ranges: Vec<_> = head.entries.iter().chain(&head.chunks).map(|block| block.range.clone()).collect();
     let blocks = read(repository, &object, &ranges, Share::Footer).await?;
     let (entries, chunks) = blocks.split_at(head.entries.len());
     let tree = || {
-        let mut tree = Tree { packs: head.packs, ..Tree::default() };
+        let mut tree = Tree { packs: head.packs, key: key.cloned(), ..Tree::default() };
         for (block, bytes) in head.entries.iter().zip(entries) {
-            tree.entries.extend(read_entries(block, bytes)?);
+            tree.entries.extend(read_entries(block, bytes, seal)?);
         }
         for (block, bytes) in head.chunks.iter().zip(chunks) {
-            tree.chunks.extend(read_chunks(block, &tree.packs, bytes)?);
+            tree.chunks.extend(read_chunks(block, &tree.packs, bytes, seal)?);
         }
         check(&tree)?;
         Ok(tree)
@@ -62,6 +78,18 @@ pub(crate) async fn read(
     // The repository's own meter counts.
     let read = repository.read_ranges(object, ranges, share, &Meter::default()).await;
     read.map_err(|e| if e.fact("object").is_some() { e } else { e.with("object", &object.key) })
+}
+
+/// The directory of a pack. One GET.
+pub(crate) async fn directory(
+    repository: &Repository,
+    pack: &Pack,
+    key: Option<&VolumeKey>,
+) -> Result<Directory> {
+    let (object, range) = (pack.object(), pack.directory());
+    let stored = read(repository, &object, std::slice::from_ref(&range), Share::Index).await?.concat();
+    let opened = key.map(|key| key.of(&object.key)?.open(range.start, &stored)).transpose()?;
+    Directory::decode(opened.as_deref().unwrap_or(&stored))
 }
 
 fn tree_object(snapshot: &Snapshot) -> ObjectRef {
@@ -159,7 +187,12 @@ pub(crate) async fn fetch<'a>(
 }
 
 /// The bytes of a chunk, which have its digest.
-pub(crate) fn assemble(packs: &[Pack], chunk: &Chunk, pieces: &HashMap<PieceRef, Bytes>) -> Result<Vec<u8>> {
+pub(crate) fn assemble(
+    key: Option<&VolumeKey>,
+    packs: &[Pack],
+    chunk: &Chunk,
+    pieces: &HashMap<PieceRef, Bytes>,
+) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for (at, piece) in chunk.pieces.iter().enumerate() {
         let stored = pieces.get(piece).ok_or_else(|| Error::internal("a piece was not read"))?;
@@ -167,7 +200,10 @@ pub(crate) fn assemble(packs: &[Pack], chunk: &Chunk, pieces: &HashMap<PieceRef,
             Some(pack) => e.with("object", pack.object().key).with("at", piece.offset),
             None => e,
         };
-        piece::apply(&mut bytes, stored, at == 0).map_err(named)?;
+        let pack = packs.get(piece.pack as usize).ok_or_else(|| Error::internal("a piece is in no pack"))?;
+        let open = |key: &VolumeKey| key.of(&pack.object().key)?.open(piece.offset.into(), stored);
+        let opened = key.map(open).transpose().map_err(named)?;
+        piece::apply(&mut bytes, opened.as_deref().unwrap_or(stored), at == 0).map_err(named)?;
     }
     chunk.digest.check(&bytes, "a chunk").map_err(|e| {
         // Which of its pieces is damaged cannot be told from the chunk.

@@ -104,7 +104,9 @@ impl Volumes {
                 )
                 .await?;
                 blocking(move || {
-                    write(&tree, root, &batch, |chunk| assemble(&tree.packs, &tree.chunks[chunk], &pieces))
+                    let read =
+                        |chunk: usize| assemble(tree.key.as_ref(), &tree.packs, &tree.chunks[chunk], &pieces);
+                    write(&tree, root, &batch, read)
                 })
                 .await
             }

@@ -37,10 +37,15 @@ pub(crate) struct Found {
 pub(crate) struct Scope {
     pub(crate) exclude: Vec<glob::Pattern>,
     pub(crate) one_file_system: bool,
+    /// What else is left out, by its path.
+    pub(crate) left_out: Option<fn(&[u8]) -> bool>,
 }
 
 impl Scope {
     fn excludes(&self, path: &[u8]) -> bool {
+        if self.left_out.is_some_and(|is_left_out| is_left_out(path)) {
+            return true;
+        }
         let path = Path::new(std::ffi::OsStr::from_bytes(path));
         let name = path.file_name().map(Path::new).unwrap_or(path);
         let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
@@ -67,7 +72,11 @@ pub(crate) fn scan(root: &Path, scope: &Scope) -> Result<Scan> {
     let mut directories: Vec<Vec<u8>> = vec![Vec::new()];
     while let Some(directory) = directories.pop() {
         let folder = below(root, &directory);
-        for name in std::fs::read_dir(&folder).map_err(|e| failed("list", &folder, &e))? {
+        let names = match std::fs::read_dir(&folder) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !directory.is_empty() => continue,
+            names => names.map_err(|e| failed("list", &folder, &e))?,
+        };
+        for name in names {
             let name = name.map_err(|e| failed("list", &folder, &e))?.file_name();
             let mut path = directory.clone();
             if !path.is_empty() {
@@ -101,6 +110,18 @@ pub(crate) fn scan(root: &Path, scope: &Scope) -> Result<Scan> {
     Ok(Scan { entries })
 }
 
+impl Scan {
+    /// Makes a directory of a link to one.
+    pub(crate) fn unlink(&mut self, path: &[u8]) {
+        for found in self.entries.iter_mut().filter(|found| found.entry.path == path) {
+            if let Node::Symlink(_) = found.entry.node {
+                found.entry.node = Node::Directory;
+                found.entry.meta.mode = 0o700;
+            }
+        }
+    }
+}
+
 /// The same path below a directory.
 pub(crate) fn below(root: &Path, path: &[u8]) -> PathBuf {
     match path.is_empty() {
@@ -109,7 +130,8 @@ pub(crate) fn below(root: &Path, path: &[u8]) -> PathBuf {
     }
 }
 
-fn found(full: &Path, path: Vec<u8>, meta: &Metadata) -> Result<Found> {
+/// What is at `full`, as it was seen.
+pub(crate) fn found(full: &Path, path: Vec<u8>, meta: &Metadata) -> Result<Found> {
     let kind = meta.file_type();
     let node = if kind.is_dir() {
         Node::Directory
@@ -186,6 +208,12 @@ fn attributes(path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 impl Found {
+    /// A file without holes whose contents are given.
+    pub(crate) fn given(path: &[u8], bytes: u64, meta: Meta) -> Found {
+        let node = Node::File { bytes, extents: Vec::new(), chunks: 0..0 };
+        Found { entry: Entry { path: path.to_vec(), meta, node }, blocks: u64::MAX, device: 0 }
+    }
+
     /// Whether both looks saw the same.
     pub(crate) fn is_same(&self, other: &Found) -> bool {
         self.entry == other.entry && self.device == other.device

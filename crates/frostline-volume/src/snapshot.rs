@@ -4,11 +4,13 @@
 //! 2. The directory is looked at. Files that look as they did in the base are not read; see [`is_unchanged`].
 //! 3. The others are read chunk by chunk, in the order in which a reader will probably want them. A chunk that the base
 //!    has is not stored again; one of which few pages changed is stored as these pages.
-//! 4. The directory is looked at again. Where it is not what it was, the snapshot is refused.
+//! 4. The directory is looked at again. Where it is not what it was, the snapshot is refused. Of a running PostgreSQL,
+//!    its log is read instead.
 //! 5. The tree is written, then the log gets the entry that makes the snapshot exist.
 
 mod chunks;
 mod packer;
+mod postgres;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -26,9 +28,10 @@ use crate::log::{Consistency, LogEntry, Running, Snapshot, State, Totals, Volume
 use crate::mount;
 use crate::order;
 use crate::scan::{self, Found, Scan, Scope, below};
+use crate::seal::{self, VolumeKey};
 use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree, chunk_numbers, chunk_range, encode, tree_key};
 use crate::volumes::Volumes;
-use chunks::{Base, Job, Read};
+use chunks::{Base, Job, Read, Source};
 use packer::{Packed, Packer};
 
 /// A job reads about so many bytes.
@@ -51,6 +54,8 @@ pub struct SnapshotOptions {
     pub crash_consistent: bool,
     /// Freeze the file system while it is read.
     pub freeze: bool,
+    /// The directory is that of a running PostgreSQL: how to connect to it.
+    pub postgres: Option<String>,
     /// Names and paths to leave out.
     pub exclude: Vec<glob::Pattern>,
     /// Do not enter other file systems.
@@ -70,6 +75,7 @@ impl Default for SnapshotOptions {
             rehash: false,
             crash_consistent: false,
             freeze: false,
+            postgres: None,
             exclude: Vec::new(),
             one_file_system: false,
             pack_bytes: 32 << 20,
@@ -142,6 +148,11 @@ impl Volumes {
                 directory.display()
             )));
         }
+        if options.postgres.is_some() && (options.freeze || options.crash_consistent) {
+            return Err(Error::invalid(
+                "a backup of PostgreSQL needs neither --freeze nor --crash-consistent",
+            ));
+        }
         mount::check_whole(directory)?;
         if options.freeze { freeze::check(directory, repository.as_deref()) } else { Ok(()) }
     }
@@ -154,12 +165,29 @@ impl Volumes {
     ) -> Result<Arc<State>> {
         let (entry_id, now_ms) = ((self.random)(), self.now_ms());
         let plan = |state: &State| {
-            let base = state.of(volume).last().map(|snapshot| snapshot.id);
-            let (volume, host) = (volume.clone(), options.host.clone());
+            let base = state.of(volume).last().copied();
+            if let Some(base) = base {
+                self.check_key(base)?;
+            }
+            let base = base.map(|snapshot| snapshot.id);
+            let host = if self.key.is_some() { String::new() } else { options.host.clone() };
+            let volume = volume.clone();
             let begin = Running { id, volume, base, host, started_ms: now_ms };
             Ok(Some(LogEntry { begin: Some(begin), ..LogEntry::new(entry_id, now_ms, "begin") }))
         };
         self.log.append(self.log.read().await?, plan).await
+    }
+
+    /// A volume is encrypted with one key from its first snapshot on, or not at all.
+    fn check_key(&self, base: &Snapshot) -> Result<()> {
+        let is_mixed = base.key.is_none() && self.key.is_some();
+        match is_mixed {
+            true => Err(Error::invalid(format!(
+                "the volume {} is not encrypted: begin another one with --name to encrypt it",
+                base.volume
+            ))),
+            false => seal::check(self.key.as_ref(), base).map(drop),
+        }
     }
 
     /// Gives up a begun snapshot, then deletes what it wrote.
@@ -202,18 +230,38 @@ impl Writing<'_> {
             // A page that is written back is watched again: what is written through a mapping from now on moves the times.
             self.sync();
         }
-        let first = self.scan().await?;
-        let plan = self.plan(&first, &base).await?;
-        let mut packer = Packer::new(self.volumes, self.begun.id, &base.tree.packs, self.options.pack_bytes);
-        let packed = self.store(&plan, &base, &mut packer, &progress).await?;
-        let changed = self.changes(&first).await?;
+        let backup = self.begin_backup().await?;
+        let mut found = self.scan().await?;
+        let mut packer = Packer::new(self.volumes, self.begun.id, &base.tree.packs, self.options.pack_bytes)?;
+        let mut storing = Storing {
+            packer: &mut packer,
+            packed: Packed::default(),
+            progress: &progress,
+            at: SnapshotProgress::default(),
+        };
+        let mut plan = Plan::default();
+        if let Some(backup) = &backup {
+            plan.given.insert(postgres::CONTROL.to_vec(), backup.control.clone());
+        }
+        self.add(&mut plan, &found, 0, &base).await?;
+        self.store(&mut plan, &base, &mut storing).await?;
+        let is_backup = backup.is_some();
+        let changed = match backup {
+            None => self.changes(&found).await?,
+            Some(backup) => {
+                self.end_backup(backup, &mut found, &mut plan, &base, &mut storing).await?;
+                Vec::new()
+            }
+        };
+        let packed = storing.packed;
+        packer.finish().await?;
         if let Some(frozen) = frozen {
             frozen.thaw()?;
         }
         let mut totals = Totals { read_bytes: plan.bytes, ..packer.totals() };
-        let tree = assemble(first, plan, packed, base, packer.into_packs());
+        let tree = assemble(found, plan, packed, base, packer.into_packs(), self.volumes.key.clone());
         count(&tree, &mut totals);
-        let (bytes, head_bytes) = encode(&tree)?;
+        let (bytes, head_bytes) = encode(&tree, self.begun.id)?;
         drop(tree);
         let end = bytes.len() - crate::tree::TAIL_BYTES as usize;
         totals.stored_bytes += bytes.len() as u64;
@@ -224,9 +272,13 @@ impl Writing<'_> {
             base: self.begun.base,
             started_ms,
             finished_ms: 0,
-            host: self.options.host.clone(),
-            directory: self.directory.display().to_string(),
+            host: self.begun.host.clone(),
+            directory: match self.volumes.key {
+                Some(_) => String::new(),
+                None => self.directory.display().to_string(),
+            },
             consistency: match () {
+                () if is_backup => Consistency::Backup,
                 () if !changed.is_empty() => Consistency::Changing,
                 () if self.options.freeze => Consistency::Frozen,
                 () => Consistency::Unchanged,
@@ -234,6 +286,7 @@ impl Writing<'_> {
             tree_bytes: bytes.len() as u64,
             head_bytes,
             head: Digest::of(&bytes[end - head_bytes as usize..end]),
+            key: self.volumes.key.as_ref().map(VolumeKey::id),
             totals,
         };
         self.volumes.repository.put(&tree_key(self.begun.id), Bytes::from(bytes)).await?;
@@ -255,18 +308,49 @@ impl Writing<'_> {
         }
     }
 
-    async fn scan(&self) -> Result<Scan> {
-        let (exclude, one_file_system) = (self.options.exclude.clone(), self.options.one_file_system);
-        let (directory, scope) = (self.directory.clone(), Scope { exclude, one_file_system });
-        blocking(move || scan::scan(&directory, &scope)).await
+    async fn begin_backup(&self) -> Result<Option<postgres::Backup>> {
+        let Some(conninfo) = self.options.postgres.clone() else { return Ok(None) };
+        let (directory, name) = (self.directory.clone(), self.begun.id.to_string());
+        blocking(move || postgres::Backup::begin(&conninfo, &directory, &name)).await.map(Some)
     }
 
-    /// Which files have to be read, and where they have data.
-    async fn plan(&self, scan: &Scan, base: &Base) -> Result<Plan> {
+    /// Ends the backup, and stores what it needs besides the directory.
+    async fn end_backup(
+        &self,
+        backup: postgres::Backup,
+        found: &mut Scan,
+        plan: &mut Plan,
+        base: &Arc<Base>,
+        storing: &mut Storing<'_, '_, impl Fn(SnapshotProgress) + Sync>,
+    ) -> Result<()> {
+        let directory = self.directory.clone();
+        let mut stopped = blocking(move || backup.stop(&directory)).await?;
+        let root = found.entries.first().map(|root| root.entry.meta.clone()).unwrap_or_default();
+        let first = found.entries.len();
+        found.entries.append(&mut stopped.log);
+        found.entries.push(stopped.label_file(&root, self.volumes.now_ms()));
+        plan.given.insert(postgres::LABEL.to_vec(), stopped.label.clone());
+        self.add(plan, found, first, base).await?;
+        self.store(plan, base, storing).await
+    }
+
+    async fn scan(&self) -> Result<Scan> {
+        let (exclude, one_file_system) = (self.options.exclude.clone(), self.options.one_file_system);
+        let left_out = self.options.postgres.is_some().then_some(postgres::is_left_out as _);
+        let (directory, scope) = (self.directory.clone(), Scope { exclude, one_file_system, left_out });
+        let mut scan = blocking(move || scan::scan(&directory, &scope)).await?;
+        if self.options.postgres.is_some() {
+            scan.unlink(b"pg_wal");
+        }
+        Ok(scan)
+    }
+
+    /// Adds which files have to be read, from `first` on, and where they have data.
+    async fn add(&self, plan: &mut Plan, scan: &Scan, first: usize, base: &Base) -> Result<()> {
         let trusted_ms =
             self.base.as_ref().filter(|_| !self.options.rehash).map(|base| base.started_ms - RACY_MS);
-        let (mut plan, mut unsure) = (Plan::default(), Vec::new());
-        for (number, found) in scan.entries.iter().enumerate() {
+        let mut unsure = Vec::new();
+        for (number, found) in scan.entries.iter().enumerate().skip(first) {
             let Node::File { .. } = found.entry.node else { continue };
             let before = base.file(&found.entry);
             match before {
@@ -286,28 +370,29 @@ impl Writing<'_> {
         unsure.sort_by_cached_key(|number| (rank(number), *number));
         for number in unsure {
             let found = &scan.entries[number];
-            let extents = match found.extents(&below(&self.directory, &found.entry.path)) {
+            let path = below(&self.directory, &found.entry.path);
+            let extents = match found.extents(&path) {
                 Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
                 extents => extents?,
             };
-            plan.push(number, found, extents, base);
+            plan.push(number, found, path, extents, base);
         }
-        Ok(plan)
+        Ok(())
     }
 
     /// Reads what the plan says and stores what is new.
     async fn store(
         &self,
-        plan: &Plan,
+        plan: &mut Plan,
         base: &Arc<Base>,
-        packer: &mut Packer<'_>,
-        progress: &(impl Fn(SnapshotProgress) + Sync),
-    ) -> Result<Packed> {
-        let mut packed = Packed::default();
-        let mut at = SnapshotProgress { bytes: plan.bytes, ..SnapshotProgress::default() };
-        progress(at);
-        let jobs = plan.jobs(&self.directory);
-        let directories = chunks::Directories::new(&self.volumes.repository, &base.tree.packs);
+        storing: &mut Storing<'_, '_, impl Fn(SnapshotProgress) + Sync>,
+    ) -> Result<()> {
+        let Storing { packer, packed, progress, at } = storing;
+        at.bytes = plan.bytes;
+        progress(*at);
+        let reads = std::mem::take(&mut plan.reads);
+        let jobs = plan.jobs(&reads);
+        let directories = chunks::Directories::new(&self.volumes.repository, base);
         let done = jobs.map(|job| chunks::run(job, Arc::clone(base), &directories));
         let mut done = futures::stream::iter(done).buffered(self.options.threads.max(1) * 2);
         while let Some(job) = done.try_next().await? {
@@ -316,13 +401,12 @@ impl Writing<'_> {
             }
             for ready in job {
                 at.read_bytes += ready.read_bytes;
-                packer.push(ready, base, &mut packed).await?;
+                packer.push(ready, base, packed).await?;
             }
             at.stored_bytes = packer.totals().stored_bytes;
-            progress(at);
+            progress(*at);
         }
-        packer.finish().await?;
-        Ok(packed)
+        Ok(())
     }
 
     /// What is not as it was at the first look. `Conflict` unless that is allowed.
@@ -345,7 +429,7 @@ impl Writing<'_> {
             more => format!(" and {more} more"),
         };
         Err(Error::conflict(format!(
-            "{} changed while it was read ({named}{more}): stop what writes to it, read a snapshot of the file system, use --freeze, or accept files of different moments with --crash-consistent",
+            "{} changed while it was read ({named}{more}): stop what writes to it, read a snapshot of the file system, use --freeze, use --postgres for a running PostgreSQL, or accept files of different moments with --crash-consistent",
             self.directory.display()
         )))
     }
@@ -358,8 +442,7 @@ impl Writing<'_> {
                     "a prune took this snapshot for abandoned because it had written nothing for long: take it again",
                 ));
             }
-            let entry = LogEntry::new(entry_id, now_ms, "snapshot");
-            Ok(Some(LogEntry { snapshot: Some(snapshot.clone()), ..entry }))
+            Ok(Some(LogEntry::of(snapshot.clone(), entry_id, now_ms)))
         };
         let state = self.volumes.log.append(state, plan).await?;
         let lost = || Error::internal("a snapshot was committed and is not there");
@@ -382,25 +465,43 @@ fn is_unchanged(now: &Entry, before: &Entry, trusted_ms: i64) -> bool {
         && is_old(now.meta.changed)
 }
 
+/// What was stored, and whom it is told.
+struct Storing<'a, 'b, P> {
+    packer: &'a mut Packer<'b>,
+    packed: Packed,
+    progress: &'a P,
+    at: SnapshotProgress,
+}
+
 /// What is to be read.
 #[derive(Default)]
 struct Plan {
+    /// Contents that are not those of the file at that path.
+    given: HashMap<Vec<u8>, Bytes>,
     /// Files that are as in the base, and what they are there.
     kept: Vec<(usize, Node)>,
     /// Files to read: their paths and extents.
     files: HashMap<usize, FilePlan>,
-    /// Their chunks, in the order of storing.
+    /// Their chunks that were not read yet, in the order of storing.
     reads: Vec<Read>,
     bytes: u64,
 }
 
 struct FilePlan {
     path: Vec<u8>,
+    source: Source,
     extents: Vec<std::ops::Range<u64>>,
 }
 
 impl Plan {
-    fn push(&mut self, number: usize, found: &Found, extents: Vec<std::ops::Range<u64>>, base: &Base) {
+    fn push(
+        &mut self,
+        number: usize,
+        found: &Found,
+        at: PathBuf,
+        extents: Vec<std::ops::Range<u64>>,
+        base: &Base,
+    ) {
         let Node::File { bytes, .. } = found.entry.node else { return };
         let before = base.file(&found.entry).map(|entry| &entry.node);
         let before: HashMap<u64, usize> = match before {
@@ -412,11 +513,13 @@ impl Plan {
             self.bytes += range.end - range.start;
             self.reads.push(Read { file: number, range, base: before.get(&chunk).copied() });
         }
-        self.files.insert(number, FilePlan { path: found.entry.path.clone(), extents });
+        let path = found.entry.path.clone();
+        let source = self.given.get(&path).cloned().map_or(Source::Path(at), Source::Bytes);
+        self.files.insert(number, FilePlan { path, source, extents });
     }
 
-    fn jobs<'a>(&'a self, directory: &'a Path) -> impl Iterator<Item = Job> + 'a {
-        let mut rest = self.reads.as_slice();
+    fn jobs<'a>(&'a self, reads: &'a [Read]) -> impl Iterator<Item = Job> + 'a {
+        let mut rest = reads;
         std::iter::from_fn(move || {
             let mut bytes = 0;
             let fits = |read: &&Read| {
@@ -427,22 +530,32 @@ impl Plan {
             let count = rest.iter().take(JOB_READS_MAX).take_while(fits).count();
             let (job, others) = rest.split_at(count);
             rest = others;
-            let path = |read: &Read| self.files.get(&read.file).map(|file| below(directory, &file.path));
+            let source = |read: &Read| self.files.get(&read.file).map(|file| file.source.clone());
             (!job.is_empty())
-                .then(|| Job(job.iter().filter_map(|read| Some((path(read)?, read.clone()))).collect()))
+                .then(|| Job(job.iter().filter_map(|read| Some((source(read)?, read.clone()))).collect()))
         })
     }
 }
 
 /// The tree of what was found and stored.
-fn assemble(scan: Scan, plan: Plan, packed: Packed, base: Arc<Base>, packs: Vec<crate::tree::Pack>) -> Tree {
+fn assemble(
+    scan: Scan,
+    plan: Plan,
+    packed: Packed,
+    base: Arc<Base>,
+    packs: Vec<crate::tree::Pack>,
+    key: Option<VolumeKey>,
+) -> Tree {
     let mut kept: HashMap<usize, Node> = plan.kept.into_iter().collect();
     let Packed { mut chunks, vanished } = packed;
     let mut files = plan.files;
     let gone: HashSet<Vec<u8>> =
         vanished.iter().filter_map(|number| Some(files.get(number)?.path.clone())).collect();
-    let mut tree = Tree { packs, ..Tree::default() };
-    for (number, found) in scan.entries.into_iter().enumerate() {
+    let mut tree = Tree { key, packs, ..Tree::default() };
+    let mut entries: Vec<(usize, Found)> = scan.entries.into_iter().enumerate().collect();
+    // What a backup added comes last.
+    entries.sort_by(|(_, a), (_, b)| a.entry.path.cmp(&b.entry.path));
+    for (number, found) in entries {
         let Found { mut entry, .. } = found;
         let is_gone = match &entry.node {
             Node::HardLink(target) => gone.contains(target),

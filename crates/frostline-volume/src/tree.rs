@@ -10,8 +10,11 @@ use frostline_base::{ByteRange, Error, ObjectRef, Result};
 
 use crate::digest::Digest;
 use crate::piece::CHUNK_BYTES;
+use crate::seal::VolumeKey;
 
-pub(crate) use decode::{Block, Head, decode_chunks, decode_entries, read_chunks, read_entries};
+pub(crate) use decode::{
+    Block, Head, decode_chunks, decode_entries, decode_packs, read_chunks, read_entries,
+};
 pub(crate) use encode::encode;
 
 /// The identity of a snapshot: 128 random bits, written as 32 hexadecimal digits.
@@ -19,6 +22,8 @@ pub use frostline_base::SplitId as SnapshotId;
 
 const MAGIC: &[u8; 8] = b"FROSTVT1";
 const VERSION: u64 = 1;
+/// The version of a tree that is encrypted.
+const VERSION_SEALED: u64 = 2;
 /// The length of the head, and the magic.
 pub(crate) const TAIL_BYTES: u64 = 16;
 /// No head is longer.
@@ -35,6 +40,8 @@ pub(crate) const EXTENTS_MAX: usize = 1 << 20;
 /// A whole tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tree {
+    /// What its objects are encrypted with.
+    pub(crate) key: Option<VolumeKey>,
     pub(crate) packs: Vec<Pack>,
     /// In the byte order of their paths; the first is the directory itself.
     pub(crate) entries: Vec<Entry>,

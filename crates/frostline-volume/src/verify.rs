@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 
-use frostline_base::{Error, ErrorKind, Result, Share};
+use frostline_base::{Error, ErrorKind, Result};
 
 use crate::digest::Digest;
 use crate::log::Snapshot;
-use crate::pack::Directory;
-use crate::reader::{Target, assemble, batches, fetch, read, targets};
+use crate::reader::{Target, assemble, batches, directory, fetch, targets};
+use crate::seal::VolumeKey;
 use crate::snapshot::blocking;
 use crate::tree::{Pack, Tree};
 use crate::volumes::Volumes;
@@ -73,7 +73,7 @@ impl Volumes {
                 }
             };
             for pack in tree.packs.iter().filter(|pack| packs.insert(**pack)) {
-                if let Err(error) = self.directory(pack).await {
+                if let Err(error) = self.check_directory(pack, tree.key.as_ref()).await {
                     done.faults.push(fault(&name, None, error.with("object", pack.object().key))?);
                 }
             }
@@ -102,9 +102,8 @@ impl Volumes {
         Ok(done)
     }
 
-    async fn directory(&self, pack: &Pack) -> Result<()> {
-        let bytes = read(&self.repository, &pack.object(), &[pack.directory()], Share::Index).await?;
-        Directory::decode(&bytes.concat()).map(drop)
+    async fn check_directory(&self, pack: &Pack, key: Option<&VolumeKey>) -> Result<()> {
+        directory(&self.repository, pack, key).await.map(drop)
     }
 
     /// What became of each chunk of a batch. Where one object fails, each chunk is asked for by itself.
@@ -117,17 +116,20 @@ impl Volumes {
                 let pieces = fetch(&self.repository, &tree.packs, std::iter::once(chunk)).await;
                 each.push((
                     *target,
-                    pieces.and_then(|pieces| assemble(&tree.packs, chunk, &pieces).map(drop)),
+                    pieces.and_then(|pieces| {
+                        assemble(tree.key.as_ref(), &tree.packs, chunk, &pieces).map(drop)
+                    }),
                 ));
             }
             return Ok(each);
         };
-        let packs = tree.packs.clone();
+        let (key, packs) = (tree.key.clone(), tree.packs.clone());
         let chunks: Vec<_> =
             batch.iter().map(|target| (*target, tree.chunks[target.chunk].clone())).collect();
         blocking(move || {
             let checked = chunks.into_iter();
-            Ok(checked.map(|(target, chunk)| (target, assemble(&packs, &chunk, &pieces).map(drop))).collect())
+            let check = |chunk: &_| assemble(key.as_ref(), &packs, chunk, &pieces).map(drop);
+            Ok(checked.map(|(target, chunk)| (target, check(&chunk))).collect())
         })
         .await
     }

@@ -8,6 +8,7 @@ use frostline_store::Repository;
 
 use crate::log::{Log, Snapshot, SnapshotName};
 use crate::reader;
+use crate::seal::{self, VolumeKey};
 use crate::tree::{Entry, Tree};
 
 /// Draws the names of snapshots.
@@ -20,13 +21,19 @@ pub struct Volumes {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Random,
     pub(crate) log: Log,
+    pub(crate) key: Option<VolumeKey>,
 }
 
 impl Volumes {
     /// Those in `repository`. No request is made.
     pub fn new(repository: &Repository, clock: Arc<dyn Clock>, random: Random) -> Volumes {
         let log = Log::new(repository.object_store());
-        Volumes { repository: repository.clone(), clock, random, log }
+        Volumes { repository: repository.clone(), clock, random, log, key: None }
+    }
+
+    /// The same with the key of encrypted volumes: what is stored is encrypted with it.
+    pub fn with_key(self, key: Option<VolumeKey>) -> Volumes {
+        Volumes { key, ..self }
     }
 
     /// Every snapshot, by volume, oldest first.
@@ -47,8 +54,11 @@ impl Volumes {
     }
 
     pub(crate) async fn tree(&self, snapshot: &Snapshot) -> Result<Tree> {
-        let tree = reader::tree(&self.repository, snapshot).await;
-        tree.map_err(|e| e.context(format!("cannot open the snapshot {}", snapshot.name())))
+        let tree = async {
+            let key = seal::check(self.key.as_ref(), snapshot)?;
+            reader::tree(&self.repository, snapshot, key).await
+        };
+        tree.await.map_err(|e| e.context(format!("cannot open the snapshot {}", snapshot.name())))
     }
 
     pub(crate) fn now_ms(&self) -> i64 {

@@ -110,8 +110,7 @@ pub(crate) enum Command {
     /// Delete objects that no version of an index needs
     Vacuum(Vacuum),
     /// Keep directories as snapshots in the repository, and restore them
-    #[command(subcommand)]
-    Volume(Volume),
+    Volume(VolumeGiven),
     /// Generate web server logs, search them cold and warm, and compare with the published study
     Demo(demo::Options),
     /// Run measurements
@@ -537,8 +536,22 @@ pub(crate) struct Vacuum {
     pub(crate) dry_run: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct VolumeGiven {
+    /// File with the key of encrypted volumes: what is stored with it is encrypted
+    #[arg(long, global = true, value_name = "FILE", env = "FROSTLINE_KEY_FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Volume,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Volume {
+    /// Make a key to encrypt volumes with, in a new file: who loses it loses the snapshots
+    Key {
+        /// The file
+        file: PathBuf,
+    },
     /// Store a directory as the newest snapshot of a volume: only what changed travels
     Snapshot(VolumeSnapshot),
     /// List snapshots
@@ -643,6 +656,9 @@ pub(crate) struct VolumeSnapshot {
     /// Freeze the directory's file system while it is read (as root): whoever writes to it waits
     #[arg(long)]
     pub(crate) freeze: bool,
+    /// The directory is that of a running PostgreSQL, which this connects to with psql: store a consistent backup
+    #[arg(long, value_name = "CONNINFO", conflicts_with_all = ["freeze", "crash_consistent"])]
+    pub(crate) postgres: Option<String>,
     /// Leave out names or paths such as '*.pid' or 'pg_replslot/*'; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub(crate) exclude: Vec<String>,

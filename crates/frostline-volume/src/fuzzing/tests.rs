@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use frostline_base::bytes_codec::put_varint;
 use proptest::prelude::*;
 
 use super::*;
@@ -7,13 +8,14 @@ use crate::testing::{Bench, noise, snapshot};
 use crate::tree::TAIL_BYTES;
 
 type Door = fn(&[u8]) -> bool;
-const DOORS: [(&str, Door); 6] = [
+const DOORS: [(&str, Door); 7] = [
     ("volume_head", head),
     ("volume_entries", entries),
     ("volume_chunks", chunks),
     ("volume_directory", directory),
     ("volume_pieces", pieces),
     ("volume_log", log),
+    ("volume_sealed", sealed),
 ];
 
 /// What the targets start from: parts of a real snapshot.
@@ -26,7 +28,7 @@ async fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let tree = bench.store.read(&crate::tree::tree_key(taken.id)).await;
     let end = tree.len() - TAIL_BYTES as usize;
     let head = &tree[end - taken.head_bytes as usize..end];
-    let read = Head::decode(head).unwrap();
+    let read = Head::decode(head, None).unwrap();
     let unpacked = |block: &Block| {
         zstd::bulk::decompress(&tree[block.range.start as usize..block.range.end as usize], 1 << 20).unwrap()
     };
@@ -37,6 +39,14 @@ async fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     changed[9_000] = b'W';
     let full = piece::full(&words).unwrap();
     let pages = Pages::of(&changed).changed_since(&Pages::of(&words));
+    // What is open of an encrypted head: the version, the writers and the packs.
+    let mut open = vec![2];
+    put_varint(&mut open, 1);
+    open.extend(taken.id.bits().to_be_bytes());
+    for value in [1, 0, 0, read.packs[0].bytes, read.packs[0].directory_bytes.into()] {
+        put_varint(&mut open, value);
+    }
+    let sealed = [&(open.len() as u16).to_le_bytes(), &open[..], &head[open.len()..]].concat();
     let entry = bench.store.read("_volumes/log/00000000000000000001.json").await;
     vec![
         ("volume_head", head.to_vec()),
@@ -48,6 +58,7 @@ async fn seeds() -> Vec<(&'static str, Vec<u8>)> {
             [&(full.len() as u16).to_le_bytes()[..], &full, &piece::delta(&changed, pages).unwrap()].concat(),
         ),
         ("volume_log", entry.to_vec()),
+        ("volume_sealed", sealed),
     ]
 }
 

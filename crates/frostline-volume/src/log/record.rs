@@ -9,10 +9,13 @@ use frostline_base::{Error, Result};
 use frostline_commits::Entry;
 
 use crate::digest::Digest;
+use crate::seal::KeyId;
 use crate::tree::SnapshotId;
 
 /// The version of the log's format. A higher one is refused.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+/// That of what an earlier version can read, too.
+pub(super) const FORMAT_FIRST: u32 = 1;
 
 /// The name of a volume: 1 to 200 letters, digits, `.`, `_` and `-`, starting with a letter or a digit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,9 +48,9 @@ pub struct Snapshot {
     pub started_ms: i64,
     /// When it was committed.
     pub finished_ms: i64,
-    /// The machine.
+    /// The machine; empty if it is encrypted.
     pub host: String,
-    /// The directory.
+    /// The directory; empty if it is encrypted.
     pub directory: String,
     /// What is known of changes while it was read.
     pub consistency: Consistency,
@@ -57,6 +60,9 @@ pub struct Snapshot {
     pub head_bytes: u64,
     /// The digest of its head.
     pub head: Digest,
+    /// The key that it is encrypted with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyId>,
     /// Counts.
     pub totals: Totals,
 }
@@ -69,6 +75,8 @@ pub enum Consistency {
     Unchanged,
     /// The file system was frozen.
     Frozen,
+    /// A running PostgreSQL made a backup possible: its log makes one moment of what was read.
+    Backup,
     /// Something changed: files may be of different moments.
     Changing,
 }
@@ -132,12 +140,18 @@ impl LogEntry {
     /// An entry with an identity that no other has.
     pub(crate) fn new(id: u128, time_ms: i64, operation: &str) -> LogEntry {
         LogEntry {
-            format: FORMAT,
+            format: FORMAT_FIRST,
             id: format!("{id:032x}"),
             time_ms,
             operation: operation.to_owned(),
             ..LogEntry::default()
         }
+    }
+
+    /// The entry that makes a snapshot exist.
+    pub(crate) fn of(snapshot: Snapshot, id: u128, time_ms: i64) -> LogEntry {
+        let format = snapshot.format();
+        LogEntry { format, snapshot: Some(snapshot), ..LogEntry::new(id, time_ms, "snapshot") }
     }
 
     pub(crate) fn numbered(self, number: u64) -> LogEntry {
@@ -248,6 +262,12 @@ impl fmt::Display for SnapshotName {
 }
 
 impl Snapshot {
+    /// The version of the format that its record needs.
+    pub(super) fn format(&self) -> u32 {
+        let is_new = self.key.is_some() || self.consistency == Consistency::Backup;
+        if is_new { FORMAT } else { FORMAT_FIRST }
+    }
+
     /// `VOLUME@NUMBER`.
     pub fn name(&self) -> SnapshotName {
         SnapshotName { volume: self.volume.clone(), number: Some(self.number) }

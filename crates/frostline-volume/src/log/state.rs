@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use frostline_base::{Error, Result};
 
-use super::record::{FORMAT, LogEntry, Running, Snapshot, SnapshotName, VolumeName, check_format, damaged};
+use super::record::{
+    FORMAT_FIRST, LogEntry, Running, Snapshot, SnapshotName, VolumeName, check_format, damaged,
+};
 use crate::tree::SnapshotId;
 
 /// Which snapshots there are.
@@ -92,8 +94,10 @@ impl State {
 
     pub(crate) fn write_checkpoint(&self) -> Result<(u64, Vec<u8>)> {
         let version = self.version.unwrap_or_default();
+        let removed = self.removed.values().map(|removed| &removed.snapshot);
+        let of = self.snapshots.values().chain(removed);
         let checkpoint = Checkpoint {
-            format: FORMAT,
+            format: of.map(Snapshot::format).max().unwrap_or(FORMAT_FIRST),
             version,
             snapshots: self.snapshots.values().cloned().collect(),
             removed: self.removed.values().cloned().collect(),

@@ -26,7 +26,7 @@ async fn the_log_is_read_from_a_checkpoint_or_without_one() {
 #[test]
 fn damage_and_newer_versions_are_told_apart() {
     for (bytes, kind) in [
-        (&b"{\"format\":2,\"whatever\":1}"[..], ErrorKind::Invalid),
+        (&b"{\"format\":3,\"whatever\":1}"[..], ErrorKind::Invalid),
         (b"{\"format\":1}", ErrorKind::Corrupt),
         (b"{\"format\":1,\"id\":\"x\",\"time_ms\":1,\"operation\":\"y\",\"unknown\":1}", ErrorKind::Corrupt),
         (b"", ErrorKind::Corrupt),

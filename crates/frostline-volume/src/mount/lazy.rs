@@ -413,7 +413,8 @@ impl Lazy {
         let (lazy, chunks) = (Arc::clone(self), chunks.to_vec());
         blocking(move || {
             chunks.into_iter().try_for_each(|chunk| {
-                let bytes = assemble(&lazy.tree.packs, &lazy.tree.chunks[chunk], &pieces)?;
+                let bytes =
+                    assemble(lazy.tree.key.as_ref(), &lazy.tree.packs, &lazy.tree.chunks[chunk], &pieces)?;
                 lazy.counts.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 lazy.fill(chunk, &bytes)?;
                 lock(&lazy.counts.damaged).remove(&chunk);

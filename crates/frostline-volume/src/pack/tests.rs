@@ -10,13 +10,15 @@ fn the_directory_tells_the_pages_of_a_chunk() {
     let (first, mut second) = (noise(1, 30_000), noise(1, 30_000));
     second[10_000] ^= 1;
     let (before, after) = (Pages::of(&first), Pages::of(&second));
-    let mut writer = PackWriter::new();
+    let mut writer = PackWriter::new(None);
     let whole = piece::full(&first).unwrap();
-    let one = writer.push(&whole, 30_000, before.all(), &before.select(before.all()));
+    let (one, _) = writer.push(whole.clone(), 30_000, before.all(), &before.select(before.all())).unwrap();
     let changed = after.changed_since(&before);
     assert_eq!(changed, 0b10);
-    let two = writer.push(&piece::delta(&second, changed).unwrap(), 30_000, changed, &after.select(changed));
-    let (bytes, directory_bytes) = writer.finish();
+    let (two, _) = writer
+        .push(piece::delta(&second, changed).unwrap(), 30_000, changed, &after.select(changed))
+        .unwrap();
+    let (bytes, directory_bytes) = writer.finish().unwrap();
     assert_eq!(&bytes[..8], MAGIC);
     assert_eq!(&bytes[one as usize..two as usize], whole);
     let end = bytes.len() - TAIL_BYTES;

@@ -6,17 +6,19 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use tokio::sync::OnceCell;
 
-use frostline_base::{ByteRange, ErrorKind, Result, Share};
+use frostline_base::{ByteRange, Error, ErrorKind, Result};
 use frostline_store::Repository;
 
 use super::blocking;
 use crate::digest::{Digest, PageSum};
 use crate::pack::Directory;
 use crate::piece::{self, DELTA_PAGES_MAX, PIECES_MAX, Pages};
-use crate::reader::read;
+use crate::reader::directory;
 use crate::scan;
+use crate::seal::VolumeKey;
 use crate::tree::{Chunk, Entry, Node, Pack, PieceRef, Tree};
 
 /// Directories of packs that are kept for the next chunks.
@@ -66,9 +68,16 @@ pub(super) struct Read {
     pub(super) base: Option<usize>,
 }
 
-/// Chunks that are read together, and the paths of their files.
+/// Where the contents of a file are.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    Path(PathBuf),
+    Bytes(Bytes),
+}
+
+/// Chunks that are read together, and where their files are.
 #[derive(Debug)]
-pub(super) struct Job(pub(super) Vec<(PathBuf, Read)>);
+pub(super) struct Job(pub(super) Vec<(Source, Read)>);
 
 /// A chunk that was read.
 #[derive(Debug)]
@@ -105,6 +114,16 @@ enum Looked {
     Unknown(Digest, Vec<u8>),
 }
 
+impl Looked {
+    fn of(bytes: Vec<u8>, base: &Base) -> Looked {
+        let digest = Digest::of(&bytes);
+        match base.chunk(&digest) {
+            Some(_) => Looked::Ready(What::Known(digest)),
+            None => Looked::Unknown(digest, bytes),
+        }
+    }
+}
+
 /// Reads the chunks of a job, and packs those that the base does not have.
 pub(super) async fn run(job: Job, base: Arc<Base>, directories: &Directories<'_>) -> Result<Vec<Ready>> {
     let known = Arc::clone(&base);
@@ -138,7 +157,17 @@ pub(super) async fn run(job: Job, base: Arc<Base>, directories: &Directories<'_>
 fn look(job: Job, base: &Base) -> Result<Vec<(Read, Looked)>> {
     let mut open: Option<(usize, File)> = None;
     let mut all = Vec::with_capacity(job.0.len());
-    for (path, read) in job.0 {
+    for (source, read) in job.0 {
+        let path = match source {
+            Source::Path(path) => path,
+            Source::Bytes(bytes) => {
+                let lost = || Error::internal("a chunk is behind the end of what was given");
+                let range = read.range.start as usize..read.range.end as usize;
+                let chunk = bytes.get(range).ok_or_else(lost)?.to_vec();
+                all.push((read, Looked::of(chunk, base)));
+                continue;
+            }
+        };
         if open.as_ref().is_none_or(|(file, _)| *file != read.file) {
             open = match scan::open(&path) {
                 Ok(file) => Some((read.file, file)),
@@ -151,12 +180,7 @@ fn look(job: Job, base: &Base) -> Result<Vec<(Read, Looked)>> {
             continue;
         };
         let bytes = read_chunk(file, &read.range).map_err(|e| scan::failed("read", &path, &e))?;
-        let digest = Digest::of(&bytes);
-        let looked = match base.chunk(&digest) {
-            Some(_) => Looked::Ready(What::Known(digest)),
-            None => Looked::Unknown(digest, bytes),
-        };
-        all.push((read, looked));
+        all.push((read, Looked::of(bytes, base)));
     }
     Ok(all)
 }
@@ -201,12 +225,14 @@ fn new_piece(digest: Digest, bytes: &[u8], base: Option<&Chunk>, before: &[Pages
 pub(super) struct Directories<'a> {
     repository: &'a Repository,
     packs: &'a [Pack],
+    key: Option<&'a VolumeKey>,
     read: Mutex<HashMap<u32, Arc<OnceCell<Option<Directory>>>>>,
 }
 
 impl<'a> Directories<'a> {
-    pub(super) fn new(repository: &'a Repository, packs: &'a [Pack]) -> Self {
-        Directories { repository, packs, read: Mutex::default() }
+    pub(super) fn new(repository: &'a Repository, base: &'a Base) -> Self {
+        let Tree { packs, key, .. } = &base.tree;
+        Directories { repository, packs, key: key.as_ref(), read: Mutex::default() }
     }
 
     /// The pages of a chunk after each of its pieces; fewer where a directory cannot be used.
@@ -236,8 +262,7 @@ impl<'a> Directories<'a> {
     /// A directory that is gone or damaged costs bytes, not the snapshot: chunks are then stored whole.
     async fn fetch(&self, pack: u32) -> Result<Option<Directory>> {
         let Some(pack) = self.packs.get(pack as usize) else { return Ok(None) };
-        let read = read(self.repository, &pack.object(), &[pack.directory()], Share::Index).await;
-        match read.and_then(|bytes| Directory::decode(&bytes.concat())) {
+        match directory(self.repository, pack, self.key).await {
             Ok(directory) => Ok(Some(directory)),
             Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => {
                 tracing::warn!(%error, "the directory of a pack cannot be read; run volume verify");

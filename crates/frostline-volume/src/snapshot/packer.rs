@@ -40,18 +40,23 @@ pub(super) struct Packer<'a> {
 }
 
 impl<'a> Packer<'a> {
-    pub(super) fn new(volumes: &'a Volumes, id: SnapshotId, base: &[Pack], pack_bytes: usize) -> Packer<'a> {
-        Packer {
+    pub(super) fn new(
+        volumes: &'a Volumes,
+        id: SnapshotId,
+        base: &[Pack],
+        pack_bytes: usize,
+    ) -> Result<Packer<'a>> {
+        Ok(Packer {
             volumes,
             id,
             packs: base.to_vec(),
             base_packs: base.len(),
-            writer: PackWriter::new(),
+            writer: writer(volumes, id, 0)?,
             pack_bytes,
             written: HashMap::new(),
             uploads: JoinSet::new(),
             totals: Totals::default(),
-        }
+        })
     }
 
     pub(super) fn totals(&self) -> Totals {
@@ -75,9 +80,9 @@ impl<'a> Packer<'a> {
             What::New(new) => match self.written.get(&new.digest) {
                 Some(chunk) => chunk.clone(),
                 None => {
-                    let offset = self.writer.push(&new.piece, new.chunk_bytes, new.pages, &new.sums);
-                    let piece =
-                        PieceRef { pack: self.packs.len() as u32, offset, bytes: new.piece.len() as u32 };
+                    let (offset, bytes) =
+                        self.writer.push(new.piece, new.chunk_bytes, new.pages, &new.sums)?;
+                    let piece = PieceRef { pack: self.packs.len() as u32, offset, bytes };
                     match new.onto.is_empty() {
                         true => self.totals.chunks_full += 1,
                         false => self.totals.chunks_delta += 1,
@@ -110,7 +115,8 @@ impl<'a> Packer<'a> {
 
     async fn end_pack(&mut self) -> Result<()> {
         let number = (self.packs.len() - self.base_packs) as u32;
-        let (bytes, directory_bytes) = std::mem::replace(&mut self.writer, PackWriter::new()).finish();
+        let next = writer(self.volumes, self.id, number + 1)?;
+        let (bytes, directory_bytes) = std::mem::replace(&mut self.writer, next).finish()?;
         self.totals.stored_bytes += bytes.len() as u64;
         self.packs.push(Pack { writer: self.id, number, bytes: bytes.len() as u64, directory_bytes });
         while self.uploads.len() >= UPLOADS_MAX {
@@ -128,4 +134,10 @@ impl<'a> Packer<'a> {
             None => Ok(()),
         }
     }
+}
+
+/// An empty pack of that number.
+fn writer(volumes: &Volumes, id: SnapshotId, number: u32) -> Result<PackWriter> {
+    let seal = volumes.key.as_ref().map(|key| key.of(&pack_key(id, number))).transpose()?;
+    Ok(PackWriter::new(seal))
 }

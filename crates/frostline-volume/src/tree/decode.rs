@@ -5,11 +5,12 @@ use frostline_base::{ByteRange, Error, Result};
 
 use super::{
     BLOCK_BYTES_MAX, Chunk, EXTENTS_MAX, Entry, MAGIC, Meta, Node, PATH_BYTES_MAX, Pack, PieceRef,
-    SnapshotId, Time, VERSION, chunk_numbers,
+    SnapshotId, Time, VERSION, VERSION_SEALED, chunk_numbers,
 };
 use crate::digest::Digest;
 use crate::pack::DIRECTORY_BYTES_MAX;
 use crate::piece::{CHUNK_BYTES, PIECE_BYTES_MAX, PIECES_MAX};
+use crate::seal::Seal;
 
 /// The head of a tree.
 #[derive(Debug)]
@@ -33,16 +34,19 @@ pub(crate) struct Block {
 }
 
 impl Head {
-    /// Reads the bytes of the head, which have their digest.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Head> {
+    /// Reads the bytes of the head, which have their digest. What opens it, and where it begins, is given if it is
+    /// encrypted.
+    pub(crate) fn decode(bytes: &[u8], seal: Option<(&Seal, u64)>) -> Result<Head> {
         let mut cursor = Cursor::new(bytes);
-        let version = cursor.varint()?;
-        if version != VERSION {
-            return Err(Error::invalid("a snapshot was written by a newer version")
-                .with("format", version)
-                .with("known", VERSION));
-        }
+        let version = read_version(&mut cursor)?;
         let packs = read_packs(&mut cursor)?;
+        let opened = match (version, seal) {
+            (VERSION_SEALED, Some((seal, start))) => seal.open(start, cursor.rest())?,
+            (VERSION, None) => cursor.rest().to_vec(),
+            _ => return Err(Error::corrupt("a snapshot is not encrypted as its record says")),
+        };
+        let bytes = opened.as_slice();
+        let mut cursor = Cursor::new(bytes);
         let (mut start, mut first_chunk) = (MAGIC.len() as u64, 0usize);
         let blocks = cursor.varint_usize()?;
         let mut entries = Vec::with_capacity(blocks.min(bytes.len() / 36));
@@ -65,6 +69,23 @@ impl Head {
             return Err(Error::corrupt("the head of a tree contradicts itself"));
         }
         Ok(Head { packs, entries, chunks })
+    }
+}
+
+/// The packs of a head, which are never encrypted.
+pub(crate) fn decode_packs(head: &[u8]) -> Result<Vec<Pack>> {
+    let mut cursor = Cursor::new(head);
+    read_version(&mut cursor)?;
+    read_packs(&mut cursor)
+}
+
+fn read_version(cursor: &mut Cursor<'_>) -> Result<u64> {
+    let version = cursor.varint()?;
+    match matches!(version, VERSION | VERSION_SEALED) {
+        true => Ok(version),
+        false => Err(Error::invalid("a snapshot was written by a newer version")
+            .with("format", version)
+            .with("known", VERSION_SEALED)),
     }
 }
 
@@ -110,8 +131,10 @@ fn read_block(cursor: &mut Cursor<'_>, start: &mut u64) -> Result<Block> {
 }
 
 impl Block {
-    fn unpack(&self, packed: &[u8]) -> Result<Vec<u8>> {
-        self.digest.check(packed, "a block of a tree")?;
+    fn unpack(&self, stored: &[u8], seal: Option<&Seal>) -> Result<Vec<u8>> {
+        self.digest.check(stored, "a block of a tree")?;
+        let opened = seal.map(|seal| seal.open(self.range.start, stored)).transpose()?;
+        let packed = opened.as_deref().unwrap_or(stored);
         let damaged = || Error::corrupt("a block of a tree cannot be unpacked");
         let block =
             zstd::bulk::decompress(packed, self.unpacked_bytes).map_err(|e| damaged().with_source(e))?;
@@ -125,13 +148,18 @@ impl Block {
 }
 
 /// The entries of a block, as it is stored. Their order is not checked.
-pub(crate) fn read_entries(block: &Block, packed: &[u8]) -> Result<Vec<Entry>> {
-    decode_entries(block, &block.unpack(packed)?)
+pub(crate) fn read_entries(block: &Block, stored: &[u8], seal: Option<&Seal>) -> Result<Vec<Entry>> {
+    decode_entries(block, &block.unpack(stored, seal)?)
 }
 
 /// The chunks of a block, as it is stored.
-pub(crate) fn read_chunks(block: &Block, packs: &[Pack], packed: &[u8]) -> Result<Vec<Chunk>> {
-    decode_chunks(block, packs, &block.unpack(packed)?)
+pub(crate) fn read_chunks(
+    block: &Block,
+    packs: &[Pack],
+    stored: &[u8],
+    seal: Option<&Seal>,
+) -> Result<Vec<Chunk>> {
+    decode_chunks(block, packs, &block.unpack(stored, seal)?)
 }
 
 pub(crate) fn decode_entries(block: &Block, bytes: &[u8]) -> Result<Vec<Entry>> {

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use frostline_base::bytes_codec::{put_bytes, put_varint};
 use frostline_base::{Error, Result};
 
-use super::{Chunk, Entry, MAGIC, Node, Pack, PieceRef, Time, Tree, VERSION};
+use super::{Chunk, Entry, MAGIC, Node, Pack, PieceRef, Time, Tree, VERSION, VERSION_SEALED, tree_key};
 use crate::digest::Digest;
+use crate::seal::Seal;
 use crate::tree::SnapshotId;
 
 /// A block of entries is closed when it has so many bytes.
@@ -15,17 +16,19 @@ const ENTRIES_BYTES: usize = 256 << 10;
 const CHUNKS_PER_BLOCK: usize = 4_096;
 const LEVEL: i32 = 3;
 
-/// The object, and the length of its head.
-pub(crate) fn encode(tree: &Tree) -> Result<(Vec<u8>, u64)> {
+/// The object of this snapshot, and the length of its head.
+pub(crate) fn encode(tree: &Tree, id: SnapshotId) -> Result<(Vec<u8>, u64)> {
+    let seal = tree.key.as_ref().map(|key| key.of(&tree_key(id))).transpose()?;
     let packs = used_packs(tree);
     let mut out = MAGIC.to_vec();
-    let mut head = Vec::new();
-    put_varint(&mut head, VERSION);
-    put_packs(&mut head, &packs.iter().map(|pack| tree.packs[*pack as usize]).collect::<Vec<_>>());
+    let mut packs_part = Vec::new();
+    put_varint(&mut packs_part, if seal.is_some() { VERSION_SEALED } else { VERSION });
+    put_packs(&mut packs_part, &packs.iter().map(|pack| tree.packs[*pack as usize]).collect::<Vec<_>>());
     let blocks = entry_blocks(&tree.entries);
+    let mut head = Vec::new();
     put_varint(&mut head, blocks.len() as u64);
     for block in blocks {
-        put_block(&mut out, &mut head, &block.bytes)?;
+        put_block(&mut out, &mut head, &block.bytes, seal.as_ref())?;
         put_varint(&mut head, block.entries);
         put_varint(&mut head, block.chunks);
         put_bytes(&mut head, block.first);
@@ -34,11 +37,18 @@ pub(crate) fn encode(tree: &Tree) -> Result<(Vec<u8>, u64)> {
     let blocks = tree.chunks.chunks(CHUNKS_PER_BLOCK);
     put_varint(&mut head, blocks.len() as u64);
     for chunks in blocks {
-        put_block(&mut out, &mut head, &chunk_block(chunks, &renumbered))?;
+        put_block(&mut out, &mut head, &chunk_block(chunks, &renumbered), seal.as_ref())?;
         put_varint(&mut head, chunks.len() as u64);
     }
-    let head_bytes = head.len() as u64;
+    // The packs are told to who prunes without the key.
+    let start = out.len();
+    let head = match &seal {
+        Some(seal) => seal.seal(start as u64, head)?,
+        None => head,
+    };
+    out.extend(packs_part);
     out.extend(head);
+    let head_bytes = (out.len() - start) as u64;
     out.extend(head_bytes.to_le_bytes());
     out.extend(MAGIC);
     Ok((out, head_bytes))
@@ -68,9 +78,13 @@ fn put_packs(head: &mut Vec<u8>, packs: &[Pack]) {
     }
 }
 
-fn put_block(out: &mut Vec<u8>, head: &mut Vec<u8>, block: &[u8]) -> Result<()> {
+fn put_block(out: &mut Vec<u8>, head: &mut Vec<u8>, block: &[u8], seal: Option<&Seal>) -> Result<()> {
     let packed = zstd::bulk::compress(block, LEVEL)
         .map_err(|e| Error::internal("Zstandard cannot pack a tree").with_source(e))?;
+    let packed = match seal {
+        Some(seal) => seal.seal(out.len() as u64, packed)?,
+        None => packed,
+    };
     put_varint(head, packed.len() as u64);
     put_varint(head, block.len() as u64);
     head.extend(Digest::of(&packed).as_bytes());

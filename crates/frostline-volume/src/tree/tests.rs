@@ -40,6 +40,7 @@ fn tree() -> Tree {
     };
     let size = CHUNK_BYTES as u32;
     Tree {
+        key: None,
         packs: vec![pack(7, 0), pack(7, 1), pack(3, 0)],
         entries: vec![
             entry("", Node::Directory),
@@ -62,14 +63,14 @@ fn tree() -> Tree {
 
 fn decode(bytes: &[u8], head_bytes: u64) -> Result<Tree> {
     let end = bytes.len() - TAIL_BYTES as usize;
-    let head = Head::decode(&bytes[end - head_bytes as usize..end])?;
+    let head = Head::decode(&bytes[end - head_bytes as usize..end], None)?;
     let block = |block: &Block| bytes[block.range.start as usize..block.range.end as usize].to_vec();
     let mut tree = Tree { packs: head.packs, ..Tree::default() };
     for of in &head.entries {
-        tree.entries.extend(read_entries(of, &block(of))?);
+        tree.entries.extend(read_entries(of, &block(of), None)?);
     }
     for of in &head.chunks {
-        tree.chunks.extend(read_chunks(of, &tree.packs, &block(of))?);
+        tree.chunks.extend(read_chunks(of, &tree.packs, &block(of), None)?);
     }
     reader::check(&tree)?;
     Ok(tree)
@@ -77,7 +78,7 @@ fn decode(bytes: &[u8], head_bytes: u64) -> Result<Tree> {
 
 #[test]
 fn a_tree_is_read_as_it_was_written() {
-    let (bytes, head_bytes) = encode(&tree()).unwrap();
+    let (bytes, head_bytes) = encode(&tree(), SnapshotId::from_random(1)).unwrap();
     assert_eq!(decode(&bytes, head_bytes).unwrap(), tree());
 }
 
@@ -85,7 +86,7 @@ fn a_tree_is_read_as_it_was_written() {
 fn packs_that_no_chunk_is_in_are_left_out() {
     let mut tree = tree();
     tree.chunks.iter_mut().for_each(|chunk| chunk.pieces = vec![PieceRef { pack: 2, offset: 8, bytes: 9 }]);
-    let (bytes, head_bytes) = encode(&tree).unwrap();
+    let (bytes, head_bytes) = encode(&tree, SnapshotId::from_random(1)).unwrap();
     let read = decode(&bytes, head_bytes).unwrap();
     assert_eq!(read.packs, [tree.packs[2]]);
     assert!(read.chunks.iter().all(|chunk| chunk.pieces == [PieceRef { pack: 0, offset: 8, bytes: 9 }]));
@@ -102,9 +103,9 @@ fn a_large_tree_has_blocks() {
         large.entries.push(entry(&format!("f{n:05}"), file(100, std::slice::from_ref(&(0..100)), n..n + 1)));
         large.chunks.push(tree().chunks[0].clone());
     }
-    let (bytes, head_bytes) = encode(&large).unwrap();
+    let (bytes, head_bytes) = encode(&large, SnapshotId::from_random(1)).unwrap();
     let end = bytes.len() - TAIL_BYTES as usize;
-    let head = Head::decode(&bytes[end - head_bytes as usize..end]).unwrap();
+    let head = Head::decode(&bytes[end - head_bytes as usize..end], None).unwrap();
     assert!(head.entries.len() > 1 && head.chunks.len() > 1, "{head:?}");
     assert!(decode(&bytes, head_bytes).unwrap() == large);
 }
@@ -144,7 +145,7 @@ fn paths_that_lead_out_are_refused() {
 fn a_chunk_of_another_length_is_refused() {
     let mut tree = tree();
     tree.chunks[4].bytes -= 1;
-    let (bytes, head_bytes) = encode(&tree).unwrap();
+    let (bytes, head_bytes) = encode(&tree, SnapshotId::from_random(1)).unwrap();
     assert_eq!(decode(&bytes, head_bytes).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
@@ -157,21 +158,21 @@ fn pieces_outside_of_their_pack_are_refused() {
     ] {
         let mut tree = tree();
         tree.chunks[0].pieces = vec![piece];
-        let (bytes, head_bytes) = encode(&tree).unwrap();
+        let (bytes, head_bytes) = encode(&tree, SnapshotId::from_random(1)).unwrap();
         assert_eq!(decode(&bytes, head_bytes).unwrap_err().kind(), ErrorKind::Corrupt, "{piece:?}");
     }
 }
 
 #[test]
 fn a_newer_version_is_told_apart_from_damage() {
-    assert_eq!(Head::decode(&[2, 0, 0, 0, 0]).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(Head::decode(&[3, 0, 0, 0, 0], None).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 proptest! {
     /// One bit anywhere in a tree, and no reader takes it for the tree.
     #[test]
     fn a_flipped_bit_is_found(at: prop::sample::Index, bit in 0..8u8) {
-        let (bytes, head_bytes) = encode(&tree()).unwrap();
+        let (bytes, head_bytes) = encode(&tree(), SnapshotId::from_random(1)).unwrap();
         let end = bytes.len() - TAIL_BYTES as usize;
         let head = Digest::of(&bytes[end - head_bytes as usize..end]);
         let mut damaged = bytes.clone();
@@ -183,7 +184,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_a_value_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300), count in 0..9usize) {
-        let _ = Head::decode(&bytes);
+        let _ = Head::decode(&bytes, None);
         let _ = decode_entries(&Block::forged(count, count), &bytes);
         let _ = decode_chunks(&Block::forged(count, 0), &tree().packs, &bytes);
     }

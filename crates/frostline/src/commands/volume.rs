@@ -1,5 +1,7 @@
 //! `frostline volume`.
 
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +13,13 @@ use frostline_show::{Table, note, parse_bytes, printable, say, say_json, show_by
 use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
     Change, Consistency, Mount, MountOptions, MountStatus, Mounted, Node as Kind, Prune, RestoreOptions,
-    Snapshot, SnapshotName, SnapshotOptions, Unmounted, Volumes,
+    Snapshot, SnapshotName, SnapshotOptions, Unmounted, VolumeKey, Volumes,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::args::{Volume, VolumeMount, VolumePlan, VolumePrune, VolumeSnapshot};
+use crate::args::{Volume, VolumeGiven, VolumeMount, VolumePlan, VolumePrune, VolumeSnapshot};
 use crate::commands::ingest;
 use crate::config::Config;
 use crate::stopping::{INTERRUPTED, Stops};
@@ -26,19 +28,21 @@ use crate::stopping::{INTERRUPTED, Stops};
 const NAMED_MAX: usize = 20;
 const HOUR_MS: f64 = 3_600_000.0;
 
-pub(crate) async fn run(config: &Config, given: Volume) -> Result<Outcome> {
-    match given {
-        Volume::Snapshot(given) => snapshot(config, given).await,
+pub(crate) async fn run(config: &Config, given: VolumeGiven) -> Result<Outcome> {
+    let key = given.key_file.as_deref();
+    match given.command {
+        Volume::Key { file } => make_key(config, &file),
+        Volume::Snapshot(given) => snapshot(config, given, key).await,
         Volume::List { name } => list(config, name.as_deref()).await,
-        Volume::Show { snapshot, files } => show(config, &snapshot, files).await,
-        Volume::Diff { older, newer } => diff(config, &older, &newer).await,
-        Volume::Verify { snapshots } => verify(config, &snapshots).await,
+        Volume::Show { snapshot, files } => show(config, &snapshot, files, key).await,
+        Volume::Diff { older, newer } => diff(config, &older, &newer, key).await,
+        Volume::Verify { snapshots } => verify(config, &snapshots, key).await,
         Volume::Prune(given) => prune(config, given).await,
         Volume::Plan(given) => plan_restore(config, given),
-        Volume::Mount(given) => mount(config, given).await,
+        Volume::Mount(given) => mount(config, given, key).await,
         Volume::Umount { directory } => umount(config, &directory).await,
         Volume::Status { directory } => status(config, &directory),
-        Volume::Restore { snapshot, directory } => restore(config, &snapshot, &directory).await,
+        Volume::Restore { snapshot, directory } => restore(config, &snapshot, &directory, key).await,
     }
 }
 
@@ -79,6 +83,12 @@ impl Session {
         );
     }
 
+    /// The same with the key in this file.
+    fn with_key(self, file: Option<&Path>) -> Result<Session> {
+        let key = file.map(read_key).transpose()?;
+        Ok(Session { volumes: self.volumes.with_key(key), ..self })
+    }
+
     async fn find(&self, name: &str) -> Result<Snapshot> {
         let name: SnapshotName = name.parse()?;
         let found = self.volumes.find(&name).await;
@@ -86,8 +96,8 @@ impl Session {
     }
 }
 
-async fn snapshot(config: &Config, given: VolumeSnapshot) -> Result<Outcome> {
-    let session = Session::of(config.node_made()?);
+async fn snapshot(config: &Config, given: VolumeSnapshot, key: Option<&Path>) -> Result<Outcome> {
+    let session = Session::of(config.node_made()?).with_key(key)?;
     let cancel = Arc::new(AtomicBool::new(false));
     let exclude = given
         .exclude
@@ -98,6 +108,7 @@ async fn snapshot(config: &Config, given: VolumeSnapshot) -> Result<Outcome> {
         rehash: given.rehash,
         crash_consistent: given.crash_consistent,
         freeze: given.freeze,
+        postgres: given.postgres,
         exclude: exclude.collect::<Result<_>>()?,
         one_file_system: given.one_file_system,
         cancel: Arc::clone(&cancel),
@@ -138,6 +149,35 @@ async fn snapshot(config: &Config, given: VolumeSnapshot) -> Result<Outcome> {
         }
     }
     session.note_cost(config);
+    Ok(Outcome::Done)
+}
+
+fn read_key(file: &Path) -> Result<VolumeKey> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    VolumeKey::parse(&text).with_context(|| file.display().to_string())
+}
+
+/// Makes a key, readable for its owner only. A file that is there stays as it is.
+fn make_key(config: &Config, file: &Path) -> Result<Outcome> {
+    let draw = ingest::random();
+    let key = VolumeKey::from_random([draw(), draw()]);
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(0o600).open(file);
+    opened
+        .and_then(|mut opened| {
+            opened.write_all(key.text().as_bytes())?;
+            opened.sync_all()
+        })
+        .with_context(|| format!("cannot write a new key to {}", file.display()))?;
+    if config.json {
+        say_json(&json!({ "key": key.id(), "file": file }))?;
+    } else {
+        say!(
+            "{}: the key {}. Keep a copy elsewhere: without it nobody can read the snapshots",
+            file.display(),
+            key.id()
+        )?;
+    }
     Ok(Outcome::Done)
 }
 
@@ -199,7 +239,7 @@ async fn list(config: &Config, name: Option<&str>) -> Result<Outcome> {
             snapshot.totals.files.to_string(),
             show_bytes(snapshot.totals.bytes),
             show_bytes(snapshot.totals.stored_bytes),
-            printable(&format!("{}:{}", snapshot.host, snapshot.directory)),
+            origin(snapshot),
             consistency(snapshot.consistency).to_owned(),
         ]);
     }
@@ -207,10 +247,19 @@ async fn list(config: &Config, name: Option<&str>) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Where a snapshot is from, which those that are encrypted do not tell.
+fn origin(snapshot: &Snapshot) -> String {
+    match snapshot.key {
+        Some(key) => format!("encrypted ({key})"),
+        None => printable(&format!("{}:{}", snapshot.host, snapshot.directory)),
+    }
+}
+
 fn consistency(consistency: Consistency) -> &'static str {
     match consistency {
         Consistency::Unchanged => "unchanged",
         Consistency::Frozen => "frozen",
+        Consistency::Backup => "backup",
         Consistency::Changing => "changing",
     }
 }
@@ -220,8 +269,8 @@ fn show_time(time_ms: i64) -> String {
         .map_or_else(|_| time_ms.to_string(), |time| time.to_string())
 }
 
-async fn show(config: &Config, name: &str, files: bool) -> Result<Outcome> {
-    let session = Session::of(config.node()?);
+async fn show(config: &Config, name: &str, files: bool, key: Option<&Path>) -> Result<Outcome> {
+    let session = Session::of(config.node()?).with_key(key)?;
     let snapshot = session.find(name).await?;
     let entries = if files { session.volumes.entries(&snapshot).await? } else { Vec::new() };
     let kind = |node: &Kind| match node {
@@ -247,7 +296,8 @@ async fn show(config: &Config, name: &str, files: bool) -> Result<Outcome> {
     let mut table = Table::new(&["snapshot", &snapshot.name().to_string()]);
     for (what, value) in [
         ("id", snapshot.id.to_string()),
-        ("from", printable(&format!("{}:{}", snapshot.host, snapshot.directory))),
+        ("from", origin(&snapshot)),
+        ("encrypted", snapshot.key.map_or("no".to_owned(), |key| format!("with the key {key}"))),
         ("taken", show_time(snapshot.started_ms)),
         ("finished", show_time(snapshot.finished_ms)),
         ("consistency", consistency(snapshot.consistency).to_owned()),
@@ -270,8 +320,8 @@ async fn show(config: &Config, name: &str, files: bool) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-async fn diff(config: &Config, older: &str, newer: &str) -> Result<Outcome> {
-    let session = Session::of(config.node()?);
+async fn diff(config: &Config, older: &str, newer: &str, key: Option<&Path>) -> Result<Outcome> {
+    let session = Session::of(config.node()?).with_key(key)?;
     let (older, newer) = (session.find(older).await?, session.find(newer).await?);
     let differences = session.volumes.diff(&older, &newer).await?;
     if config.json {
@@ -300,8 +350,8 @@ async fn diff(config: &Config, older: &str, newer: &str) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-async fn verify(config: &Config, names: &[String]) -> Result<Outcome> {
-    let session = Session::of(config.node()?);
+async fn verify(config: &Config, names: &[String], key: Option<&Path>) -> Result<Outcome> {
+    let session = Session::of(config.node()?).with_key(key)?;
     let mut snapshots = Vec::new();
     for name in names {
         snapshots.push(session.find(name).await?);
@@ -392,8 +442,8 @@ fn milliseconds(hours: f64) -> Result<i64> {
     Ok((hours * HOUR_MS) as i64)
 }
 
-async fn restore(config: &Config, name: &str, directory: &Path) -> Result<Outcome> {
-    let session = Session::of(config.node()?);
+async fn restore(config: &Config, name: &str, directory: &Path, key: Option<&Path>) -> Result<Outcome> {
+    let session = Session::of(config.node()?).with_key(key)?;
     let snapshot = session.find(name).await?;
     let cancel = Arc::new(AtomicBool::new(false));
     let options = RestoreOptions { cancel: Arc::clone(&cancel), ..RestoreOptions::default() };
@@ -437,8 +487,8 @@ async fn restore(config: &Config, name: &str, directory: &Path) -> Result<Outcom
     Ok(Outcome::Done)
 }
 
-async fn mount(config: &Config, given: VolumeMount) -> Result<Outcome> {
-    let session = Session::of(config.node()?);
+async fn mount(config: &Config, given: VolumeMount, key: Option<&Path>) -> Result<Outcome> {
+    let session = Session::of(config.node()?).with_key(key)?;
     let rate = given.rate.as_deref().map(parse_bytes).transpose().context("--rate")?;
     if rate == Some(0) {
         bail!("--rate 0 fetches nothing: use --no-hydrate");
