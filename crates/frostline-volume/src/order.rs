@@ -1,21 +1,27 @@
 //! The order in which files will probably be read, which is that of their chunks in packs.
 //!
-//! A database reads its control files, its transaction status and its log first, then its catalogs, then tables. All else
-//! is read directory by directory, small files before large ones.
+//! A database reads its control files and its transaction status first, then its catalogs, the start of each relation
+//! and its log, then the rest of tables. All else is read directory by directory, small files before large ones.
+
+/// The rank of large files, and of tables and indexes.
+pub(crate) const LARGE: u8 = 6;
+/// The rank of the first chunk of a table or an index, which has the root or leads to it.
+pub(crate) const START: u8 = 3;
 
 /// Files are stored by rank, and within one by path.
 pub(crate) fn rank(path: &[u8], bytes: u64, cluster: Option<&[u8]>) -> u8 {
     const SMALL_BYTES: u64 = 64 << 10;
-    let small = if bytes <= SMALL_BYTES { 4 } else { 5 };
+    let small = if bytes <= SMALL_BYTES { 5 } else { LARGE };
     let Some(inside) = cluster.and_then(|cluster| inside(path, cluster)) else { return small };
     let first = inside.split(|byte| *byte == b'/').next().unwrap_or_default();
     let name = inside.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     match first {
         b"global" => 0,
         b"pg_xact" | b"pg_multixact" | b"pg_commit_ts" | b"pg_logical" | b"pg_notify" => 1,
-        b"pg_wal" => 1,
         b"base" | b"pg_tblspc" if is_catalog(name) => 2,
-        b"base" | b"pg_tblspc" => 5,
+        // Much of it may be of before the last checkpoint.
+        b"pg_wal" => 4,
+        b"base" | b"pg_tblspc" => LARGE,
         _ if inside == first => 0,
         _ => small,
     }
@@ -60,11 +66,11 @@ mod tests {
         let cluster = cluster(paths.iter().copied());
         assert_eq!(cluster.as_deref(), Some(&b""[..]));
         let ranks = paths.map(|path| rank(path, 8_192, cluster.as_deref()));
-        assert_eq!(ranks, [0, 2, 5, 2, 0, 4, 1, 1]);
+        assert_eq!(ranks, [0, 2, 6, 2, 0, 5, 4, 1]);
         let inner = super::cluster([&b"pg/data/global/pg_control"[..]].into_iter());
         assert_eq!(inner.as_deref(), Some(&b"pg/data"[..]));
         assert_eq!(rank(b"pg/data/base/5/1259", 8_192, inner.as_deref()), 2);
-        assert_eq!(rank(b"pg/database/5/1259", 8_192, inner.as_deref()), 4, "a name that only begins alike");
+        assert_eq!(rank(b"pg/database/5/1259", 8_192, inner.as_deref()), 5, "a name that only begins alike");
     }
 
     #[test]

@@ -144,14 +144,17 @@ pub(crate) fn targets<'a>(tree: &'a Tree) -> Vec<Target> {
     tree.entries.iter().enumerate().flat_map(of_file).collect()
 }
 
-/// The same in batches of about so many stored bytes, in the order of the packs. Equal chunks are in one batch.
+/// The same in batches of about so many stored bytes, and of four times as many of files, in the order of the packs.
+/// Equal chunks are in one batch.
 pub(crate) fn batches(tree: &Tree, mut targets: Vec<Target>, stored_bytes: u64) -> Vec<Vec<Target>> {
     let pieces = |target: &Target| tree.chunks[target.chunk].pieces.as_slice();
     targets.sort_by(|a, b| pieces(a).cmp(pieces(b)));
     let mut batches: Vec<Vec<Target>> = Vec::new();
     let mut bytes = stored_bytes;
     for run in targets.chunk_by(|a, b| pieces(a) == pieces(b)) {
-        let of_run: u64 = run.first().into_iter().flat_map(pieces).map(|piece| u64::from(piece.bytes)).sum();
+        let stored: u64 = run.first().into_iter().flat_map(pieces).map(|piece| u64::from(piece.bytes)).sum();
+        let of_files: u64 = run.iter().map(|target| u64::from(tree.chunks[target.chunk].bytes)).sum();
+        let of_run = stored.max(of_files / 4);
         if bytes + of_run > stored_bytes {
             batches.push(Vec::new());
             bytes = 0;

@@ -377,6 +377,14 @@ impl Writing<'_> {
             };
             plan.push(number, found, path, extents, base);
         }
+        if cluster.is_some() {
+            // Chunks of one file stay in order.
+            let rank = |read: &Read| match rank(&read.file) {
+                order::LARGE if read.range.start == 0 => order::START,
+                rank => rank,
+            };
+            plan.reads.sort_by_cached_key(rank);
+        }
         Ok(())
     }
 

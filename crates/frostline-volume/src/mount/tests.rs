@@ -107,6 +107,24 @@ async fn a_mounted_snapshot_is_what_was_taken_and_becomes_an_ordinary_directory(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_encrypted_snapshot_is_mounted_with_its_key_only() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let volumes = bench.volumes().with_key(Some(crate::VolumeKey::from_random([1, 2])));
+    snapshot(&volumes, source.path()).await;
+    let target = folder.path().join("data");
+    let refused = bench.volumes().mount(&"data".parse().unwrap(), &target, &lazily()).await;
+    assert_eq!(refused.err().map(|e| e.kind()), Some(ErrorKind::Denied));
+    assert!(!target.exists(), "nothing is made before the key is known to be right");
+    let mut served = mount(&volumes, &target, &lazily()).await;
+    let (at, expected) = (target.clone(), tree(source.path()));
+    calls(move || assert_eq!(tree(&at), expected)).await;
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_fills_behind_its_users() {
     if !can_mount() {
         return;

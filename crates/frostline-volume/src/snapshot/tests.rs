@@ -80,6 +80,40 @@ async fn only_what_changed_is_read_and_stored() {
 }
 
 #[tokio::test]
+async fn the_start_of_each_relation_is_stored_before_the_rest_of_any() {
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+    for (seed, (path, bytes)) in [
+        ("base/5/16384", 1_400_000),
+        ("base/5/16385", 1_400_000),
+        ("global/pg_control", 8_192),
+        ("pg_wal/1", 600_000),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        fs::create_dir_all(source.join(path).parent().unwrap()).unwrap();
+        fs::write(source.join(path), noise(seed as u64, bytes)).unwrap();
+    }
+    let taken = snapshot(&bench.volumes(), &source).await.snapshot;
+    let stored = bench.volumes().tree(&taken).await.unwrap();
+    let mut placed = Vec::new();
+    for entry in &stored.entries {
+        let Node::File { chunks, .. } = &entry.node else { continue };
+        placed.extend(chunks.clone().map(|chunk| {
+            (stored.chunks[chunk].pieces[0], format!("{} {}", entry.show(), chunk - chunks.start))
+        }));
+    }
+    placed.sort_unstable();
+    let order: Vec<&str> = placed.iter().map(|(_, name)| name.as_str()).collect();
+    let starts = ["global/pg_control 0", "base/5/16384 0", "base/5/16385 0", "pg_wal/1 0", "pg_wal/1 1"];
+    let rest = ["base/5/16384 1", "base/5/16384 2", "base/5/16385 1", "base/5/16385 2"];
+    assert_eq!(order, [&starts[..], &rest[..]].concat());
+    restore(&bench.volumes(), &taken, &target).await;
+    assert_eq!(tree(&target), tree(&source));
+}
+
+#[tokio::test]
 async fn a_file_that_changed_shortly_before_the_base_is_read_again() {
     let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
     fs::write(folder.path().join("file"), b"now").unwrap();
