@@ -1,7 +1,10 @@
 //! Standard output and standard error. A closed pipe must not cause a panic.
 
+use std::borrow::Cow;
 use std::fmt::Arguments;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+
+use crate::printable;
 
 /// Writes a line to standard output, like `println!`. Fails with `BrokenPipe` if the reader has gone.
 #[macro_export]
@@ -18,9 +21,26 @@ macro_rules! note {
 /// Writes one JSON document to standard output.
 pub fn say_json(value: &impl serde::Serialize) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    serde_json::to_writer(&mut out, value)?;
+    if io::stdout().is_terminal() {
+        write!(out, "{}", printable(&serde_json::to_string(value)?))?;
+    } else {
+        serde_json::to_writer(&mut out, value)?;
+    }
     writeln!(out)?;
     out.flush()
+}
+
+/// JSON as one line: byte for byte, but for line ends between its tokens. A terminal gets no control characters.
+pub fn json_line(json: &str) -> Cow<'_, str> {
+    line_for(json, io::stdout().is_terminal())
+}
+
+fn line_for(json: &str, is_terminal: bool) -> Cow<'_, str> {
+    match is_terminal {
+        true => printable(json).into(),
+        false if json.contains('\n') => json.replace("\r\n", "\n").replace('\n', " ").into(),
+        false => json.into(),
+    }
 }
 
 #[doc(hidden)]
@@ -32,4 +52,16 @@ pub fn write_line(line: Arguments<'_>) -> io::Result<()> {
 pub fn write_note(line: Arguments<'_>) {
     // An error on standard error cannot be reported anywhere.
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_terminal_gets_no_control_characters() {
+        let json = "{\"a\":\t\"\u{7f}\u{9b}\",\r\n\"b\":1}";
+        assert_eq!(line_for(json, true), "{\"a\": \"  \",  \"b\":1}");
+        assert_eq!(line_for(json, false), "{\"a\":\t\"\u{7f}\u{9b}\", \"b\":1}");
+    }
 }

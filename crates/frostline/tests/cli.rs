@@ -60,6 +60,24 @@ fn documents() -> Vec<Value> {
 }
 
 #[test]
+fn documents_come_out_byte_for_byte() {
+    let place = Place::new();
+    let file = place.path("odd.ndjson");
+    let document = "{\"@timestamp\":\t\"2024-05-01T10:00:00Z\",  \"m\": \"a\u{7f}b\u{85}c\u{9b}31m\"}";
+    std::fs::write(&file, format!("{document}\n")).unwrap();
+    place.json(&["ingest", "--index", "odd", &file]);
+    let out = |more: &[&str]| {
+        let output = place.run(&[&["search", "--index", "odd"], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(out(&[]), format!("{document}\n"));
+    assert_eq!(out(&["--all"]), format!("{document}\n"));
+    assert!(out(&["--format", "json"]).contains(document));
+    assert_eq!(out(&["--format", "csv", "--source", "m"]), "m\na\u{7f}b\u{85}c\u{9b}31m\n");
+}
+
+#[test]
 fn a_directory_is_kept_and_restored() {
     let place = Place::new();
     let (source, target) = (place.path("source"), place.path("target"));

@@ -1,7 +1,7 @@
 //! Documents as lines, tables and CSV.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use frostline_query::{Hit, Json};
@@ -58,8 +58,10 @@ impl Columns {
 
     /// Documents as lines of CSV.
     pub(crate) fn write(&self, hits: &[Hit], out: &mut csv::Writer<impl Write>) -> Result<()> {
+        let is_terminal = std::io::stdout().is_terminal();
         for hit in hits {
-            out.write_record(self.cells(hit)?)?;
+            let cells = self.cells(hit)?.into_iter();
+            out.write_record(cells.map(|cell| if is_terminal { printable(&cell) } else { cell }))?;
         }
         // Dropping a writer would discard its errors.
         Ok(out.flush()?)

@@ -11,7 +11,7 @@ use frostline_catalog::Index;
 use frostline_node::Node;
 use frostline_query::language::{Held, IndexVersion, PointInTime};
 use frostline_query::{OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost};
-use frostline_show::{Table, nearest, note, printable, say, say_json, show_bytes, show_count};
+use frostline_show::{Table, json_line, nearest, note, printable, say, say_json, show_bytes, show_count};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -286,7 +286,7 @@ async fn export_of(
             columns.write(hits, &mut csv::Writer::from_writer(&mut out))?;
         } else {
             for source in hits.iter().filter_map(|hit| hit.source.as_ref()) {
-                writeln!(out, "{}", source.get())?;
+                writeln!(out, "{}", json_line(source.get()))?;
             }
         }
         written += hits.len() as u64;
@@ -313,8 +313,8 @@ async fn export_of(
 fn print(response: &Response, highlight: &Highlight, waited: &Waited) -> Result<()> {
     for hit in &response.hits.hits {
         match (&hit.source, &hit.fields) {
-            (Some(source), _) => say!("{}", highlight.mark(&printable(source.get())))?,
-            (None, Some(fields)) => say!("{}", highlight.mark(&printable(&serde_json::to_string(fields)?)))?,
+            (Some(source), _) => say!("{}", highlight.mark(&json_line(source.get())))?,
+            (None, Some(fields)) => say!("{}", highlight.mark(&json_line(&serde_json::to_string(fields)?)))?,
             (None, None) => say!("{}", hit.id)?,
         }
     }
