@@ -4,7 +4,7 @@
 use frostline_fuzz::NOW_US;
 use frostline_ingest::{Format, LineParser};
 
-const FORMATS: [Format; 9] = [
+const FORMATS: [Format; 12] = [
     Format::Auto,
     Format::NdJson,
     Format::Nginx,
@@ -14,6 +14,9 @@ const FORMATS: [Format; 9] = [
     Format::Csv,
     Format::Plain,
     Format::Bulk,
+    Format::Docker,
+    Format::Cri,
+    Format::Journald,
 ];
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use crate::identity::Prefix;
-use crate::lines::{Events, announces_document};
+use crate::lines::{Events, Runtime, Unfinished, announces_document};
 
 /// Where the text of a document ends. A *line* here is the text of one document: for CSV a record; if lines are
 /// joined, an event.
@@ -22,6 +22,8 @@ pub(crate) enum LineEnds {
     OutsideQuotes,
     /// At every line feed but those of lines that say what becomes of the next line.
     AfterActions,
+    /// At line feeds after which no message of a container is unfinished.
+    AfterMessages(Runtime),
     /// Before each line that begins an event.
     Events(Arc<Events>),
 }
@@ -83,6 +85,7 @@ pub(crate) struct Blocks {
     /// Number of bytes of `pending` that were searched for line ends, and the result.
     scanned: usize,
     in_quotes: bool,
+    unfinished: Unfinished,
     whole: usize,
     /// The line that is being dropped.
     too_long: Option<Block>,
@@ -98,6 +101,7 @@ impl Blocks {
             pending: Vec::new(),
             scanned: 0,
             in_quotes: false,
+            unfinished: Unfinished::default(),
             whole: 0,
             too_long: None,
         }
@@ -190,6 +194,7 @@ impl Blocks {
 
     fn restart_scan(&mut self) {
         (self.scanned, self.whole, self.in_quotes) = (0, 0, false);
+        self.unfinished = Unfinished::default();
     }
 
     fn scan(&mut self) {
@@ -210,6 +215,19 @@ impl Blocks {
                     start = end;
                 }
                 // A line is looked at when all of it is here.
+                self.scanned = start;
+                return;
+            }
+            LineEnds::AfterMessages(runtime) => {
+                let mut start = self.scanned;
+                while let Some(at) = memchr::memchr(b'\n', &self.pending[start..]) {
+                    let end = start + at + 1;
+                    self.unfinished = self.unfinished.after(runtime, &self.pending[start..end]);
+                    if self.unfinished.is_none() || end - self.whole > EVENT_BYTES_MAX {
+                        (self.whole, self.unfinished) = (end, Unfinished::default());
+                    }
+                    start = end;
+                }
                 self.scanned = start;
                 return;
             }
@@ -314,6 +332,18 @@ impl Lines<'_> {
                 {
                     let next = start + at + 1;
                     end = Some(next).filter(|_| !announces_document(&self.rest[start..next]));
+                    start = next;
+                }
+                end
+            }
+            LineEnds::AfterMessages(runtime) => {
+                let (mut start, mut end, mut unfinished) = (0, None, Unfinished::default());
+                while end.is_none()
+                    && let Some(at) = memchr::memchr(b'\n', &self.rest[start..])
+                {
+                    let next = start + at + 1;
+                    unfinished = unfinished.after(*runtime, &self.rest[start..next]);
+                    end = Some(next).filter(|next| unfinished.is_none() || *next > EVENT_BYTES_MAX);
                     start = next;
                 }
                 end

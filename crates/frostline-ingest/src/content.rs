@@ -111,7 +111,9 @@ impl Content {
         let mut found = None;
         for candidate in known.candidates(&sample) {
             match prefix.advance(&mut content, candidate.offset) {
-                Ok(true) if candidate.is(&prefix) => found = Some((candidate.key, prefix.clone())),
+                Ok(true) if candidate.is(&prefix) => {
+                    found = Some((candidate.key, prefix.clone(), candidate.resume));
+                }
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
@@ -120,9 +122,14 @@ impl Content {
                 }
             }
         }
-        let Some((key, ingested)) = found else {
+        let Some((key, ingested, resume)) = found else {
             return Ok(Recognised { sample, known: None, is_done: false, torn });
         };
+        if let Some(resume) = resume {
+            let mut ingested = Prefix::default();
+            ingested.advance(&mut self.reader(0)?, resume)?;
+            return Ok(Recognised { sample, known: Some((key, ingested)), is_done: false, torn: None });
+        }
         let is_last = ingested.bytes() == prefix.bytes();
         let is_done = is_last && torn.is_none() && content.read(&mut [0]).is_ok_and(|count| count == 0);
         let ingested = if is_done { ingested } else { self.before_torn_line(ingested)? };

@@ -75,6 +75,8 @@ struct Seen {
     offset: u64,
     /// As the catalog has it: missing if another program wrote an incomplete commit.
     hash: Option<u64>,
+    /// Where to continue if that is before `offset`.
+    resume: Option<u64>,
 }
 
 /// A known file that a content may be.
@@ -83,6 +85,8 @@ pub(crate) struct Candidate {
     pub(crate) key: SourceKey,
     pub(crate) offset: u64,
     hash: u64,
+    /// Where to continue if that is before `offset`.
+    pub(crate) resume: Option<u64>,
 }
 
 impl Default for Prefix {
@@ -213,6 +217,18 @@ impl Known {
         known
     }
 
+    /// The files of these marks: name, offset, hash, and where to continue.
+    pub(crate) fn of_marks<'a>(marks: impl Iterator<Item = (&'a str, u64, u64, u64)>) -> Known {
+        let mut known = Known::default();
+        for (name, offset, hash, resume) in marks {
+            if let Some((SourceKey::Content(head, count), false)) = SourceKey::parse(name) {
+                let resume = Some(resume).filter(|resume| *resume < offset);
+                *known.seen(head, count) = Seen { offset, hash: Some(hash), resume };
+            }
+        }
+        known
+    }
+
     /// The known files that a content beginning with `first` may be, the shortest first. `first` holds the
     /// first line, or its first 4 KiB, or everything.
     pub(crate) fn candidates(&self, first: &[u8]) -> Vec<Candidate> {
@@ -224,7 +240,8 @@ impl Known {
             .flat_map(|(head, counts)| {
                 counts.iter().filter_map(move |(count, seen)| {
                     let (offset, hash) = (seen.offset, seen.hash?);
-                    (offset > 0).then_some(Candidate { key: SourceKey::Content(head, *count), offset, hash })
+                    let key = SourceKey::Content(head, *count);
+                    (offset > 0).then_some(Candidate { key, offset, hash, resume: seen.resume })
                 })
             })
             .collect();
@@ -237,20 +254,20 @@ impl Known {
         let head = Head::of(head);
         let counts = self.heads.entry(head.bytes).or_default().entry(head.hash).or_default();
         let count = counts.last_key_value().map_or(0, |(last, _)| last + 1);
-        counts.insert(count, Seen { offset: 0, hash: None });
+        counts.insert(count, Seen { offset: 0, hash: None, resume: None });
         SourceKey::Content(head, count)
     }
 
     /// Records how far this run has read a file.
     pub(crate) fn note(&mut self, key: &SourceKey, mark: &Mark) {
         if let SourceKey::Content(head, count) = key {
-            *self.seen(*head, *count) = Seen { offset: mark.offset, hash: Some(mark.hash) };
+            *self.seen(*head, *count) = Seen { offset: mark.offset, hash: Some(mark.hash), resume: None };
         }
     }
 
     fn seen(&mut self, head: Head, count: u32) -> &mut Seen {
         let counts = self.heads.entry(head.bytes).or_default().entry(head.hash).or_default();
-        counts.entry(count).or_insert(Seen { offset: 0, hash: None })
+        counts.entry(count).or_insert(Seen { offset: 0, hash: None, resume: None })
     }
 }
 

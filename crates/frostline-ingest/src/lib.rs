@@ -5,6 +5,7 @@
 //! as files grow. Every document is ingested exactly once, however often a run is stopped and restarted, in bounded
 //! memory.
 //! [`Live`] appends what clients send and acknowledges it once it is stored, [`Edits`] replaces and deletes documents by `_id`, and [`Upkeep`] keeps the indices in shape meanwhile.
+//! [`Forward`] reads files in the same way for who delivers their documents elsewhere.
 //! [`otlp`] and [`syslog`] are what others send in protocols of their own.
 //! [`Merge`] replaces many small splits with few large ones. [`Needles`] are the needle segments of an index, which are
 //! written with its splits. User guide: `docs/ingest.md`.
@@ -44,4 +45,8 @@ pub use live::{
 pub use merge::{Group, Merge, MergePolicy, MergeProgress, MergeReport, Merging};
 pub use needle::{Needles, Rebuilt, SegmentState, SegmentStatus, Status, Unread, Verified};
 pub use packs::PACK_SPLITS_MIN;
-pub use pipeline::{Cancel, Ingest, IngestOptions, IngestReport, InputReport, Pause, Progress, Random};
+pub use pipeline::{
+    Batch, Cancel, Deliver, Delivery, Forward, ForwardOptions, ForwardReport, Ingest, IngestOptions,
+    IngestReport, InputReport, KnownInput, Pause, Progress, Random, Reached,
+};
+pub use rejects::{Reject, Rejects};

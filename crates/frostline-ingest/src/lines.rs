@@ -7,10 +7,12 @@
 //! a line in every format, because they could not be returned unchanged. `docs/ingest.md` lists the field names.
 
 mod combined;
+mod container;
 mod csv;
 mod detect;
 mod escapes;
 mod events;
+mod journald;
 mod jsonl;
 mod logfmt;
 pub(crate) mod syslog;
@@ -24,6 +26,7 @@ use frostline_base::{Error, Result};
 use crate::json::ObjectWriter;
 use crate::times;
 
+pub(crate) use container::{Runtime, Unfinished};
 pub use csv::CsvHeader;
 pub(crate) use detect::LINES_MAX as SAMPLE_LINES;
 pub(crate) use events::Events;
@@ -69,6 +72,12 @@ pub enum Format {
     Logfmt,
     /// A header row, then a record a row; fields may be quoted. Comma, semicolon or tab.
     Csv,
+    /// Docker's `json-file`: the messages of a container, with `stream`.
+    Docker,
+    /// What Kubernetes' container runtimes write, likewise.
+    Cri,
+    /// Entries of the journal from `journalctl -o json`.
+    Journald,
     /// Free text: the line is the field `message`.
     Plain,
 }
@@ -92,7 +101,7 @@ impl fmt::Display for Format {
     }
 }
 
-const NAMES: [(&str, Format); 12] = [
+const NAMES: [(&str, Format); 15] = [
     ("auto", Format::Auto),
     ("ndjson", Format::NdJson),
     ("json-lines-from-nginx", Format::Nginx),
@@ -101,6 +110,9 @@ const NAMES: [(&str, Format); 12] = [
     ("syslog", Format::Syslog),
     ("logfmt", Format::Logfmt),
     ("csv", Format::Csv),
+    ("docker", Format::Docker),
+    ("cri", Format::Cri),
+    ("journald", Format::Journald),
     ("plain", Format::Plain),
     ("json", Format::NdJson),
     ("apache", Format::Combined),
@@ -133,6 +145,8 @@ pub struct LineParser {
     keeps_misfits: bool,
     time: TimeRule,
     header: Option<Arc<CsvHeader>>,
+    /// What the input's name says of its container, as members of a document.
+    place: Arc<[u8]>,
     document: Vec<u8>,
 }
 
@@ -144,7 +158,32 @@ impl LineParser {
         let decided = if format == Format::Auto { detect::format_of(sample) } else { format };
         let keeps_misfits = format == Format::Auto && decided != Format::Csv;
         let header = (decided == Format::Csv).then(|| Arc::new(CsvHeader::of_sample(sample)));
-        LineParser { format: decided, keeps_misfits, time, header, document: Vec::new() }
+        LineParser {
+            format: decided,
+            keeps_misfits,
+            time,
+            header,
+            place: Arc::default(),
+            document: Vec::new(),
+        }
+    }
+
+    /// The same parser for an input of this name: the path of a container's log says which one it is.
+    #[must_use]
+    pub fn of(mut self, name: &str) -> Self {
+        if self.runtime().is_some() {
+            self.place = container::place_of(name).into();
+        }
+        self
+    }
+
+    /// The runtime that writes the lines, if it is one of containers.
+    pub(crate) fn runtime(&self) -> Option<Runtime> {
+        match self.format {
+            Format::Docker => Some(Runtime::Docker),
+            Format::Cri => Some(Runtime::Cri),
+            _ => None,
+        }
     }
 
     /// The same parser, reading the time from the field `from` first and writing it to the field `to`, the
@@ -175,7 +214,9 @@ impl LineParser {
     /// Says nothing of formats that have no fields of that kind, or where there is no document.
     pub(crate) fn lacks_time_field(&self, sample: &[u8]) -> bool {
         let Some(field) = self.time.from.as_deref() else { return false };
-        if matches!(self.format, Format::Combined | Format::Syslog | Format::Plain) {
+        if matches!(self.format, Format::Combined | Format::Syslog | Format::Plain)
+            || self.runtime().is_some()
+        {
             return false;
         }
         if self.format == Format::Csv {
@@ -198,9 +239,16 @@ impl LineParser {
 
     /// Whether nothing can follow on a line that has no end yet: its JSON is closed.
     pub(crate) fn is_closed(&self, line: &[u8]) -> bool {
-        // What announces a document has an end of its own.
+        let unfinished = |runtime| {
+            let lines = line.split(|byte| *byte == b'\n');
+            lines.fold(Unfinished::default(), |unfinished, line| unfinished.after(runtime, line))
+        };
+        if self.runtime().is_some_and(|runtime| !unfinished(runtime).is_none()) {
+            return false;
+        }
+        // What announces a document has an end of its own, and so has the start of a message.
         let last = match self.format {
-            Format::Bulk => line.rsplit(|byte| *byte == b'\n').next().unwrap_or(line),
+            Format::Bulk | Format::Docker => line.rsplit(|byte| *byte == b'\n').next().unwrap_or(line),
             _ => line,
         };
         self.is_json() && readable(last).is_ok_and(jsonl::is_closed)
@@ -208,7 +256,10 @@ impl LineParser {
 
     /// Whether its lines are JSON.
     pub(crate) fn is_json(&self) -> bool {
-        matches!(self.format, Format::NdJson | Format::Nginx | Format::Bulk)
+        matches!(
+            self.format,
+            Format::NdJson | Format::Nginx | Format::Bulk | Format::Docker | Format::Journald
+        )
     }
 
     /// Whether a quoted field may continue over the next line.
@@ -239,6 +290,9 @@ impl LineParser {
             return self.parse_bulk(text, take);
         }
         let take = &mut |document: &[u8]| take(document, None);
+        if let Some(runtime) = self.runtime() {
+            return self.parse_container(runtime, text, take);
+        }
         match self.format {
             Format::NdJson | Format::Nginx if self.keeps_misfits && jsonl::is_text(text) => {
                 self.parse_plain(text, take)
@@ -270,12 +324,26 @@ impl LineParser {
         }
     }
 
+    /// The messages of lines that belong together. One line that is of another format is kept as text.
+    fn parse_container(
+        &mut self,
+        runtime: Runtime,
+        text: &str,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Refusal> {
+        if self.keeps_misfits && !text.contains('\n') && !container::fits(runtime, text) {
+            return self.parse_plain(text, take);
+        }
+        container::messages(runtime, text, &self.time, &self.place, &mut self.document, take)
+    }
+
     fn parse_text(&mut self, text: &str, take: &mut dyn FnMut(&[u8])) -> Result<(), Refusal> {
         self.document.clear();
         let mut object = ObjectWriter::new(&mut self.document);
         let written = match self.format {
             Format::Combined => combined::write(text, &self.time, &mut object),
             Format::Syslog => syslog::write(text, &self.time, &mut object),
+            Format::Journald => journald::write(text, &self.time, &mut object),
             Format::Logfmt => logfmt::write(text, &self.time, &mut object),
             Format::Csv => match &self.header {
                 Some(header) if header.is(text) => return Ok(()),

@@ -22,15 +22,17 @@
 
 mod committer;
 mod follow;
+mod forward;
 mod merging;
 mod reader;
+mod reading;
 mod target;
 mod worker;
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -50,6 +52,7 @@ use crate::seal::NewSplit;
 use committer::Committer;
 use merging::Merges;
 use reader::Reader;
+use reading::{Before, Counters, Reading};
 use target::Target;
 use worker::{Outcome, Source, Worker};
 
@@ -57,6 +60,9 @@ const SHARE_BYTES_MIN: u64 = 128 << 20;
 const BATCH_BYTES_MIN: u64 = 16 << 20;
 /// A longer line is refused without being held.
 const LINE_BYTES_MAX: usize = 16 << 20;
+
+pub use forward::{Batch, Deliver, Delivery, Forward, ForwardOptions, ForwardReport, Reached};
+pub use reading::KnownInput;
 
 /// Where 128 random bits for the name of a split come from.
 pub type Random = Arc<dyn Fn() -> u128 + Send + Sync>;
@@ -378,7 +384,7 @@ impl Ingest {
         let committed = committer.take_all(&mut finishes, self.rejects.as_deref_mut()).await;
         // Who stops a run does not wait for more than was begun.
         committer.end_merges(committed.is_err() || self.cancel.is_cancelled()).await;
-        run.stop.store(true, Ordering::Relaxed);
+        run.reading.stop.store(true, Ordering::Relaxed);
         // A worker that waits to hand over its batch must see that the receiver is gone.
         drop(finishes);
         let ended = tokio::task::spawn_blocking(move || threads.join())
@@ -400,7 +406,7 @@ impl Ingest {
         }
         report.version = committer.index.as_ref().map(Index::version);
         report.splits_live = committer.index.as_ref().map_or(0, |index| index.splits().len() as u64);
-        report.bytes_read = run.counters.bytes_read.load(Ordering::Relaxed);
+        report.bytes_read = run.reading.counters.bytes_read.load(Ordering::Relaxed);
         report.threads = run.threads;
         report.cost = self.repository.meter().cost().since(&cost);
         report.took_us = self.clock.now_us().saturating_sub(started_us);
@@ -434,21 +440,25 @@ impl Ingest {
             memory_bytes_max: share / 2,
             ..WriterOptions::default()
         };
-        Run {
+        let reading = Arc::new(Reading {
             clock: Arc::clone(&self.clock),
-            seal_after_us: i64::try_from(options.seal_after.as_micros()).unwrap_or(i64::MAX),
-            mapping: Mutex::new(target.mapping.clone()),
-            target,
-            counters: Counters { bytes_total, ..Counters::default() },
-            on_progress: Arc::clone(&self.on_progress),
-            tell: Arc::clone(&self.tell),
             cancel: self.cancel.clone(),
-            stop: AtomicBool::new(false),
-            threads: threads as usize,
+            stop: false.into(),
+            tell: Arc::clone(&self.tell),
+            on_progress: Arc::clone(&self.on_progress),
+            counters: Counters { bytes_total, ..Counters::default() },
+            before: Before::Index(target.before.clone()),
+            format: options.format,
+            time_field: options.time_field.clone(),
+            time_to: target.mapping.time_field().to_owned(),
+            multiline: options.multiline.clone(),
+            again: options.again,
+            seal_after_us: i64::try_from(options.seal_after.as_micros()).unwrap_or(i64::MAX),
             batch_bytes,
-            writer,
-            options,
-        }
+            batch_lines: u64::from(writer.rows_max),
+        });
+        let mapping = Mutex::new(target.mapping.clone());
+        Run { reading, mapping, target, threads: threads as usize, writer, options }
     }
 }
 
@@ -458,64 +468,18 @@ impl std::fmt::Debug for Ingest {
     }
 }
 
-/// State shared by the reader, workers and committer of a run.
+/// State shared by the workers and the committer of a run.
 struct Run {
+    reading: Arc<Reading>,
     target: Target,
-    clock: Arc<dyn Clock>,
-    seal_after_us: i64,
     /// The fields known so far, so that a new split starts with those of earlier ones.
     mapping: Mutex<Mapping>,
-    counters: Counters,
-    on_progress: Arc<dyn Fn(&Progress) + Send + Sync>,
-    tell: Tell,
-    cancel: Cancel,
-    /// A thread failed, or everything is done.
-    stop: AtomicBool,
     threads: usize,
-    batch_bytes: u64,
     writer: WriterOptions,
     options: IngestOptions,
 }
 
-#[derive(Default)]
-struct Counters {
-    bytes_read: Arc<AtomicU64>,
-    bytes_total: u64,
-    /// Bytes of lines, unpacked: dealt to workers, and taken by them.
-    dealt: AtomicU64,
-    taken: AtomicU64,
-    sealing: AtomicU64,
-    documents: AtomicU64,
-    rejected: AtomicU64,
-    splits: AtomicU64,
-    batches_begun: AtomicU64,
-    batches_committed: AtomicU64,
-}
-
 impl Run {
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    fn report_progress(&self) {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let begun = read(&self.counters.batches_begun);
-        // Of packed input each byte stands for as many lines as those that were read.
-        let share = match read(&self.counters.dealt) {
-            0 => 1.0,
-            dealt => (read(&self.counters.taken) as f64 / dealt as f64).min(1.0),
-        };
-        (self.on_progress)(&Progress {
-            bytes_taken: (read(&self.counters.bytes_read) as f64 * share) as u64,
-            sealing: read(&self.counters.sealing),
-            bytes_total: self.counters.bytes_total,
-            documents: read(&self.counters.documents),
-            rejected: read(&self.counters.rejected),
-            splits: read(&self.counters.splits),
-            uncommitted: begun.saturating_sub(read(&self.counters.batches_committed)),
-        });
-    }
-
     fn mapping(&self) -> Mapping {
         self.mapping.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -567,7 +531,7 @@ fn start(run: &Arc<Run>, work: Work, finished: &tokio::sync::mpsc::Sender<Result
     let worker = || Worker { run: Arc::clone(run), jobs: Arc::clone(&taken), finished: finished.clone() };
     let workers =
         (0..run.threads).map(|_| worker()).map(|worker| std::thread::spawn(move || worker.work())).collect();
-    let reader = Reader::new(Arc::clone(run), jobs);
+    let reader = Reader::new(Arc::clone(&run.reading), jobs);
     let read = move || match work {
         Work::Read(inputs) => reader.read_all(inputs),
         Work::Follow(own, watched, mut pause) => reader.follow(own, watched, &mut *pause),

@@ -16,27 +16,35 @@ const SHOWN_MAX: usize = 500;
 
 /// The rejects of one batch as NDJSON, and how many there were for each kind of reason.
 #[derive(Debug, Default)]
-pub(crate) struct Rejects {
-    pub(crate) lines: Vec<u8>,
+pub struct Rejects {
+    /// NDJSON.
+    pub lines: Vec<u8>,
     /// The reason of the first one.
-    pub(crate) first_reason: Option<String>,
-    pub(crate) counts: BTreeMap<String, u64>,
+    pub first_reason: Option<String>,
+    /// How many there are of each kind of reason.
+    pub counts: BTreeMap<String, u64>,
 }
 
 /// One refused line.
 #[derive(Clone, Copy)]
-pub(crate) struct Reject<'a> {
-    pub(crate) source: &'a str,
-    pub(crate) line: u64,
-    pub(crate) offset: u64,
-    pub(crate) reason: &'a str,
-    pub(crate) raw: &'a [u8],
+pub struct Reject<'a> {
+    /// The input's name.
+    pub source: &'a str,
+    /// The line, from 1.
+    pub line: u64,
+    /// Its offset in the decompressed input.
+    pub offset: u64,
+    /// Why it is refused.
+    pub reason: &'a str,
+    /// The line.
+    pub raw: &'a [u8],
     /// Whether `raw` is only the start of the line: the rest was not held.
-    pub(crate) cut: bool,
+    pub cut: bool,
 }
 
 impl Rejects {
-    pub(crate) fn push(&mut self, reject: &Reject<'_>) {
+    /// Adds one.
+    pub fn push(&mut self, reject: &Reject<'_>) {
         self.count(kind_of(reject.reason), 1);
         self.first_reason.get_or_insert_with(|| cut_short(reject.reason));
         let mut object = ObjectWriter::new(&mut self.lines);
@@ -56,12 +64,13 @@ impl Rejects {
         self.lines.push(b'\n');
     }
 
-    pub(crate) fn total(&self) -> u64 {
+    /// How many there are.
+    pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }
 
     /// Appends others, never keeping more than 50 kinds.
-    pub(crate) fn append(&mut self, others: &Rejects) {
+    pub fn append(&mut self, others: &Rejects) {
         self.lines.extend_from_slice(&others.lines);
         others.counts.iter().for_each(|(kind, count)| self.count(kind.clone(), *count));
     }

@@ -85,6 +85,8 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Ingest log files into an index
     Ingest(Ingest),
+    /// Send log files to a server, as they grow
+    Ship(Ship),
     /// Search an index with a query string or an Elasticsearch body
     Search(Search),
     /// Query indices with SQL
@@ -160,7 +162,8 @@ pub(crate) struct Ingest {
     /// Name of the index; created if it does not exist
     #[arg(long, value_name = "NAME")]
     pub(crate) index: String,
-    /// Format of the lines: auto, ndjson, json-lines-from-nginx, bulk, combined, syslog, logfmt, csv, plain
+    /// Format of the lines: auto, ndjson, json-lines-from-nginx, bulk, combined, syslog, logfmt, csv, docker, cri, journald,
+    /// plain
     #[arg(long, default_value = "auto")]
     pub(crate) format: String,
     /// The field that holds the time of a document
@@ -205,6 +208,69 @@ pub(crate) struct Ingest {
     /// .bz2 are decompressed
     #[arg(required = true, value_name = "FILE|DIR|-")]
     pub(crate) inputs: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("until").required(true).args(["follow", "once"]))]
+pub(crate) struct Ship {
+    /// URL of the server: http://HOST:9200 for Elasticsearch's _bulk, or one that ends with /v1/logs for OpenTelemetry
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: String,
+    /// Name of the index or data stream; needed for _bulk
+    #[arg(long, value_name = "NAME")]
+    pub(crate) index: Option<String>,
+    /// Keep reading until Ctrl-C, as files grow, rotate and appear
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Stop when everything that is there is sent
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) access: Access,
+    /// Format of the lines: auto, ndjson, json-lines-from-nginx, bulk, combined, syslog, logfmt, csv, docker, cri, journald,
+    /// plain
+    #[arg(long, default_value = "auto")]
+    pub(crate) format: String,
+    /// The field that holds the time of a document
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) time_field: Option<String>,
+    /// Join lines that continue an event, such as stack traces: auto (if lines begin with a time), off, or a
+    /// regular expression that matches the first line of an event
+    #[arg(long, default_value = "auto", value_name = "auto|off|PATTERN")]
+    pub(crate) multiline: String,
+    /// File that records how far inputs were sent [default: a file below --data for each URL and index]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+    /// File for refused lines, with the reason [default: a file below --data, which the run names]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rejects: Option<PathBuf>,
+    /// Requests at the same time
+    #[arg(long, default_value_t = 4, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) connections: u8,
+    /// How long to try while the server takes nothing, such as 10m [default: with --once 5m, else for ever]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) retry_for: Option<Duration>,
+    /// Files, directories, quoted patterns such as '/var/log/*.log', or - for standard input; .gz, .zst, .xz and
+    /// .bz2 are decompressed
+    #[arg(required = true, value_name = "FILE|DIR|-")]
+    pub(crate) inputs: Vec<PathBuf>,
+}
+
+/// Who asks a server, and whom it trusts. A secret is in a file or in the environment.
+#[derive(Debug, Args)]
+pub(crate) struct Access {
+    /// File with an API key of the server [env: FROSTLINE_API_KEY, the key itself]
+    #[arg(long, value_name = "FILE", conflicts_with = "user")]
+    pub(crate) api_key_file: Option<PathBuf>,
+    /// User of the server [env: FROSTLINE_USER]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// File with the user's password [env: FROSTLINE_PASSWORD, the password itself]
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Certificates in PEM that may sign the server's, beside those of the system [env: FROSTLINE_CA]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -12,6 +12,7 @@ mod needle;
 mod pit;
 mod search;
 mod serve;
+mod ship;
 mod sql;
 mod vacuum;
 mod volume;
@@ -36,6 +37,7 @@ use crate::config::Config;
 pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
     match command {
         Command::Ingest(given) => ingest::run(&config, given).await,
+        Command::Ship(given) => ship::run(&config, given).await,
         Command::Search(given) => search::run(&config, given).await,
         Command::Explain(given) => search::explain(&config, given).await,
         Command::Sql(given) => sql::run(&config, &given).await,

@@ -2,7 +2,7 @@ use std::io::{self, Read};
 
 use super::{BlockLimits, Blocks, LineEnds, Piece, Upto};
 use crate::identity::Prefix;
-use crate::lines::{Format, LineParser, Multiline};
+use crate::lines::{Format, LineParser, Multiline, Runtime};
 
 const SMALL: BlockLimits = BlockLimits { block_bytes: 64, line_bytes_max: 200 };
 
@@ -54,6 +54,36 @@ fn lines_keep_their_places() {
 fn the_last_line_needs_no_end() {
     assert_eq!(lines_of(b"a\nb".to_vec(), LineEnds::All, 0), [(0, 1, "a".into()), (2, 2, "b".into())]);
     assert_eq!(lines_of(Vec::new(), LineEnds::All, 0), []);
+}
+
+#[test]
+fn lines_of_one_message_stay_together() {
+    let start = "2024-01-01T00:00:00Z";
+    let lines = [
+        format!("{start} stdout F a\n"),
+        format!("{start} stdout P b\n{start} stderr F c\n{start} stdout F d\n"),
+        format!("{start} stderr P e\nno chunk\n"),
+        format!("{start} stdout P f\n"),
+    ];
+    let ends = LineEnds::AfterMessages(Runtime::Cri);
+    let found = lines_of(lines.concat().into_bytes(), ends.clone(), 0);
+    let texts: Vec<&str> = found.iter().map(|(_, _, text)| text.as_str()).collect();
+    assert_eq!(texts, lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>());
+    assert_eq!(found.iter().map(|(_, number, _)| *number).collect::<Vec<_>>(), [1, 2, 5, 7]);
+    // The last message may go on, and one that never ends is cut.
+    let mut blocks = Blocks::new(SMALL, ends.clone(), Prefix::default());
+    blocks.fill(&mut lines[3].as_bytes()).unwrap();
+    assert_eq!((blocks.next(Upto::Lines), blocks.unfinished()), (None, Some(lines[3].as_bytes())));
+    let endless = format!("{start} stdout P {}\n", "x".repeat(1_000)).repeat(1_500);
+    let limits = BlockLimits { block_bytes: 64 << 10, line_bytes_max: 16 << 20 };
+    let mut blocks = Blocks::new(limits, ends.clone(), Prefix::default());
+    let (mut rest, mut messages) = (endless.as_bytes(), 0);
+    while blocks.fill(&mut rest).unwrap() > 0 {
+        while let Some(Piece::Lines(block)) = blocks.next(Upto::Full) {
+            messages += block.lines(&ends).count();
+        }
+    }
+    assert_eq!(messages, 1);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Detects the format of an input by its first lines.
 
 use super::csv::CsvHeader;
-use super::{Format, combined, jsonl, logfmt, syslog};
+use super::{Format, Runtime, combined, container, journald, jsonl, logfmt, syslog};
 
 /// So many lines show a format.
 pub(crate) const LINES_MAX: usize = 100;
@@ -31,12 +31,20 @@ pub(super) fn format_of(sample: &[u8]) -> Format {
     {
         return Format::Bulk;
     }
+    if is_majority(&|line| container::fits(Runtime::Docker, line)) {
+        return Format::Docker;
+    }
+    if is_majority(&journald::fits) {
+        return Format::Journald;
+    }
     if is_majority(&jsonl::fits) {
         return if is_majority(&jsonl::needs_time) { Format::Nginx } else { Format::NdJson };
     }
     // Times without a year only have to parse here, whatever the year.
     let now_us = 1_700_000_000_000_000;
-    if is_majority(&combined::fits) {
+    if is_majority(&|line| container::fits(Runtime::Cri, line)) {
+        Format::Cri
+    } else if is_majority(&combined::fits) {
         Format::Combined
     } else if is_majority(&|line| syslog::fits(line, now_us)) {
         Format::Syslog

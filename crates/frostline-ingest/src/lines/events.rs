@@ -18,7 +18,7 @@ pub enum Multiline {
     Auto,
     /// Every line is a document.
     Off,
-    /// A line that matches begins an event; others continue it. In every format but CSV.
+    /// A line that matches begins an event; others continue it. Not in CSV and the formats of containers.
     Pattern(Regex),
 }
 
@@ -58,7 +58,7 @@ impl Events {
     /// How the lines of an input in `format` that begins with `sample` are joined; `None` where they are not.
     pub(super) fn of(multiline: &Multiline, format: Format, sample: &[u8]) -> Option<Arc<Events>> {
         let events = match (multiline, format) {
-            (Multiline::Off, _) | (_, Format::Csv) => return None,
+            (Multiline::Off, _) | (_, Format::Csv | Format::Docker | Format::Cri) => return None,
             (Multiline::Pattern(pattern), _) => {
                 return Some(Arc::new(Events(Start::Pattern(pattern.clone()))));
             }

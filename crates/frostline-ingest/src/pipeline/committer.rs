@@ -174,7 +174,7 @@ impl<'a> Committer<'a> {
                 self.footers.insert(split.entry.id, split.footer);
             }
         }
-        self.run.report_progress();
+        self.run.reading.report_progress();
         if self.segments() > self.segments_left + RUNS_MAX {
             self.merge_segments(Extent::Small).await;
             self.segments_left = self.segments();
@@ -243,7 +243,7 @@ impl<'a> Committer<'a> {
         if let (None, Some(reason)) = (&account.reason, &outcome.rejects.first_reason) {
             account.reason = Some(reason.clone());
             if self.told.insert(source.name.clone()) {
-                (self.run.tell)(&format!("a line of {} is refused: {reason}", source.name));
+                (self.run.reading.tell)(&format!("a line of {} is refused: {reason}", source.name));
             }
         }
         account.held.append(&outcome.rejects);
@@ -302,7 +302,7 @@ impl<'a> Committer<'a> {
         for (kind, count) in &rejects.counts {
             *report.rejected.entry(kind.clone()).or_default() += count;
         }
-        self.run.counters.splits.store(report.splits, Ordering::Relaxed);
-        self.run.counters.batches_committed.store(self.next, Ordering::Relaxed);
+        self.run.reading.counters.splits.store(report.splits, Ordering::Relaxed);
+        self.run.reading.counters.batches_committed.store(self.next, Ordering::Relaxed);
     }
 }

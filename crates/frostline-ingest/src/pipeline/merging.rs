@@ -38,7 +38,7 @@ enum State {
 
 impl Merges {
     pub(super) fn new(run: &Arc<Run>, merge: Merge) -> Merges {
-        let cancel = run.cancel.of_part();
+        let cancel = run.reading.cancel.of_part();
         let merge = merge.with_cancel(&cancel);
         let state = if run.options.merge.is_some() { State::New } else { State::Off };
         Merges { run: Arc::clone(run), merge, state, cancel }

@@ -7,11 +7,10 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
-use frostline_catalog::Index;
-
 use super::follow::Follower;
+use super::reading::Reading;
 use super::worker::{Item, Job, Source};
-use super::{LINE_BYTES_MAX, Part, Pause, Run};
+use super::{LINE_BYTES_MAX, Part, Pause};
 use crate::blocks::{BlockLimits, Blocks, LineEnds, Piece, Upto, line_feeds};
 use crate::content::{Content, Recognised, SAMPLE_BYTES};
 use crate::identity::{Known, Mark, Prefix, SourceKey};
@@ -35,7 +34,7 @@ pub(super) struct ReadReport {
 }
 
 pub(super) struct Reader {
-    pub(super) run: Arc<Run>,
+    pub(super) run: Arc<Reading>,
     jobs: mpsc::SyncSender<Job>,
     /// What the catalog knew at the start, and how far this run has read since.
     pub(super) known: Known,
@@ -71,10 +70,10 @@ pub(super) struct Feed {
 }
 
 impl Reader {
-    pub(super) fn new(run: Arc<Run>, jobs: mpsc::SyncSender<Job>) -> Self {
+    pub(super) fn new(run: Arc<Reading>, jobs: mpsc::SyncSender<Job>) -> Self {
         Reader {
             jobs,
-            known: run.target.before.as_ref().map(Known::of).unwrap_or_default(),
+            known: run.before.known(),
             run,
             moved_us: BTreeMap::new(),
             sources: 0,
@@ -137,7 +136,7 @@ impl Reader {
         }
         if let Some((key, ingested)) = &recognised.known
             && recognised.is_done
-            && !self.run.options.again
+            && !self.run.again
         {
             content.count_rest();
             let is_again = self.moved_us.contains_key(key);
@@ -154,7 +153,7 @@ impl Reader {
         let sample = recognised.sample.clone();
         match self.feed_of(name.clone(), content, recognised) {
             Ok(feed) if is_new && !from_directory && feed.source.parser.lacks_time_field(&sample) => {
-                let field = self.run.options.time_field.as_deref().unwrap_or_default();
+                let field = self.run.time_field.as_deref().unwrap_or_default();
                 let reason = format!("none of its first documents has the field {field:?} of --time-field");
                 self.report.failed.push(Skipped { name, reason });
                 Ok(())
@@ -170,10 +169,7 @@ impl Reader {
     /// Writes the record of an input that has nothing new once more before the catalog forgets it.
     pub(super) fn renew(&mut self, key: &SourceKey, mark: Mark) -> Result<(), Stopped> {
         let now_us = self.run.clock.now_us();
-        let before_us = || {
-            let moved_ms = self.run.target.before.as_ref()?.progress_moved_ms(&key.name());
-            moved_ms.map(|moved_ms| moved_ms * 1_000)
-        };
+        let before_us = || self.run.before.moved_us(key);
         let moved_us = self.moved_us.get(key).copied().or_else(before_us).unwrap_or(now_us);
         if now_us - moved_us < self.renew_after_us() {
             return Ok(());
@@ -186,8 +182,7 @@ impl Reader {
 
     /// A record that is older is written again.
     pub(super) fn renew_after_us(&self) -> i64 {
-        let settings = self.run.target.before.as_ref().map(Index::settings).cloned().unwrap_or_default();
-        settings.progress_retention_ms.saturating_mul(1_000) / 4
+        self.run.before.retention_ms().saturating_mul(1_000) / 4
     }
 
     /// Where to continue in a file that was recognised or is new.
@@ -197,7 +192,7 @@ impl Reader {
         content: &Content,
         recognised: Recognised,
     ) -> io::Result<Feed> {
-        let known = recognised.known.filter(|_| !self.run.options.again);
+        let known = recognised.known.filter(|_| !self.run.again);
         let (key, prefix) = match known {
             Some((key, prefix)) => {
                 if !self.moved_us.contains_key(&key) {
@@ -213,7 +208,7 @@ impl Reader {
             }
         };
         let reader = content.reader(prefix.bytes())?;
-        let source = self.source(name, self.run.options.format, &recognised.sample, key);
+        let source = self.source(name, self.run.format, &recognised.sample, key);
         let growing = content.is_plain().then(|| content.clone());
         let seen = recognised.sample.get(..prefix.bytes() as usize).map(<[u8]>::to_vec);
         let seen = seen.filter(|_| !self.is_certain(&source, &recognised.sample));
@@ -229,7 +224,7 @@ impl Reader {
                 return Ok(());
             }
         };
-        let source = self.source(name, self.run.options.format, b"", None);
+        let source = self.source(name, self.run.format, b"", None);
         let blocks = Blocks::new(LIMITS, LineEnds::All, Prefix::default());
         self.deal(Feed { reader, blocks, source, growing: None, seen: Some(Vec::new()) })
     }
@@ -245,8 +240,7 @@ impl Reader {
             self.report.skipped.push(Skipped { name, reason });
             return Ok(());
         }
-        let before = self.run.target.before.as_ref().filter(|_| !self.run.options.again);
-        let (offset, is_done) = before.map_or((0, false), |index| key.position(index));
+        let (offset, is_done) = if self.run.again { (0, false) } else { self.run.before.position(&key) };
         if is_done {
             self.renew(&key, Mark { offset, hash: 0, is_end: true })?;
             self.report.already_ingested.push(name);
@@ -269,12 +263,13 @@ impl Reader {
     fn source(&mut self, name: String, format: Format, sample: &[u8], key: Option<SourceKey>) -> Arc<Source> {
         let run = &self.run;
         let parser = LineParser::for_input(format, sample, run.clock.now_us())
-            .with_time_field(run.options.time_field.clone(), run.target.mapping.time_field());
-        let line_ends = match parser.events(&run.options.multiline, sample) {
+            .with_time_field(run.time_field.clone(), &run.time_to)
+            .of(&name);
+        let line_ends = match parser.events(&run.multiline, sample) {
             Some(events) => LineEnds::Events(events),
             None if parser.quotes_span_lines() => LineEnds::OutsideQuotes,
             None if parser.format() == Format::Bulk => LineEnds::AfterActions,
-            None => LineEnds::All,
+            None => parser.runtime().map_or(LineEnds::All, LineEnds::AfterMessages),
         };
         self.sources += 1;
         Arc::new(Source { number: self.sources, name, parser, line_ends, key })
@@ -360,12 +355,7 @@ impl Reader {
         let pending = pending.get(..SAMPLE_BYTES).unwrap_or(pending);
         let sample = [&seen[..], pending].concat();
         let source = |reader: &mut Reader, sample: &[u8]| {
-            reader.source(
-                feed.source.name.clone(),
-                reader.run.options.format,
-                sample,
-                feed.source.key.clone(),
-            )
+            reader.source(feed.source.name.clone(), reader.run.format, sample, feed.source.key.clone())
         };
         let mut next = source(self, pending);
         if next.parser.format() == Format::Plain && !seen.is_empty() {
@@ -386,7 +376,7 @@ impl Reader {
     /// Whether more lines than those of `sample` cannot change the format. That a line is free text says little of the
     /// next ones.
     fn is_certain(&self, source: &Source, sample: &[u8]) -> bool {
-        self.run.options.format != Format::Auto
+        self.run.format != Format::Auto
             || source.parser.format() != Format::Plain
             || sample.len() >= SAMPLE_BYTES
             || line_feeds(sample) >= SAMPLE_LINES as u64
@@ -417,7 +407,7 @@ impl Reader {
             Piece::Lines(block) => (block.offset, block.bytes.len() as u64, block.line_feeds.max(1)),
             Piece::TooLong(block) => (block.offset, 0, 1),
         };
-        let rows_max = u64::from(self.run.writer.rows_max);
+        let rows_max = self.run.batch_lines;
         let batch_bytes = self.run.batch_bytes;
         let is_over = |batch: &Batch| batch.bytes + bytes > batch_bytes || batch.lines + lines > rows_max;
         if self.batch.as_ref().is_some_and(|batch| batch.lines > 0 && is_over(batch)) {

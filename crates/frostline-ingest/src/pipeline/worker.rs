@@ -64,12 +64,12 @@ impl Worker {
                 Ok(None) => continue,
                 Ok(Some(finished)) => Ok(finished),
                 Err(error) => {
-                    self.run.stop.store(true, Ordering::Relaxed);
+                    self.run.reading.stop.store(true, Ordering::Relaxed);
                     Err(error)
                 }
             };
             if self.finished.blocking_send(finished).is_err() {
-                self.run.stop.store(true, Ordering::Relaxed);
+                self.run.reading.stop.store(true, Ordering::Relaxed);
                 return;
             }
         }
@@ -84,7 +84,7 @@ impl Worker {
             outcomes: BTreeMap::new(),
         };
         for item in job.items {
-            if self.run.is_stopped() {
+            if self.run.reading.is_stopped() {
                 return Ok(None);
             }
             match item {
@@ -114,7 +114,7 @@ impl BatchWriter<'_> {
         let (documents, refused) = (outcome.documents, outcome.rejects.total());
         match piece {
             Piece::Lines(block) => {
-                let mut parser = source.parser.clone().at(self.worker.run.clock.now_us());
+                let mut parser = source.parser.clone().at(self.worker.run.reading.clock.now_us());
                 for line in block.lines(&source.line_ends) {
                     self.line(&mut parser, &line, &mut outcome)?;
                 }
@@ -128,14 +128,14 @@ impl BatchWriter<'_> {
                 cut: true,
             }),
         }
-        let counters = &self.worker.run.counters;
+        let counters = &self.worker.run.reading.counters;
         if let Piece::Lines(block) = piece {
             counters.taken.fetch_add(block.bytes.len() as u64, Ordering::Relaxed);
         }
         counters.documents.fetch_add(outcome.documents - documents, Ordering::Relaxed);
         counters.rejected.fetch_add(outcome.rejects.total() - refused, Ordering::Relaxed);
         self.outcomes.insert(source.number, outcome);
-        self.worker.run.report_progress();
+        self.worker.run.reading.report_progress();
         Ok(())
     }
 
@@ -172,7 +172,7 @@ impl BatchWriter<'_> {
 
     /// Adds a document, sealing where the split is full. An error ends the run; a refusal is of this document.
     fn add(&mut self, document: &[u8], id: Option<&str>) -> Result<std::result::Result<(), Refusal>> {
-        let seq_no = self.worker.run.clock.now_us();
+        let seq_no = self.worker.run.reading.clock.now_us();
         let identity = id.map(|id| Identity { id: id.to_owned(), version: 1, seq_no });
         let offer = match offer(&mut self.writer, document, identity.as_ref())? {
             Offer::Full => {
@@ -197,10 +197,10 @@ impl BatchWriter<'_> {
         let run = &self.worker.run;
         let writer =
             std::mem::replace(&mut self.writer, SplitWriter::new(Mapping::dynamic(), run.writer.clone()));
-        run.counters.sealing.fetch_add(1, Ordering::Relaxed);
-        run.report_progress();
+        run.reading.counters.sealing.fetch_add(1, Ordering::Relaxed);
+        run.reading.report_progress();
         let split = run.target.output().and_then(|output| output.seal(writer));
-        run.counters.sealing.fetch_sub(1, Ordering::Relaxed);
+        run.reading.counters.sealing.fetch_sub(1, Ordering::Relaxed);
         let split = split?;
         self.writer = SplitWriter::new(split.mapping.clone(), run.writer.clone());
         run.learn(&split.mapping);
@@ -217,4 +217,4 @@ impl BatchWriter<'_> {
     }
 }
 
-const TOO_LONG: &str = "the line is longer than 16 MiB";
+pub(super) const TOO_LONG: &str = "the line is longer than 16 MiB";

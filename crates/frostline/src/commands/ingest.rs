@@ -49,12 +49,12 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     let ingest = Ingest::new(node.repository(), node.catalog(), Arc::clone(node.clock()), random())
         .with_cancel(&cancel)
         .with_own(config.own())
-        .with_rejects(Rejects { path: rejects.clone(), file: None })
+        .with_rejects(Rejects::new(rejects.clone()))
         .with_progress({
             let bar = bar.clone();
             move |progress| show(&bar, progress)
         });
-    let stopping = tokio::spawn(stop_on_signals(cancel));
+    let stopping = tokio::spawn(stop_on_signals(cancel, "committing"));
     let report = if given.follow {
         let notes = bar.clone();
         let ingest = ingest.with_notes(move |text| notes.suspend(|| note!("{}", printable(text))));
@@ -86,26 +86,32 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
-/// The first Ctrl-C or SIGTERM stops the run after committing what it has read, the second one at once.
-pub(crate) async fn stop_on_signals(cancel: Cancel) {
+/// The first Ctrl-C or SIGTERM stops the run after it has done what it does with what it has read, the second one at once.
+pub(crate) async fn stop_on_signals(cancel: Cancel, doing: &'static str) {
     let Ok(mut stops) = Stops::new() else { return };
     let mut is_first = true;
     loop {
         stops.next().await;
         if !is_first {
-            note!("stopped at once: run the same command again to resume after the last commit");
+            note!("stopped at once: run the same command again to resume where it was");
             std::process::exit(INTERRUPTED);
         }
-        note!("stopping: committing what was read; press Ctrl-C again to stop at once");
+        note!("stopping: {doing} what was read; press Ctrl-C again to stop at once");
         cancel.cancel();
         is_first = false;
     }
 }
 
 /// The file of refused lines, created when there is a first one.
-struct Rejects {
+pub(super) struct Rejects {
     path: std::path::PathBuf,
     file: Option<BufWriter<File>>,
+}
+
+impl Rejects {
+    pub(super) fn new(path: std::path::PathBuf) -> Rejects {
+        Rejects { path, file: None }
+    }
 }
 
 impl Write for Rejects {
@@ -183,7 +189,7 @@ fn options(config: &Config, given: &args::Ingest) -> Result<IngestOptions> {
     })
 }
 
-fn progress_bar(bytes: u64) -> ProgressBar {
+pub(super) fn progress_bar(bytes: u64) -> ProgressBar {
     let bytes_known = Some(bytes).filter(|bytes| *bytes > 0);
     let bar = ProgressBar::with_draw_target(bytes_known, ProgressDrawTarget::stderr());
     let shape = if bytes > 0 {

@@ -23,7 +23,7 @@ pub(crate) async fn run(config: &Config, given: args::Needle) -> Result<Outcome>
             each(&node, config, &given.name, async |name| status(&needles, config, name).await).await
         }
         args::Needle::Rebuild { name, all } => {
-            let stopping = tokio::spawn(super::ingest::stop_on_signals(cancel));
+            let stopping = tokio::spawn(super::ingest::stop_on_signals(cancel, "committing"));
             let done =
                 each(&node, config, &name, async |name| rebuild(&needles, config, name, all).await).await;
             stopping.abort();

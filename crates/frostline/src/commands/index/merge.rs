@@ -43,7 +43,7 @@ impl<'a> Merging<'a> {
 
     /// Merges in each index that an expression names, until a signal stops it.
     pub(super) async fn run_each(&self, config: &Config, expression: &str) -> Result<Outcome> {
-        let stopping = tokio::spawn(stop_on_signals(self.cancel.clone()));
+        let stopping = tokio::spawn(stop_on_signals(self.cancel.clone(), "committing"));
         let done = super::each(self.node, config, expression, async |name| self.run(name).await).await;
         stopping.abort();
         done
