@@ -23,6 +23,13 @@ pub struct Doctor {
     examine: Examine,
 }
 
+impl Doctor {
+    /// Whether one of its commands is named, and not the host to be examined.
+    pub fn has_command(&self) -> bool {
+        self.command.is_some()
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Copy the files that the rules read to a new folder, without names that identify the host, to examine elsewhere.

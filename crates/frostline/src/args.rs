@@ -26,14 +26,23 @@ pub(crate) struct Arguments {
 pub(crate) fn command() -> clap::Command {
     let hide = |command: clap::Command, names: &[&'static str]| {
         names.iter().fold(command, |command, name| {
-            command.arg(Arg::new(*name).long(*name).global(true).hide(true).action(ArgAction::Set))
+            let hidden = Arg::new(*name).long(*name).global(true).hide(true).action(ArgAction::Set);
+            // Of the type that `Global` takes.
+            command.arg(match *name {
+                "data" => hidden.value_parser(clap::value_parser!(PathBuf)),
+                "volumes" => hidden.value_parser(clap::value_parser!(PathBuf)).value_delimiter(','),
+                _ => hidden,
+            })
         })
     };
     Arguments::command()
         .mut_subcommand("lab", |lab| hide(lab, &["repo", "volumes", "memory", "query-memory"]))
         .mut_subcommand("volume", |volume| hide(volume, &["volumes", "memory", "query-memory"]))
         .mut_subcommand("doctor", |doctor| {
-            hide(doctor, &["repo", "data", "volumes", "memory", "query-memory"])
+            let repo = Arg::new("repo").long("repo").value_name("URL");
+            let repo = repo
+                .help("Check this repository instead of the host: logs, splits, segments, packs, orphans");
+            hide(doctor, &["data", "volumes", "memory", "query-memory"]).arg(repo)
         })
         .mut_subcommand("serve", |serve| serve.mut_args(with_variable))
 }
@@ -121,8 +130,8 @@ pub(crate) enum Command {
     /// Choose volumes, file systems and mount options by measurement and price
     #[command(subcommand)]
     Lab(Lab),
-    /// Find what slows this host down or endangers its data, and how to fix it
-    Doctor(Doctor),
+    /// Find what slows this host down or endangers its data, and how to fix it; or check a repository
+    Doctor(Examined),
     /// Serve Elasticsearch's HTTP API on this machine
     Serve(Serve),
     /// Print shell completions
@@ -149,6 +158,16 @@ impl Command {
             _ => None,
         }
     }
+}
+
+/// What the doctor looks at.
+#[derive(Debug, Args)]
+pub(crate) struct Examined {
+    #[command(flatten)]
+    pub(crate) host: Doctor,
+    /// With --repo: read everything, not only what opens each object
+    #[arg(long)]
+    pub(crate) full: bool,
 }
 
 #[derive(Debug, Args)]

@@ -62,7 +62,11 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
             petabyte::run(given, &limits(&config)).await?;
             Ok(Outcome::Done)
         }
-        Command::Doctor(given) => doctor::run(&config, &given),
+        Command::Doctor(given) if config.is_repo_typed && !given.host.has_command() => {
+            index::check::run(&config, given.full).await
+        }
+        Command::Doctor(given) if given.full => bail!("--full reads a repository: name one with --repo"),
+        Command::Doctor(given) => doctor::run(&config, &given.host),
         Command::Lab(given) => lab::run(&config, given),
         Command::Serve(given) => serve::run(&config, given).await,
         Command::Completions { shell } => {

@@ -20,6 +20,8 @@ use crate::settings::is_true;
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     repo: Option<String>,
+    /// Whether the repository is named on the command line.
+    pub(crate) is_repo_typed: bool,
     pub(crate) data: PathBuf,
     volumes: Vec<PathBuf>,
     pub(crate) memory_bytes_max: u64,
@@ -61,6 +63,7 @@ impl Config {
         started: Instant,
         variable: &dyn Fn(&str) -> Result<Option<String>>,
     ) -> Result<Config> {
+        let is_repo_typed = given.repo.is_some();
         let given = given.or_environment(variable)?;
         let path = match &given.config {
             Some(path) => Some(path.clone()),
@@ -78,6 +81,7 @@ impl Config {
         let Some(data) = data else { bail!("there is no home folder to keep caches in: pass --data DIR") };
         Ok(Config {
             repo: given.repo.or(file.repo),
+            is_repo_typed,
             data,
             volumes: if given.volumes.is_empty() { file.volumes.unwrap_or_default() } else { given.volumes },
             memory_bytes_max: parse_bytes(&memory).context("--memory")?,

@@ -656,6 +656,77 @@ fn an_expression_names_several_indices() {
 }
 
 #[test]
+fn the_doctor_finds_what_is_wrong_with_a_repository() {
+    let place = Place::new();
+    place.ingest("sound", &documents());
+    place.ingest("missing", &documents());
+    place.ingest("short", &documents());
+    place.ingest("damaged", &documents());
+    let repo = place.path("repo");
+    let check = |more: &[&str]| {
+        let output = place.run(&[&["--json", "doctor", "--repo", &repo], more].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), report)
+    };
+    let (status, report) = check(&[]);
+    assert_eq!((status, &report["faults"]), (Some(0), &json!([])), "{report}");
+    let sound = report["indices"].as_array().unwrap().iter().find(|index| index["index"] == "sound").unwrap();
+    assert_eq!(
+        (&sound["splits"], &sound["documents"], &sound["uncovered"]),
+        (&json!(1), &json!(2000), &json!(0))
+    );
+    assert_eq!((&sound["orphans"]["objects"], &sound["pins"]), (&json!(0), &json!(0)));
+    let split = |index: &str| {
+        let shown = place.json(&["index", "show", index]);
+        let key = shown["splits"][0]["object"].as_str().unwrap().to_owned();
+        Path::new(&repo).join(key)
+    };
+    // An object that no version names, from long ago.
+    let folder = split("sound").parent().unwrap().with_file_name("00");
+    std::fs::create_dir_all(&folder).unwrap();
+    let orphan = folder.join("00000000000000000000000000000000.parquet");
+    std::fs::write(&orphan, b"x").unwrap();
+    let before = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    std::fs::File::options().write(true).open(&orphan).unwrap().set_modified(before).unwrap();
+    std::fs::remove_file(split("missing")).unwrap();
+    let whole = std::fs::read(split("short")).unwrap();
+    std::fs::write(split("short"), &whole[..whole.len() - 1]).unwrap();
+    let mut bytes = std::fs::read(split("damaged")).unwrap();
+    bytes[whole.len() / 8] ^= 1;
+    std::fs::write(split("damaged"), bytes).unwrap();
+    let wrong = |report: &Value| -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        report["faults"].as_array().unwrap().iter().map(|f| (text(&f["index"]), text(&f["what"]))).collect()
+    };
+    let (status, report) = check(&[]);
+    let found = wrong(&report);
+    assert_eq!(status, Some(3));
+    assert_eq!(found[0], ("missing".into(), "the object is missing".into()), "{found:?}");
+    assert!(found[1].0 == "short" && found[1].1.contains("and the catalog says"), "{found:?}");
+    assert_eq!(found.len(), 2, "{found:?}");
+    let sound = report["indices"].as_array().unwrap().iter().find(|index| index["index"] == "sound").unwrap();
+    assert_eq!(sound["orphans"], json!({ "objects": 1, "bytes": 1 }));
+    // Only who reads everything sees a byte that changed.
+    let (status, report) = check(&["--full"]);
+    assert_eq!(status, Some(3));
+    assert!(wrong(&report).iter().any(|(index, _)| index == "damaged"), "{report}");
+    let output = place.run(&["doctor", "--repo", &repo]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        said.contains("2 faults; --full reads everything") && said.contains("frostline vacuum deletes them"),
+        "{said}"
+    );
+    for (arguments, why) in [
+        (vec!["doctor", "--full"], "name one with --repo"),
+        (vec!["doctor", "--repo", "/nowhere/at/all"], "/nowhere/at/all"),
+    ] {
+        let output = place.run(&arguments);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(why), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
 fn options_are_listed_where_they_act() {
     let place = Place::new();
     let help = |arguments: &[&str]| String::from_utf8(place.run(arguments).stdout).unwrap();
@@ -666,7 +737,8 @@ fn options_are_listed_where_they_act() {
         &["doctor", "fix", "--help"],
     ] {
         let help = help(command);
-        for option in ["--repo", "--volumes", "--memory"] {
+        let is_doctor = command == ["doctor", "--help"];
+        for option in ["--repo", "--volumes", "--memory"].into_iter().skip(usize::from(is_doctor)) {
             assert!(!help.contains(option), "{command:?} lists {option}");
         }
         assert!(help.contains("--json"), "{command:?}");
@@ -674,6 +746,13 @@ fn options_are_listed_where_they_act() {
     assert!(help(&["search", "--help"]).contains("--repo <URL>"));
     // They are accepted there all the same, as the environment has them for every command.
     assert!(place.run(&["--memory", "1GiB", "doctor", "rules"]).status.success());
+    let data = place.path("data");
+    assert!(
+        place
+            .run(&["doctor", "rules", "--data", &data, "--volumes", &data, "--memory", "1GiB"])
+            .status
+            .success()
+    );
     let misused = place.run(&["search"]);
     assert!(!String::from_utf8_lossy(&misused.stderr).contains("--repo"), "usage shows what was typed");
 }

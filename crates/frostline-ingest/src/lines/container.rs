@@ -63,7 +63,9 @@ impl<'a> Chunk<'a> {
     }
 
     fn docker(line: &'a str) -> Option<Chunk<'a>> {
+        // A line with more members is of a program that writes JSON, and keeps them.
         #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
         struct Entry<'a> {
             #[serde(borrow)]
             log: Cow<'a, str>,

@@ -26,6 +26,7 @@ use crate::args;
 use crate::config::Config;
 
 mod bytes;
+pub(crate) mod check;
 mod merge;
 mod whole;
 
@@ -376,20 +377,27 @@ async fn verify_pack(node: &Node, index: &Index, file: &FileEntry, meter: &Meter
     pack.splits().filter_map(wrong).collect()
 }
 
-/// Reads and decodes every part of a split. Whether its Parquet footer has a checksum.
-async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostline_base::Result<bool> {
-    let whole = Whole { node, entry, meter };
-    let split = whole.open().await?;
-    let (rows, without_time) = (u64::from(split.rows()), u64::from(split.rows_without_time()));
+/// Whether the catalog says of a split what the split says.
+fn agrees(entry: &SplitEntry, split: &Split) -> frostline_base::Result<()> {
+    let counts = (u64::from(split.rows()), u64::from(split.rows_without_time()));
     // The catalog also has the times of a document that the split does not sort by: its further ones.
     let covers = match (entry.times, split.times()) {
         (Some(all), Some(own)) => all.0 <= own.0 && own.1 <= all.1,
         (all, own) => all == own,
     };
-    if (rows, without_time) != (entry.rows, entry.rows_without_time) || !covers {
+    if counts != (entry.rows, entry.rows_without_time) || !covers {
         let what = "the catalog and the split disagree about its rows and times";
         return Err(Error::corrupt(what).with("object", &entry.object.key));
     }
+    Ok(())
+}
+
+/// Reads and decodes every part of a split. Whether its Parquet footer has a checksum.
+async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostline_base::Result<bool> {
+    let whole = Whole { node, entry, meter };
+    let split = whole.open().await?;
+    let rows = u64::from(split.rows());
+    agrees(entry, &split)?;
     let around = whole.read(&[0..4, entry.footer.end..entry.object.bytes], Share::Footer).await?;
     let around: Vec<&[u8]> = around.iter().map(|bytes| bytes.as_ref()).collect();
     let parquet = match around[..] {

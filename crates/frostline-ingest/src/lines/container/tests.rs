@@ -52,7 +52,8 @@ fn a_line_of_another_format_is_refused_and_the_others_are_taken() {
     {
         assert!(!fits(Runtime::Cri, wrong), "{wrong}");
     }
-    for wrong in ["{}", r#"{"log":"x","time":"now"}"#, r#"{"log":7,"time":"2024-01-01T00:00:00Z"}"#] {
+    let more = r#"{"log":"x","stream":"stdout","time":"2024-01-01T00:00:00Z","kubernetes":{"pod":"y"}}"#;
+    for wrong in ["{}", more, r#"{"log":"x","time":"now"}"#, r#"{"log":7,"time":"2024-01-01T00:00:00Z"}"#] {
         assert!(!fits(Runtime::Docker, wrong), "{wrong}");
     }
 }

@@ -28,6 +28,11 @@ impl Whole<'_> {
             let error = Error::corrupt(format!("the object has {length} bytes and the catalog says {said}"));
             return Err(error.with("object", &self.entry.object.key));
         }
+        self.footer().await
+    }
+
+    /// The same, of an object whose length is known to be right.
+    pub(super) async fn footer(&self) -> Result<Split> {
         let footer = self.read(std::slice::from_ref(&self.entry.footer), Share::Footer).await?;
         let split = Split::open(footer.first().map(|b| b.as_ref()).unwrap_or_default())?;
         if split.id().is_some_and(|id| id != self.entry.id) {
