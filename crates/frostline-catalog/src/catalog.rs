@@ -13,6 +13,7 @@ use frostline_commits::objects;
 use frostline_split::Mapping;
 use frostline_store::Repository;
 
+use crate::access::Access;
 use crate::actions::{Commit, ENGINE, Protocol};
 use crate::expression::Resolve;
 use crate::index::Index;
@@ -191,7 +192,7 @@ impl Catalog {
     }
 
     /// The index of that name; it is created with this mapping and these settings if it does not exist. However many
-    /// writers call this at the same time, all get the same index.
+    /// writers call this at the same time, all get the same index. `Invalid` where it is closed or blocked for writes.
     pub async fn open_or_create(
         &self,
         name: &IndexName,
@@ -202,7 +203,12 @@ impl Catalog {
         loop {
             match self.open(name).await {
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
-                opened => return opened,
+                Ok(index) => {
+                    let records = self.seen_records();
+                    records.map_or(Ok(()), |records| records.check_access(name, Access::Write))?;
+                    return Ok(index);
+                }
+                Err(e) => return Err(e),
             }
             match self.create(name, mapping.clone(), settings.clone()).await {
                 // Another writer created it in the meantime, and a third one may already have deleted it.

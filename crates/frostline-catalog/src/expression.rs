@@ -20,14 +20,84 @@ pub struct Resolve {
     /// A name without a wildcard that no index has is skipped; otherwise it is `NotFound`, and the error suggests a
     /// similar name.
     pub ignore_unavailable: bool,
-    /// Whether a wildcard names what matches it; otherwise it matches nothing.
-    pub wildcards: bool,
+    /// What a wildcard names of what matches it.
+    pub wildcards: Wildcards,
+    /// Whether a closed index may be named. Otherwise it is `Invalid`, with its name as the fact [`CLOSED_INDEX`], or is
+    /// skipped with `ignore_unavailable`.
+    pub closed: bool,
+}
+
+/// The fact that names the index of an error which says that it is closed.
+pub const CLOSED_INDEX: &str = "closed_index";
+
+/// What a wildcard names of what matches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wildcards {
+    /// Open indices.
+    pub open: bool,
+    /// Closed ones.
+    pub closed: bool,
+    /// Hidden indices and aliases too.
+    pub hidden: bool,
+}
+
+impl Wildcards {
+    /// Nothing.
+    pub const NONE: Wildcards = Wildcards { open: false, closed: false, hidden: false };
+    /// What is open and not hidden.
+    pub const OPEN: Wildcards = Wildcards { open: true, ..Wildcards::NONE };
+    /// Whatever is not hidden.
+    pub const SHOWN: Wildcards = Wildcards { closed: true, ..Wildcards::OPEN };
+    /// Everything.
+    pub const ALL: Wildcards = Wildcards { hidden: true, ..Wildcards::SHOWN };
+}
+
+impl Resolve {
+    /// Every index, closed and hidden ones too, by wildcards as well.
+    pub const ALL: Resolve = Resolve {
+        allow_no_indices: true,
+        ignore_unavailable: false,
+        wildcards: Wildcards::ALL,
+        closed: true,
+    };
 }
 
 impl Default for Resolve {
     fn default() -> Self {
-        Resolve { allow_no_indices: true, ignore_unavailable: false, wildcards: true }
+        Resolve { wildcards: Wildcards::OPEN, closed: false, ..Resolve::ALL }
     }
+}
+
+/// The names that there are.
+#[derive(Debug, Default)]
+pub(crate) struct Names<'a> {
+    pub(crate) indices: BTreeSet<&'a IndexName>,
+    /// What aliases and data streams stand for.
+    pub(crate) standing_for: BTreeMap<&'a IndexName, Vec<&'a IndexName>>,
+    /// Indices that are closed.
+    pub(crate) closed: BTreeSet<&'a IndexName>,
+    /// Indices, aliases and data streams that wildcards do not name.
+    pub(crate) hidden: BTreeSet<&'a IndexName>,
+}
+
+impl<'a> Names<'a> {
+    /// The indices that a wildcard names.
+    fn matching(&self, pattern: &str, wildcards: Wildcards) -> Vec<&'a IndexName> {
+        let is_match = |name: &IndexName| {
+            (wildcards.hidden || !self.hidden.contains(name)) && matches(pattern, name.as_str())
+        };
+        let is_wanted = |index: &&IndexName| match self.closed.contains(*index) {
+            true => wildcards.closed,
+            false => wildcards.open,
+        };
+        let others = self.standing_for.iter().filter(|(name, _)| is_match(name)).flat_map(|(_, all)| all);
+        self.indices.iter().filter(|name| is_match(name)).chain(others).copied().filter(is_wanted).collect()
+    }
+}
+
+/// The error of an index that is closed.
+pub(crate) fn closed(name: &IndexName) -> Error {
+    Error::invalid("the index is closed: POST /{index}/_open opens it").with(CLOSED_INDEX, name)
 }
 
 /// The indices that `expression` names, itself or by a name that stands for them, sorted, each once. `Invalid` if it is
@@ -35,18 +105,17 @@ impl Default for Resolve {
 pub(crate) fn resolve(
     expression: &str,
     now_us: i64,
-    indices: &BTreeSet<&IndexName>,
-    standing_for: &BTreeMap<&IndexName, Vec<&IndexName>>,
+    names: &Names<'_>,
     how: Resolve,
 ) -> Result<Vec<IndexName>> {
+    let Names { indices, standing_for, .. } = names;
     let mut named: BTreeSet<&IndexName> = BTreeSet::new();
     for Part { pattern, is_excluded } in parts(expression, now_us)? {
         let means: Vec<&IndexName> = match &pattern {
             Pattern::Wildcard(pattern) => {
-                let is_match = |name: &IndexName| how.wildcards && matches(pattern, name.as_str());
-                let others = standing_for.iter().filter(|(name, _)| is_match(name)).flat_map(|(_, all)| all);
-                let means: Vec<_> =
-                    indices.iter().filter(|name| is_match(name)).chain(others).copied().collect();
+                // What is taken away is so whatever it is.
+                let wildcards = if is_excluded { Wildcards::ALL } else { how.wildcards };
+                let means = names.matching(pattern, wildcards);
                 if means.is_empty() && !is_excluded && !how.allow_no_indices {
                     return Err(Error::not_found(format!("no index matches {pattern}")));
                 }
@@ -70,6 +139,12 @@ pub(crate) fn resolve(
                 false => named.insert(name),
             };
         }
+    }
+    if !how.closed {
+        let closed =
+            named.iter().find(|name| names.closed.contains(*name)).filter(|_| !how.ignore_unavailable);
+        closed.map_or(Ok(()), |name| Err(self::closed(name)))?;
+        named.retain(|name| !names.closed.contains(name));
     }
     Ok(named.into_iter().cloned().collect())
 }

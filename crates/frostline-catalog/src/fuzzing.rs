@@ -76,7 +76,8 @@ pub fn expression(text: &str, now_us: i64) {
     let indices: BTreeSet<&IndexName> = names.iter().collect();
     let aliases = names.first().zip(names.last());
     let aliases = aliases.map(|(first, last)| (first, vec![last])).into_iter().collect();
-    let _ = expression::resolve(text, now_us, &indices, &aliases, expression::Resolve::default());
+    let names = expression::Names { indices, standing_for: aliases, ..expression::Names::default() };
+    let _ = expression::resolve(text, now_us, &names, expression::Resolve::default());
 }
 
 #[cfg(test)]

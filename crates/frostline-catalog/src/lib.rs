@@ -11,6 +11,7 @@
 //! The list of live splits is never answered from a cache.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod access;
 mod actions;
 mod answers;
 mod catalog;
@@ -41,9 +42,10 @@ mod layers;
 mod testing;
 
 pub use answers::answers_key;
+pub use access::{Access, BLOCKED_INDEX, Block, CLOSED};
 pub use catalog::Catalog;
 pub use commit::Change;
-pub use expression::{Resolve, spelled_out};
+pub use expression::{CLOSED_INDEX, Resolve, Wildcards, spelled_out};
 pub use file_entry::FileEntry;
 pub use frostline_base::{Error, Result};
 pub use history::Event;

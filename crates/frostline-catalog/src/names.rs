@@ -18,6 +18,9 @@ pub struct Alias {
     /// Queries, by the indices of which the alias means only the documents that match. The catalog does not read them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub filters: BTreeMap<IndexName, Value>,
+    /// Whether wildcards leave it out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
     /// Members that a newer version wrote.
     #[serde(flatten)]
     others: Map<String, Value>,
@@ -40,7 +43,7 @@ pub struct DataStream {
 impl Alias {
     /// An alias of these indices.
     pub fn new(indices: BTreeSet<IndexName>, write: Option<IndexName>) -> Alias {
-        Alias { indices, write, filters: BTreeMap::new(), others: Map::new() }
+        Alias { indices, write, ..Alias::default() }
     }
 
     /// Takes an index out.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use frostline_base::{Error, IndexName, Result};
 
-use crate::expression::{self, Resolve};
+use crate::expression::{self, CLOSED_INDEX, Names, Resolve};
 use crate::names::{Alias, DataStream};
 use crate::repository_log::{ALIAS, DATA_STREAM, LogEntry, Record, Registry, is_own_kind};
 
@@ -65,7 +65,19 @@ impl Records {
         standing_for.retain(|name, _| sees(name));
         let mut indices: BTreeSet<&IndexName> = self.indices().filter(|name| sees(name)).collect();
         indices.extend(standing_for.values().flatten());
-        expression::resolve(expression, now_us, &indices, &standing_for, how)
+        let hidden = indices.iter().copied().filter(|index| self.is_hidden(index));
+        let hidden_aliases = self.aliases().iter().filter(|(_, alias)| alias.hidden).map(|(name, _)| name);
+        let names = Names {
+            closed: indices.iter().copied().filter(|index| self.is_closed(index)).collect(),
+            hidden: hidden.chain(hidden_aliases).collect(),
+            indices,
+            standing_for,
+        };
+        let named = expression::resolve(expression, now_us, &names, how);
+        named.map_err(|e| match e.fact(CLOSED_INDEX).and_then(|name| self.table_id(&name.parse().ok()?)) {
+            Some(table) => e.with("table", table),
+            None => e,
+        })
     }
 
     /// A number that grows with each change of names and records.

@@ -107,7 +107,11 @@ impl Node {
             let opened = self.index(&name).await;
             // The repository log may have just told that it is no index.
             if opened.is_ok() || !self.catalog.stands_for_others(&name) {
-                return Ok(vec![opened?]);
+                let index = opened?;
+                if let (Some(records), false) = (self.catalog.seen_records(), how.closed) {
+                    records.check_open(&name)?;
+                }
+                return Ok(vec![index]);
             }
         }
         let known = self.opened().clone();

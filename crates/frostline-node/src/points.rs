@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frostline_base::{Error, ErrorKind, IndexName, Result};
-use frostline_catalog::{Catalog, Index, Pin};
+use frostline_catalog::{Access, Catalog, Index, Pin};
 use frostline_query::language::{Held, IndexVersion, PointInTime};
 use futures::future::join_all;
 use futures::stream::{self, StreamExt};
@@ -47,8 +47,17 @@ impl Node {
     }
 
     /// The versions that a search is held to, opened. A point in time is extended first where the search asks for that.
-    /// `NotFound` where it has expired or was closed, or where a version is too old to be opened.
+    /// `NotFound` where it has expired or was closed, or where a version is too old to be opened; `Invalid` where an index
+    /// is closed or blocked meanwhile.
     pub async fn held(&self, held: &Held) -> Result<Vec<Arc<Index>>> {
+        let opened = self.opened_of(held).await?;
+        if let Some(records) = self.catalog().seen_records() {
+            opened.iter().try_for_each(|index| records.check_access(index.name(), Access::Read))?;
+        }
+        Ok(opened)
+    }
+
+    async fn opened_of(&self, held: &Held) -> Result<Vec<Arc<Index>>> {
         match held {
             Held::PointInTime(pit, keep_alive) => {
                 let opened = pit.pins.iter().map(|pin| async {
@@ -90,6 +99,9 @@ impl Node {
         let mut tried = 0;
         loop {
             let index = self.index(name).await?;
+            if let Some(records) = self.catalog().seen_records() {
+                records.check_access(name, Access::Read)?;
+            }
             match index.pin(keep_alive).await {
                 Ok(pin) => return Ok((index, pin)),
                 Err(e) if e.kind() == ErrorKind::Conflict && tried < TRIES => tried += 1,

@@ -1,8 +1,11 @@
 //! Errors in Elasticsearch's shape: `{"error": {"type", "reason", …}, "status"}`.
 
 use frostline_base::{Error, ErrorKind};
+use frostline_catalog::{BLOCKED_INDEX, Block, CLOSED_INDEX};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
+
+use crate::api::blocks;
 
 /// What a handler returns.
 pub(crate) type Result<T> = std::result::Result<T, ApiError>;
@@ -104,8 +107,36 @@ impl ApiError {
     }
 }
 
+/// A fact of an error or of what caused it.
+fn fact<'a>(error: &'a Error, key: &str) -> Option<&'a str> {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        if let Some(value) = error.fact(key) {
+            return Some(value);
+        }
+        at = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    }
+    None
+}
+
+/// The error of an index that is closed or blocked.
+fn of_access(error: &Error) -> Option<ApiError> {
+    if let Some(index) = fact(error, CLOSED_INDEX) {
+        let closed = ApiError::new(StatusCode::BAD_REQUEST, "index_closed_exception", "closed");
+        let table = fact(error, "table").unwrap_or("_na_");
+        return Some(closed.about("index", index).about("index_uuid", table));
+    }
+    let (index, name) = (fact(error, BLOCKED_INDEX)?, fact(error, "block")?);
+    let (number, what) = blocks::described(Block::ALL.into_iter().find(|block| block.name() == name)?);
+    let reason = format!("index [{index}] blocked by: [FORBIDDEN/{number}/{what}];");
+    Some(ApiError::new(StatusCode::FORBIDDEN, "cluster_block_exception", reason))
+}
+
 impl From<Error> for ApiError {
     fn from(error: Error) -> ApiError {
+        if let Some(refused) = of_access(&error) {
+            return refused;
+        }
         let (status, kind) = status_of(error.kind());
         if status.is_server_error() {
             tracing::warn!(?error, "a request failed");

@@ -109,6 +109,13 @@ impl Searches {
         self.list().open.values().map(|open| open.task.clone()).collect()
     }
 
+    /// A number that no search has, for what is a task only while it is answered.
+    pub(crate) fn next_number(&self) -> u64 {
+        let mut tasks = self.list();
+        tasks.begun += 1;
+        tasks.begun
+    }
+
     /// Cancels a search. Whether it was there.
     pub(crate) fn cancel(&self, number: u64) -> bool {
         let open = self.list().open.remove(&number);

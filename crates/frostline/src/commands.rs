@@ -25,7 +25,7 @@ use anyhow::{Context, Result, bail};
 use frostline_base::IndexName;
 
 use frostline_bench::{Limits, demo, petabyte, tiers};
-use frostline_catalog::{Index, Resolve};
+use frostline_catalog::{Access, Index, Resolve, Wildcards};
 use frostline_node::Node;
 use frostline_show::{say_json, suggestion};
 use serde_json::{Value, json};
@@ -105,15 +105,17 @@ fn manual(command: Option<&str>, out: Option<&Path>) -> Result<Outcome> {
 }
 
 /// No index at all is a mistake of whoever typed the expression.
-const NAMED: Resolve = Resolve { allow_no_indices: false, ignore_unavailable: false, wildcards: true };
+pub(crate) const NAMED: Resolve = Resolve { allow_no_indices: false, ..Resolve::ALL };
+/// To read documents, which a closed index has none of to show.
+pub(crate) const READ: Resolve = Resolve { wildcards: Wildcards::OPEN, closed: false, ..NAMED };
 
 /// The indices that an expression such as `web`, `web,app` or `logs-*` names; at least one. A single name is not looked
 /// up: whoever opens the index finds out.
-pub(crate) async fn names_of(node: &Node, expression: &str) -> Result<Vec<IndexName>> {
+pub(crate) async fn names_of(node: &Node, expression: &str, how: Resolve) -> Result<Vec<IndexName>> {
     if let Ok(name) = expression.parse() {
         return Ok(vec![name]);
     }
-    let names = node.catalog().resolve(expression, NAMED).await;
+    let names = node.catalog().resolve(expression, how).await;
     let names = names.with_context(|| format!("in {}", node.repository().url()))?;
     if names.is_empty() {
         bail!("{expression} names no index of {}", node.repository().url());
@@ -123,9 +125,12 @@ pub(crate) async fn names_of(node: &Node, expression: &str) -> Result<Vec<IndexN
 
 /// The indices that an expression names, opened; at least one.
 pub(crate) async fn indices_of(node: &Node, expression: &str) -> Result<Vec<Arc<Index>>> {
-    let indices = node.indices(expression, NAMED).await?;
+    let indices = node.indices(expression, READ).await?;
     if indices.is_empty() {
         bail!("{expression} names no index of {}", node.repository().url());
+    }
+    if let Some(records) = node.catalog().seen_records() {
+        indices.iter().try_for_each(|index| records.check_access(index.name(), Access::Read))?;
     }
     Ok(indices)
 }

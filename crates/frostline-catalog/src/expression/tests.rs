@@ -25,7 +25,8 @@ fn named(expression: &str, how: Resolve) -> Result<Vec<String>> {
     let of = |names: &[&str]| indices.iter().filter(|name| names.contains(&name.as_str())).collect();
     let aliases =
         [(&every, of(&["logs", "logs-old"])), (&front, of(&["web", "web-logs"])), (&empty, of(&[]))].into();
-    let names = resolve(expression, NOW_US, &indices.iter().collect(), &aliases, how)?;
+    let names = Names { indices: indices.iter().collect(), standing_for: aliases, ..Names::default() };
+    let names = resolve(expression, NOW_US, &names, how)?;
     Ok(names.into_iter().map(|name| name.to_string()).collect())
 }
 
@@ -63,10 +64,51 @@ fn an_alias_means_its_indices() {
     check("logs-*,-every", &["logs-2024.03.21", "logs-2024.03.22", "logs-old-2"]);
     check("w*,-front", &[]);
     check("empty,every", &["logs", "logs-old"]);
-    let literal = Resolve { wildcards: false, ..Resolve::default() };
+    let literal = Resolve { wildcards: Wildcards::NONE, ..Resolve::default() };
     assert!(named("*", literal).unwrap().is_empty());
     assert_eq!(named("w*,app", literal).unwrap(), ["app"]);
     refused("fronts", Resolve::default(), ErrorKind::NotFound, "did you mean front?");
+}
+
+/// Of `closed-1` and `closed-2`, `hidden` and `open`, with a hidden alias of all and an alias of the closed ones.
+#[test]
+fn wildcards_name_closed_and_hidden_indices_where_they_are_told_to() {
+    let all = indices(&["closed-1", "closed-2", "hidden", "open"]);
+    let of = |names: &[&str]| all.iter().filter(|name| names.contains(&name.as_str())).collect::<Vec<_>>();
+    let [shy, shut] = ["shy", "shut"].map(|name| name.parse::<IndexName>().unwrap());
+    let hidden = of(&["hidden"]).into_iter().chain([&shy]).collect();
+    let names = Names {
+        indices: all.iter().collect(),
+        standing_for: [(&shy, all.iter().collect()), (&shut, of(&["closed-1", "closed-2"]))].into(),
+        closed: of(&["closed-1", "closed-2"]).into_iter().collect(),
+        hidden,
+    };
+    let resolved = |expression: &str, how: Resolve| {
+        let named = resolve(expression, NOW_US, &names, how);
+        named.map(|names| names.iter().map(IndexName::to_string).collect::<Vec<_>>().join(","))
+    };
+    let check = |wildcards: Wildcards, expression: &str, expected: &str| {
+        let how = Resolve { wildcards, closed: true, ..Resolve::default() };
+        assert_eq!(resolved(expression, how).unwrap(), expected, "{expression} {wildcards:?}");
+    };
+    check(Wildcards::OPEN, "*", "open");
+    check(Wildcards::SHOWN, "*", "closed-1,closed-2,open");
+    check(Wildcards::ALL, "*", "closed-1,closed-2,hidden,open");
+    check(Wildcards { hidden: true, ..Wildcards::OPEN }, "*", "hidden,open");
+    check(Wildcards { open: false, ..Wildcards::SHOWN }, "*", "closed-1,closed-2");
+    check(Wildcards::OPEN, "sh*", "");
+    check(Wildcards::SHOWN, "sh*", "closed-1,closed-2");
+    check(Wildcards::ALL, "sh*,-c*", "hidden,open");
+    check(Wildcards::OPEN, "hidden,closed-1", "closed-1,hidden");
+    check(Wildcards::NONE, "shy", "closed-1,closed-2,hidden,open");
+    for expression in ["closed-1", "open,shut", "shy"] {
+        let error = resolved(expression, Resolve::default()).unwrap_err();
+        assert_eq!((error.kind(), error.fact(CLOSED_INDEX)), (ErrorKind::Invalid, Some("closed-1")));
+    }
+    let lenient = Resolve { ignore_unavailable: true, ..Resolve::default() };
+    assert_eq!(resolved("closed-1,shy", lenient).unwrap(), "hidden,open");
+    let strict = Resolve { allow_no_indices: false, ..Resolve::default() };
+    assert_eq!(resolved("c*", strict).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -169,7 +211,8 @@ proptest! {
     #[test]
     fn any_text_is_resolved_or_refused(text in "[-a-c*,.<>{}|/+'\\\\nowdMyH0-9é ]{0,24}", now_us: i64) {
         let indices = indices(&["a", "b-c"]);
-        let _ = resolve(&text, now_us, &indices.iter().collect(), &BTreeMap::new(), Resolve::default());
+        let names = Names { indices: indices.iter().collect(), ..Names::default() };
+        let _ = resolve(&text, now_us, &names, Resolve::default());
         let _ = spelled_out(&text, now_us);
         let _ = date_math::resolve(&format!("<{{now{text}}}>"), NOW_US);
     }

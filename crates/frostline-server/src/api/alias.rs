@@ -1,25 +1,131 @@
 //! Aliases: other names for indices.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::{Alias, RecordChange, Records};
+use frostline_catalog::{Access, Alias, Index, RecordChange, Records, Resolve, Wildcards};
 use frostline_query::Search;
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::indices;
-use crate::api::names::{joining, parse};
-use crate::api::template::{alias_json, of_alias};
+use crate::api::names::parse;
+use crate::api::{blocks, indices};
 use crate::error::{ApiError, Result};
 use crate::state::{Call, State, only};
+
+/// What is said of an alias where it gets an index.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct About {
+    /// Whether the index takes the documents that are sent to it.
+    write: Option<bool>,
+    /// Whether wildcards leave it out.
+    hidden: Option<bool>,
+    /// The query that documents of the index have to match.
+    filter: Option<Value>,
+}
+
+/// Aliases, each with what is said of it.
+pub(crate) type Abouts = BTreeMap<IndexName, About>;
+
+impl About {
+    /// Reads what is said beside what is `known` to mean something else.
+    fn read(about: &Map<String, Value>, known: &[&str]) -> Result<About> {
+        let mut read = About::default();
+        for (member, value) in about {
+            match (member.as_str(), value) {
+                (member, _) if known.contains(&member) => {}
+                ("is_write_index", Value::Bool(flag)) => read.write = Some(*flag),
+                ("is_hidden", Value::Bool(flag)) => read.hidden = Some(*flag),
+                ("filter", Value::Object(_)) => read.filter = Some(value.clone()),
+                ("is_write_index" | "is_hidden" | "filter", Value::Null) => {}
+                // There are no shards to choose.
+                ("routing" | "index_routing" | "search_routing", _) => {}
+                (member @ ("is_write_index" | "is_hidden" | "filter"), value) => {
+                    return Err(ApiError::unparsed(format!(
+                        "an alias cannot have [{member}] with the value {value}"
+                    )));
+                }
+                (member, _) => {
+                    return Err(ApiError::unparsed(format!("unknown field [{member}] of an alias")));
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    /// Reads aliases of an index that is made.
+    pub(crate) fn read_all(value: Option<&Value>) -> Result<Abouts> {
+        let Some(value) = value else { return Ok(BTreeMap::new()) };
+        let aliases = value.as_object().ok_or_else(|| ApiError::unparsed("[aliases] is an object"))?;
+        let each = aliases.iter().map(|(name, about)| {
+            let about = about
+                .as_object()
+                .ok_or_else(|| ApiError::unparsed(format!("alias [{name}] is an object")))?;
+            Ok((parse(name)?, About::read(about, &[])?))
+        });
+        each.collect()
+    }
+
+    /// What there is to say of an alias for one of its indices.
+    fn of(alias: &Alias, index: &IndexName) -> About {
+        About {
+            write: alias.write.as_ref().map(|write| write == index),
+            hidden: alias.hidden.then_some(true),
+            filter: alias.filters.get(index).cloned(),
+        }
+    }
+
+    /// As it is shown.
+    pub(crate) fn to_json(&self) -> Value {
+        let members = [
+            ("filter", self.filter.clone()),
+            ("is_hidden", self.hidden.map(Value::from)),
+            ("is_write_index", self.write.map(Value::from)),
+        ];
+        let members = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        members.collect::<Map<_, _>>().into()
+    }
+
+    /// An alias with these indices too; where one of them takes the documents, no other does.
+    pub(crate) fn joined(
+        &self,
+        name: &IndexName,
+        mut alias: Alias,
+        indices: &[IndexName],
+    ) -> frostline_base::Result<Alias> {
+        let hidden = self.hidden.unwrap_or(false);
+        if let Some(other) = alias.indices.iter().find(|other| !indices.contains(other))
+            && alias.hidden != hidden
+        {
+            return Err(frostline_base::Error::invalid(format!(
+                "alias [{name}] has is_hidden set to {} on the index [{other}]: it is the same for all its indices",
+                alias.hidden
+            )));
+        }
+        alias.hidden = hidden;
+        for index in indices {
+            alias.indices.insert(index.clone());
+            alias.filters.remove(index);
+            alias.filters.extend(self.filter.clone().map(|filter| (index.clone(), filter)));
+            match self.write {
+                Some(true) => alias.write = Some(index.clone()),
+                Some(false) => {
+                    alias.write.take_if(|write| write == index);
+                }
+                None => {}
+            }
+        }
+        Ok(alias)
+    }
+}
 
 /// One step of a change.
 #[derive(Clone, Debug)]
 enum Step {
-    Add { indices: Vec<IndexName>, aliases: Vec<IndexName>, write: Option<bool>, filter: Option<Value> },
+    Add { indices: Vec<IndexName>, aliases: Vec<IndexName>, about: About },
     Remove { indices: Vec<IndexName>, aliases: Vec<String>, must_exist: bool },
 }
 
@@ -61,7 +167,7 @@ async fn step(call: &Call, name: &str, about: &Map<String, Value>) -> Result<Ste
         return Err(ApiError::unsupported(what));
     }
     let named = texts("index", "indices")?.join(",");
-    let indices = indices::names(&call.state, &call.client.scope, &named, strict()).await?;
+    let indices = changed(call, &named).await?;
     let aliases = texts("alias", "aliases")?;
     const KNOWN: &[&str] = &["alias", "aliases", "index", "indices", "must_exist"];
     if name == "remove" {
@@ -83,23 +189,47 @@ async fn add(
     about: &Map<String, Value>,
     known: &[&str],
 ) -> Result<Step> {
-    let filter = about.get("filter").filter(|filter| !filter.is_null()).cloned();
-    let write = of_alias(about, &[known, &["filter"]].concat())?;
-    if let Some(filter) = &filter {
-        let (node, body) = (&call.state.node, json!({ "query": filter }).to_string());
+    let about = About::read(about, known)?;
+    if let Some(filter) = &about.filter {
+        let mut of = Vec::new();
         for index in &indices {
-            let options = node.search_options(false, true).await;
-            let read =
-                Search::new(&node.searcher().await?, &[node.index(index).await?], body.as_bytes(), &options);
-            read.map_err(|e| ApiError::invalid(format!("failed to parse filter for alias: {e}")))?;
+            of.push(call.state.node.index(index).await?);
         }
+        check_filter(&call.state, filter, &of).await?;
     }
-    Ok(Step::Add { indices, aliases, write, filter })
+    Ok(Step::Add { indices, aliases, about })
+}
+
+/// Refuses what is no query, or none of one of these indices.
+async fn check_filter(state: &State, filter: &Value, indices: &[Arc<Index>]) -> Result<()> {
+    let body = json!({ "query": filter }).to_string();
+    let (searcher, options) = (state.node.searcher().await?, state.node.search_options(false, true).await);
+    let refused = |e| ApiError::invalid(format!("failed to parse filter for alias: {e}"));
+    let check = |indices: &[Arc<Index>]| {
+        Search::new(&searcher, indices, body.as_bytes(), &options).map(drop).map_err(refused)
+    };
+    match indices {
+        [] => check(&[]),
+        indices => indices.iter().try_for_each(|index| check(std::slice::from_ref(index))),
+    }
+}
+
+/// Refuses the filters of aliases of an index that is not there yet.
+pub(crate) async fn check_filters(state: &State, aliases: &Abouts) -> Result<()> {
+    for filter in aliases.values().filter_map(|about| about.filter.as_ref()) {
+        check_filter(state, filter, &[]).await?;
+    }
+    Ok(())
 }
 
 /// Indices that an alias is to have must be there.
-fn strict() -> frostline_catalog::Resolve {
-    frostline_catalog::Resolve { allow_no_indices: false, ..frostline_catalog::Resolve::default() }
+const STRICT: Resolve = Resolve { allow_no_indices: false, wildcards: Wildcards::SHOWN, ..Resolve::ALL };
+
+/// The indices of which the aliases are to change.
+async fn changed(call: &Call, expression: &str) -> Result<Vec<IndexName>> {
+    let names = indices::names(&call.state, &call.client.scope, expression, STRICT).await?;
+    blocks::check(&call.state, names.iter(), Access::WriteMetadata)?;
+    Ok(names)
 }
 
 async fn apply(state: &State, steps: Vec<Step>) -> Result<Answer> {
@@ -134,13 +264,9 @@ fn take(
         None => records.aliases().get(name).map(|alias| Alias::clone(alias)),
     };
     match step {
-        Step::Add { indices, aliases, write, filter } => {
+        Step::Add { indices, aliases, about } => {
             for name in aliases {
-                let mut alias = now(changed, name).unwrap_or_default();
-                for index in indices {
-                    alias = joining(alias, index, *write);
-                    alias.filters.extend(filter.clone().map(|filter| (index.clone(), filter)));
-                }
+                let alias = about.joined(name, now(changed, name).unwrap_or_default(), indices)?;
                 changed.insert(name.clone(), Some(alias));
             }
         }
@@ -173,7 +299,7 @@ fn matches(pattern: &str, name: &IndexName) -> bool {
 pub(crate) async fn put(call: Call) -> Result<Answer> {
     let about = call.object()?;
     let aliases = vec![parse(call.part("name").unwrap_or_default())?];
-    let indices = indices::names(&call.state, &call.client.scope, call.index(), strict()).await?;
+    let indices = changed(&call, call.index()).await?;
     let step = add(&call, indices, aliases, &about, &[]).await?;
     apply(&call.state, vec![step]).await
 }
@@ -181,14 +307,14 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
 /// `DELETE /{index}/_alias/{name}`.
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
     let aliases = call.part("name").unwrap_or_default().split(',').map(str::to_owned).collect();
-    let indices = indices::names(&call.state, &call.client.scope, call.index(), strict()).await?;
+    let indices = changed(&call, call.index()).await?;
     apply(&call.state, vec![Step::Remove { indices, aliases, must_exist: true }]).await
 }
 
 /// `GET /{index}/_alias/{name}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
-    let indices =
-        indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;
+    let how = indices::how_of_any(&call.params, Wildcards::ALL)?;
+    let indices = indices::names(&call.state, &call.client.scope, call.index(), how).await?;
     let records = call.state.node.catalog().records().await?;
     let wanted: Option<Vec<&str>> = call.part("name").map(|names| names.split(',').collect());
     let is_wanted = |name: &IndexName| wanted.as_ref().is_none_or(|wanted| expression_matches(wanted, name));
@@ -249,10 +375,7 @@ pub(crate) fn of_index<'a>(
     index: &'a IndexName,
 ) -> impl Iterator<Item = (&'a IndexName, Value)> {
     let of_it = records.aliases().iter().filter(|(_, alias)| alias.indices.contains(index));
-    of_it.map(move |(name, alias)| {
-        let write = alias.write.as_ref().map(|write| write == index);
-        (name, alias_json(write, alias.filters.get(index)))
-    })
+    of_it.map(move |(name, alias)| (name, About::of(alias, index).to_json()))
 }
 
 /// The aliases of an index as an object.
@@ -263,6 +386,61 @@ pub(crate) fn shown(records: &Records, index: &IndexName) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Tested;
+
+    /// What an alias says is the same wherever it is said.
+    #[tokio::test]
+    async fn an_index_is_made_with_aliases_that_have_filters() {
+        let tested = Tested::new();
+        let about = json!({ "filter": { "term": { "n": 1 } }, "is_write_index": true });
+        let aliases = |name: &str| json!({ "aliases": { name: about } });
+        let put = async |path: &str, body: Value| drop(tested.ok("PUT", path, &body.to_string()).await);
+        put("/made", aliases("ones-of-made")).await;
+        put("/_component_template/part", json!({ "template": aliases("ones-of-part") })).await;
+        let both = json!({
+            "index_patterns": ["new*"], "composed_of": ["part"], "template": aliases("ones-of-new"),
+        });
+        put("/_index_template/both", both).await;
+        let mut old = aliases("ones-of-old");
+        old["index_patterns"] = json!("old*");
+        put("/_template/old", old).await;
+        for (index, alias) in [
+            ("made", "ones-of-made"),
+            ("new", "ones-of-part"),
+            ("new", "ones-of-new"),
+            ("old", "ones-of-old"),
+        ] {
+            for n in [1, 2] {
+                let written = tested.send("POST", &format!("/{index}/_doc"), &json!({ "n": n }).to_string());
+                assert_eq!(written.await.status, 201);
+            }
+            let count = async |name: &str| {
+                tested.ok("GET", &format!("/{name}/_count"), "").await["count"].as_u64().unwrap_or_default()
+            };
+            assert_eq!(count(alias).await * 2, count(index).await, "{alias}");
+            let shown = tested.ok("GET", &format!("/{index}/_alias/{alias}"), "").await;
+            assert_eq!(shown[index]["aliases"][alias], about);
+        }
+        // Another index of an alias has a filter of its own, or none.
+        put("/other", json!({ "aliases": { "ones-of-made": {} } })).await;
+        tested.send("POST", "/other/_doc", r#"{"n":3}"#).await;
+        assert_eq!(tested.ok("GET", "/ones-of-made/_count", "").await["count"], 2);
+        for (path, body) in [
+            ("/x", json!({ "aliases": { "a": { "filter": { "trem": {} } } } })),
+            ("/x", json!({ "aliases": { "a": { "filter": 1 } } })),
+            ("/x", json!({ "aliases": { "a": { "is_hiden": true } } })),
+            (
+                "/_template/x",
+                json!({ "index_patterns": "x", "aliases": { "a": { "filter": { "trem": {} } } } }),
+            ),
+            (
+                "/_component_template/x",
+                json!({ "template": { "aliases": { "a": { "filter": { "trem": {} } } } } }),
+            ),
+        ] {
+            assert_eq!(tested.error("PUT", path, &body.to_string()).await.0, 400, "{path} {body}");
+        }
+    }
 
     #[test]
     fn an_expression_takes_aliases_away_again() {

@@ -41,8 +41,13 @@ pub(crate) async fn bulk(call: Call) -> Result<Answer> {
     let started = Instant::now();
     check_params(&call)?;
     let source = search_body::source(&call.params);
-    let operations = parse(&call.body, call.part("index"), call.params.get("pipeline"), source.as_ref())?;
-    let items = write(&call, operations, required(&call)?, key(&call)?).await?;
+    let said = Said {
+        index: call.part("index"),
+        pipeline: call.params.get("pipeline"),
+        source: source.as_ref(),
+        required: required(&call)?,
+    };
+    let items = write(&call, parse(&call.body, &said)?, key(&call)?).await?;
     let errors = items.iter().any(|item| item.outcome.is_err());
     let forced = is_forced(&call);
     let items = items.iter().map(|item| BTreeMap::from([(item.action, item.answer(forced))])).collect();
@@ -61,13 +66,14 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
     let what = Ok(What::Append(call.body.clone()));
     let pipeline = call.params.get("pipeline").map(str::to_owned);
     let index = call.index().to_owned();
-    let operation = Operation { action: "index", index, id: None, pipeline, what, updated: None };
+    let required = required(&call)?;
+    let operation = Operation { action: "index", index, required, id: None, pipeline, what, updated: None };
     write_one(&call, operation).await
 }
 
 /// Does an operation alone, and answers as it is answered alone.
 pub(crate) async fn write_one(call: &Call, operation: Operation) -> Result<Answer> {
-    let items = write(call, vec![operation], required(call)?, key(call)?).await?;
+    let items = write(call, vec![operation], key(call)?).await?;
     let Some(item) = items.into_iter().next() else {
         return Err(frostline_base::Error::internal("a document was not answered").into());
     };
@@ -82,12 +88,13 @@ pub(crate) async fn store(call: &Call, index: &str, documents: Vec<Bytes>) -> Re
     let operations = documents.into_iter().map(|document| Operation {
         action: "create",
         index: index.to_owned(),
+        required: Required::default(),
         id: None,
         pipeline: None,
         what: Ok(What::Append(document)),
         updated: None,
     });
-    let items = write(call, operations.collect(), Required::default(), None).await?;
+    let items = write(call, operations.collect(), None).await?;
     Ok(items.into_iter().map(|item| item.outcome.map(drop)).collect())
 }
 
@@ -106,7 +113,7 @@ pub(crate) fn check_params(call: &Call) -> Result<()> {
 }
 
 /// What the names of a request have to be.
-fn required(call: &Call) -> Result<Required> {
+pub(crate) fn required(call: &Call) -> Result<Required> {
     Ok(Required {
         alias: call.params.flag("require_alias")?.unwrap_or(false),
         data_stream: call.params.flag("require_data_stream")?.unwrap_or(false),
@@ -123,12 +130,21 @@ fn key(call: &Call) -> Result<Option<String>> {
 pub(crate) struct Operation {
     pub(crate) action: &'static str,
     pub(crate) index: String,
+    /// What that name has to be.
+    pub(crate) required: Required,
     pub(crate) id: Option<String>,
     /// What its document goes through instead of the default pipeline of its index.
     pub(crate) pipeline: Option<String>,
     pub(crate) what: Result<What>,
     /// Where it is an update of which the document is to be seen.
     pub(crate) updated: Option<Updated>,
+}
+
+impl Operation {
+    /// What its target is found by.
+    pub(crate) fn name(&self) -> Named {
+        (self.index.clone(), self.required)
+    }
 }
 
 /// What is to be done with a document.
@@ -148,14 +164,18 @@ impl What {
     }
 }
 
+/// What a request says of all its operations, each of which may say something else.
+struct Said<'a> {
+    index: Option<&'a str>,
+    pipeline: Option<&'a str>,
+    source: Option<&'a Value>,
+    required: Required,
+}
+
 /// The operations of a body. What makes the lines after it unreadable is an error of the whole; anything else fails
 /// alone.
-fn parse(
-    body: &Bytes,
-    index: Option<&str>,
-    pipeline: Option<&str>,
-    source: Option<&Value>,
-) -> Result<Vec<Operation>> {
+fn parse(body: &Bytes, said: &Said<'_>) -> Result<Vec<Operation>> {
+    let Said { index, pipeline, source, required } = *said;
     if body.trim_ascii().is_empty() {
         return Err(ApiError::unparsed("request body is required"));
     }
@@ -204,6 +224,10 @@ fn parse(
         operations.push(Operation {
             action,
             index: named.unwrap_or_default().to_owned(),
+            required: Required {
+                alias: flag(metadata, "require_alias").unwrap_or(required.alias),
+                data_stream: flag(metadata, "require_data_stream").unwrap_or(required.data_stream),
+            },
             id,
             pipeline,
             what,
@@ -248,6 +272,10 @@ fn what(
     Ok((What::Edit(IdOperation { id, action, if_seq_no }), updated))
 }
 
+fn flag(metadata: &Map<String, Value>, name: &str) -> Option<bool> {
+    metadata.get(name).and_then(Value::as_bool)
+}
+
 fn id_of(metadata: &Map<String, Value>) -> Result<Option<String>> {
     match metadata.get("_id") {
         None | Some(Value::Null) => Ok(None),
@@ -275,7 +303,7 @@ fn check(metadata: &Map<String, Value>, index: Option<&str>) -> Result<()> {
             | "retry_on_conflict"
             | "routing" => {}
             "pipeline" if value.is_string() => {}
-            "require_alias" | "require_data_stream" if *value == json!(false) => {}
+            "require_alias" | "require_data_stream" if value.is_boolean() => {}
             other => return Err(ApiError::invalid(format!("[{other}] is not supported in an action"))),
         }
     }
@@ -365,22 +393,18 @@ struct OfIndex {
 }
 
 /// Does operations, those of all indices at the same time, and those on documents with `_id`s in their order.
-async fn write(
-    call: &Call,
-    mut operations: Vec<Operation>,
-    required: Required,
-    key: Option<String>,
-) -> Result<Vec<Item>> {
+async fn write(call: &Call, mut operations: Vec<Operation>, key: Option<String>) -> Result<Vec<Item>> {
     let state = &call.state;
     let mut targets = Targets::new();
-    find_targets(call, &operations, required, &mut targets).await;
-    ingest::apply(call, &mut operations, required, &mut targets).await?;
+    find_targets(call, &operations, &mut targets).await;
+    ingest::apply(call, &mut operations, &mut targets).await?;
     let edits = call.client.scope.to(Privilege::Edit);
     let mut items: Vec<Item> = Vec::with_capacity(operations.len());
     let mut written: BTreeMap<IndexName, OfIndex> = BTreeMap::new();
-    for Operation { action, index, id, what, updated, .. } in operations {
-        let place = items.len();
-        let target = what.and_then(|what| match targets.get(&index) {
+    for operation in operations {
+        let (place, named) = (items.len(), operation.name());
+        let Operation { action, index, id, what, updated, .. } = operation;
+        let target = what.and_then(|what| match targets.get(&named) {
             _ if key.is_some() && matches!(what, What::Edit(_)) => {
                 Err(ApiError::unsupported(format!("[{KEY}] is for documents without [_id]")))
             }
@@ -459,23 +483,22 @@ fn fail(items: &mut [Item], places: Vec<usize>, error: ApiError) {
     places.into_iter().for_each(|place| items[place].outcome = Err(error.clone()));
 }
 
+/// A name, and what it has to be.
+pub(crate) type Named = (String, Required);
+
 /// Where the documents of each name go.
-pub(crate) type Targets = BTreeMap<String, Result<Target>>;
+pub(crate) type Targets = BTreeMap<Named, Result<Target>>;
 
 /// Adds those of the names of operations that are not known yet.
-pub(crate) async fn find_targets(
-    call: &Call,
-    operations: &[Operation],
-    required: Required,
-    targets: &mut Targets,
-) {
-    for Operation { index, .. } in operations.iter().filter(|operation| operation.what.is_ok()) {
-        if !targets.contains_key(index) {
-            let target = match names::parse(index) {
+pub(crate) async fn find_targets(call: &Call, operations: &[Operation], targets: &mut Targets) {
+    for operation in operations.iter().filter(|operation| operation.what.is_ok()) {
+        let (named, required) = (operation.name(), operation.required);
+        if !targets.contains_key(&named) {
+            let target = match names::parse(&operation.index) {
                 Ok(name) => names::target(&call.state, &call.client.scope, &name, required).await,
                 Err(error) => Err(error),
             };
-            targets.insert(index.clone(), target);
+            targets.insert(named, target);
         }
     }
 }

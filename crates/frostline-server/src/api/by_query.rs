@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use frostline_base::{Error, ErrorKind, IndexName, SplitId};
-use frostline_catalog::{Index, Located, Numbers};
+use frostline_catalog::{Access, Index, Located, Numbers};
 use frostline_ingest::{Removal, Removed};
 use frostline_query::{Matched, Search, SearchOptions};
 use http::StatusCode;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::api::search_body::{SearchBody, query};
-use crate::api::{bulk, indices, lookup};
+use crate::api::{blocks, bulk, indices, lookup};
 use crate::error::{ApiError, Result};
 use crate::scope::{Privilege, Scope};
 use crate::searches::Task;
@@ -67,6 +67,7 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
     if let Some(other) = indices.iter().find(|index| !indices::allows(state, &edits, index.name())) {
         return Err(edits.forbidden(other.name().as_str()));
     }
+    blocks::check(state, indices.iter().map(|index| index.name()), Access::Write)?;
     let about = format!("POST /{}/_delete_by_query", call.index());
     let query = Arc::new(Query {
         options: SearchOptions { filters, ..state.node.search_options(false, true).await },

@@ -1,16 +1,18 @@
 //! `_cat`: tables for people and scripts.
 
 use std::cmp::Ordering;
+use std::time::Instant;
 
-use frostline_catalog::Index;
+use frostline_catalog::{Index, Wildcards};
 use frostline_query::language::wildcard_matches;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::indices;
-use crate::api::info::{NAME, VERSION};
+use crate::api::info::{NAME, VERSION, uuid};
+use crate::api::{indices, tasks};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
+use crate::searches::Task;
 use crate::state::Call;
 
 /// A column of a table.
@@ -33,6 +35,8 @@ enum Cell {
     Text(String),
     Number(u64),
     Bytes(u64),
+    /// There is none to show.
+    Nothing,
 }
 
 /// `GET /_cat/indices`.
@@ -57,22 +61,26 @@ pub(crate) async fn indices(call: Call) -> Result<Answer> {
         return Err(ApiError::invalid(format!("unknown cluster health status [{other}]")));
     }
     let wanted = health.is_none_or(|health| health == "green");
-    let found = if help { Vec::new() } else { self::indices::named(&call).await? };
+    let found = if help { Vec::new() } else { self::indices::named_of_any(&call, Wildcards::SHOWN).await? };
+    let records = call.state.node.catalog().seen_records();
     let rows = found.iter().filter(|_| wanted).map(|index| {
         let (documents, bytes) = size(index);
+        let is_closed = records.as_ref().is_some_and(|records| records.is_closed(index.name()));
+        // Of what is closed nothing is counted.
+        let of_open = |cell: Cell| if is_closed { Cell::Nothing } else { cell };
         vec![
             Cell::Text("green".to_owned()),
-            Cell::Text("open".to_owned()),
+            Cell::Text(if is_closed { "close" } else { "open" }.to_owned()),
             Cell::Text(index.name().to_string()),
             Cell::Text(index.table_id().to_owned()),
             Cell::Number(1),
             Cell::Number(0),
-            Cell::Number(documents),
-            Cell::Number(0),
-            Cell::Bytes(bytes),
-            Cell::Bytes(bytes),
-            Cell::Bytes(bytes),
-            Cell::Number(index.splits().len() as u64),
+            of_open(Cell::Number(documents)),
+            of_open(Cell::Number(0)),
+            of_open(Cell::Bytes(bytes)),
+            of_open(Cell::Bytes(bytes)),
+            of_open(Cell::Bytes(bytes)),
+            of_open(Cell::Number(index.splits().len() as u64)),
         ]
     });
     table(COLUMNS, rows.collect(), &call.params)
@@ -138,7 +146,12 @@ pub(crate) async fn aliases(call: Call) -> Result<Answer> {
     let wanted = |name: &str| {
         call.part("name").is_none_or(|names| names.split(',').any(|pattern| wildcard_matches(pattern, name)))
     };
-    let found = records.aliases().iter().filter(|(name, _)| wanted(name.as_str()));
+    let expanded = self::indices::how_of_any(&call.params, Wildcards::ALL)?.wildcards;
+    let is_spelled =
+        |name: &str| call.part("name").is_some_and(|names| names.split(',').any(|part| part == name));
+    let found = records.aliases().iter().filter(|(name, alias)| {
+        wanted(name.as_str()) && (expanded.hidden || !alias.hidden || is_spelled(name.as_str()))
+    });
     let rows = found.flat_map(|(name, alias)| {
         alias.indices.iter().map(move |index| {
             let writes = alias.write.as_ref().map_or("-".to_owned(), |write| (write == index).to_string());
@@ -218,7 +231,7 @@ pub(crate) async fn shards(call: Call) -> Result<Answer> {
     let address = &call.state.address;
     let ip = address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip);
     let text = |text: &str| Cell::Text(text.to_owned());
-    let found = self::indices::named(&call).await?;
+    let found = self::indices::named_of_any(&call, Wildcards::SHOWN).await?;
     let rows = found.iter().map(|index| {
         let (documents, bytes) = size(index);
         let name = text(index.name().as_str());
@@ -264,11 +277,74 @@ pub(crate) async fn segments(call: Call) -> Result<Answer> {
     table(COLUMNS, rows.collect(), &call.params)
 }
 
+/// `GET /_cat/tasks`: the searches that run or wait, and this request.
+pub(crate) async fn tasks(call: Call) -> Result<Answer> {
+    let detailed = call.params.flag("detailed")?.unwrap_or(false);
+    let hidden = |name, aliases, about| Column { name, aliases, about, shown: false };
+    let columns = [
+        column("action", &["ac"], "task action"),
+        column("task_id", &["ti"], "unique task id"),
+        column("parent_task_id", &["pti"], "parent task id"),
+        column("type", &["ty"], "task type"),
+        column("start_time", &["start"], "start time in ms"),
+        column("timestamp", &["ts", "hms", "hhmmss"], "start time in HH:MM:SS"),
+        column("running_time", &["time"], "running time"),
+        column("ip", &["i"], "ip address"),
+        column("node", &["n"], "node name"),
+        Column { shown: detailed, ..column("description", &["desc"], "task action description") },
+        hidden("x_opaque_id", &["x"], "X-Opaque-ID header"),
+    ];
+    let clock = call.state.node.clock();
+    let opaque_id = call.headers.get("x-opaque-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let own = Task {
+        number: call.state.searches.next_number(),
+        api: tasks::CAT,
+        about: String::new(),
+        opaque_id,
+        begun_us: clock.now_us(),
+        begun: Instant::now(),
+    };
+    let (node, address) = (uuid(&call.state), &call.state.address);
+    let ip = address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip);
+    let rows = call.state.searches.tasks().into_iter().chain([own]).map(|task| {
+        let cells = [
+            tasks::action(&task),
+            format!("{node}:{}", task.number),
+            "-".to_owned(),
+            "transport".to_owned(),
+            (task.begun_us / 1_000).to_string(),
+            hms(task.begun_us),
+            format!("{}ms", task.begun.elapsed().as_millis()),
+            ip.to_owned(),
+            NAME.to_owned(),
+            task.about,
+            task.opaque_id.unwrap_or_else(|| "-".to_owned()),
+        ];
+        cells.map(Cell::Text).to_vec()
+    });
+    table(&columns, rows.collect(), &call.params)
+}
+
+/// `GET /_cat/pending_tasks`: nothing waits for a cluster to change.
+pub(crate) async fn pending_tasks(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("insertOrder", &["o"], "task insertion order"),
+        column("timeInQueue", &["t"], "how long task has been in queue"),
+        column("priority", &["p"], "task priority"),
+        column("source", &["s"], "task source"),
+    ];
+    table(COLUMNS, Vec::new(), &call.params)
+}
+
 fn now(call: &Call) -> [Cell; 2] {
-    let seconds = call.state.node.clock().now_us().max(0) as u64 / 1_000_000;
-    let of_day = seconds % 86_400;
-    let time = format!("{:02}:{:02}:{:02}", of_day / 3_600, of_day / 60 % 60, of_day % 60);
-    [Cell::Text(seconds.to_string()), Cell::Text(time)]
+    let now_us = call.state.node.clock().now_us();
+    [Cell::Text((now_us.max(0) / 1_000_000).to_string()), Cell::Text(hms(now_us))]
+}
+
+/// The time of the day, in UTC.
+fn hms(us: i64) -> String {
+    let of_day = us.max(0) / 1_000_000 % 86_400;
+    format!("{:02}:{:02}:{:02}", of_day / 3_600, of_day / 60 % 60, of_day % 60)
 }
 
 /// A table as it is asked for.
@@ -286,8 +362,7 @@ fn table(columns: &[Column], mut rows: Vec<Vec<Cell>>, params: &Params) -> Resul
     match params.get("format").unwrap_or("text") {
         "json" => {
             let objects = rows.iter().map(|row| {
-                let cells =
-                    chosen.iter().map(|at| (columns[*at].name.to_owned(), json!(unit.show(&row[*at]))));
+                let cells = chosen.iter().map(|at| (columns[*at].name.to_owned(), unit.to_json(&row[*at])));
                 cells.collect::<Map<String, Value>>()
             });
             Answer::json(&objects.collect::<Vec<_>>())
@@ -358,6 +433,9 @@ impl Cell {
         match (self, other) {
             (Cell::Number(a) | Cell::Bytes(a), Cell::Number(b) | Cell::Bytes(b)) => a.cmp(b),
             (Cell::Text(a), Cell::Text(b)) => a.cmp(b),
+            (Cell::Nothing, Cell::Nothing) => Ordering::Equal,
+            (Cell::Nothing, _) => Ordering::Less,
+            (_, Cell::Nothing) => Ordering::Greater,
             (Cell::Text(_), _) => Ordering::Greater,
             (_, Cell::Text(_)) => Ordering::Less,
         }
@@ -383,8 +461,14 @@ impl Unit {
         Ok(Unit::Of(1 << (10 * power)))
     }
 
+    /// The same, in JSON.
+    fn to_json(&self, cell: &Cell) -> Value {
+        if *cell == Cell::Nothing { Value::Null } else { Value::String(self.show(cell)) }
+    }
+
     fn show(&self, cell: &Cell) -> String {
         match (cell, self) {
+            (Cell::Nothing, _) => String::new(),
             (Cell::Text(text), _) => text.clone(),
             (Cell::Number(number), _) => number.to_string(),
             (Cell::Bytes(bytes), Unit::Of(unit)) => (bytes / unit).to_string(),
@@ -425,6 +509,24 @@ fn aligned(lines: &[Vec<String>], right: &[bool], between: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Tested;
+
+    #[tokio::test]
+    async fn the_list_of_tasks_has_itself() {
+        let tested = Tested::new();
+        let request =
+            http::Request::builder().uri("/_cat/tasks?h=action,x_opaque_id").header("x-opaque-id", "me");
+        let listed = tested.request(request.body(http_body_util::Full::from("")).unwrap()).await;
+        assert_eq!(listed.body, "cluster:monitor/tasks/lists me\n");
+        let columns = async |path: &str| {
+            let listed = tested.ok("GET", path, "").await;
+            listed[0].as_object().unwrap().keys().len()
+        };
+        assert_eq!(columns("/_cat/tasks?format=json").await, 9);
+        assert_eq!(columns("/_cat/tasks?format=json&detailed").await, 10);
+        assert_eq!(tested.get("/_cat/pending_tasks").await.body, "");
+        assert_eq!(tested.ok("GET", "/_cluster/pending_tasks", "").await, json!({ "tasks": [] }));
+    }
 
     const COLUMNS: &[Column] = &[
         column("index", &["i"], "index name"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use frostline_catalog::{Index, Resolve};
+use frostline_catalog::{Index, Resolve, Wildcards};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::api::cat::size;
 use crate::api::index::settings_of;
 use crate::api::info::{NAME, VERSION, uuid};
 use crate::api::stats::{Counts, unknown_metric};
-use crate::api::{alias, indices, template};
+use crate::api::{alias, blocks, indices, template};
 use crate::error::{ApiError, Result};
 use crate::state::{Call, only};
 
@@ -28,8 +28,8 @@ const ROLES: [&str; 3] = ["data", "ingest", "master"];
 
 /// `GET /_cluster/health`.
 pub(crate) async fn health(call: Call) -> Result<Answer> {
-    let names =
-        indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;
+    let how = indices::how_of_any(&call.params, Wildcards::ALL)?;
+    let names = indices::names(&call.state, &call.client.scope, call.index(), how).await?;
     let shards = |count: usize| {
         json!({
             "status": "green",
@@ -106,7 +106,8 @@ pub(crate) async fn state(call: Call) -> Result<Answer> {
     if let Some(other) = metrics.iter().find(|metric| !STATE_METRICS.contains(metric)) {
         return Err(unknown_metric(&format!("/_cluster/state/{asked}"), other, STATE_METRICS));
     }
-    let found = indices::named(&call).await?;
+    let default = if call.part("index").is_some() { Wildcards::OPEN } else { Wildcards::ALL };
+    let found = indices::named_of_any(&call, default).await?;
     let records = call.state.node.catalog().records().await?;
     let (id, name) = (uuid(&call.state), |index: &Arc<Index>| index.name().to_string());
     let shard = |index: &Arc<Index>| {
@@ -122,7 +123,7 @@ pub(crate) async fn state(call: Call) -> Result<Answer> {
     let metadata = |index: &Arc<Index>| {
         let aliases = alias::of_index(&records, index.name()).map(|(alias, _)| alias.to_string());
         json!({
-            "state": "open",
+            "state": if records.is_closed(index.name()) { "close" } else { "open" },
             "settings": settings_of(&records, index, false, &["*"]),
             "mappings": { "_doc": index.mapping().to_elasticsearch_json() },
             "aliases": aliases.collect::<Vec<_>>(),
@@ -138,7 +139,7 @@ pub(crate) async fn state(call: Call) -> Result<Answer> {
         ("version", "state_uuid", json!(format!("{id}-{version}"))),
         ("master_node", "master_node", json!(id)),
         ("cluster_manager_node", "cluster_manager_node", json!(id)),
-        ("blocks", "blocks", json!({})),
+        ("blocks", "blocks", blocks::shown(&records, found.iter().map(|index| index.name()))),
         (
             "nodes",
             "nodes",
@@ -186,7 +187,7 @@ const STATE_METRICS: &[&str] = &[
 
 /// `GET /_cluster/stats`.
 pub(crate) async fn stats(call: Call) -> Result<Answer> {
-    let found = indices::named(&call).await?;
+    let found = indices::named_of_any(&call, Wildcards::ALL).await?;
     let (mut documents, mut bytes) = (0, 0);
     for (of, stored) in found.iter().map(|index| size(index)) {
         documents += of;
@@ -207,6 +208,11 @@ pub(crate) async fn stats(call: Call) -> Result<Answer> {
         },
         "nodes": { "count": { "total": 1, "data": 1, "ingest": 1, "master": 1 }, "versions": [VERSION] },
     }))
+}
+
+/// `GET /_cluster/pending_tasks`: nothing waits for a cluster to change.
+pub(crate) async fn pending_tasks(_: Call) -> Result<Answer> {
+    Answer::json(&json!({ "tasks": [] }))
 }
 
 /// `GET /_cluster/settings`: none can be set, so that all are as they were.
@@ -287,7 +293,7 @@ pub(crate) async fn node_stats(call: Call) -> Result<Answer> {
         ("roles".to_owned(), json!(ROLES)),
     ]);
     if is_wanted("indices") {
-        let found = indices::open(state, &call.client.scope, "_all", Resolve::default()).await?;
+        let found = indices::open(state, &call.client.scope, "_all", Resolve::ALL).await?;
         let counts = found.iter().map(|index| Counts::of(index)).fold(Counts::default(), Counts::add);
         node.insert("indices".to_owned(), counts.shown(&["_all"]));
     }

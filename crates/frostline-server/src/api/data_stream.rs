@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::{Alias, DataStream, Index, RecordChange, Records, Settings};
+use frostline_catalog::{Access, Alias, DataStream, Index, RecordChange, Records, Settings};
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::blocks;
 use crate::api::cat::size;
 use crate::api::names::{backing, exists, make_stream, parse};
 use crate::api::template::{Composed, compose};
@@ -127,6 +128,7 @@ pub(crate) async fn rollover(call: Call) -> Result<Answer> {
         (None, Some(stream)) => backing(&name, stream.generation + 1)?,
         (None, None) => following(&old)?,
     };
+    blocks::check(state, std::iter::once(&old), Access::WriteMetadata)?;
     let index = state.node.index(&old).await?;
     let conditions = conditions(&call, &index, body.get("conditions")).await?;
     let is_met = conditions.is_empty() || conditions.values().any(|met| *met == json!(true));
@@ -166,7 +168,7 @@ async fn follow(
             stream.indices.push(new.clone());
             stream.generation += 1;
             let stream = RecordChange::DataStream(name.clone(), Some(stream));
-            return Ok([stream].into_iter().chain(settings.record(new)).collect());
+            return Ok([stream].into_iter().chain(settings.change(records, new, false)).collect());
         }
         let alias = records.aliases().get(name).filter(|alias| alias.write_index() == Some(old));
         let mut alias = alias.map(|alias| Alias::clone(alias)).ok_or_else(late)?;
@@ -184,7 +186,7 @@ async fn follow(
             None => alias.indices = [new.clone()].into(),
         }
         let alias = RecordChange::Alias(name.clone(), Some(alias));
-        Ok([alias].into_iter().chain(settings.record(new)).collect())
+        Ok([alias].into_iter().chain(settings.change(records, new, false)).collect())
     };
     let made =
         call.state.node.catalog().create_with(new, composed.mapping()?, Settings::default(), also).await;

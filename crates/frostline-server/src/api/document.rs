@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
-use frostline_catalog::{Located, Numbers, Resolve};
+use frostline_catalog::{Access, Located, Numbers, Resolve, Wildcards};
 use frostline_ingest::{Action, Changed, Operation as Edit, Update};
 use frostline_query::Json;
 use frostline_query::language::SourceFilter;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{Answer, Content};
 use crate::api::bulk::{self, Operation, What};
-use crate::api::{indices, names, search_body};
+use crate::api::{blocks, indices, names, search_body};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::scope::Scope;
@@ -79,7 +79,8 @@ async fn write(call: &Call, action: &'static str, what: Action, updated: Option<
     }
     let what = Ok(What::Edit(edit));
     let index = call.index().to_owned();
-    let operation = Operation { action, index, id: Some(id), pipeline, what, updated };
+    let required = bulk::required(call)?;
+    let operation = Operation { action, index, required, id: Some(id), pipeline, what, updated };
     bulk::write_one(call, operation).await
 }
 
@@ -351,8 +352,9 @@ pub(crate) async fn source_in(state: &State, index: &IndexName, id: &str) -> Res
 /// The index that a name means of those in a scope, by its name or by an alias of it alone.
 pub(crate) async fn holder_in(state: &State, scope: &Scope, name: &str) -> Result<IndexName> {
     let name = names::parse(name)?;
-    let how = Resolve { wildcards: false, allow_no_indices: false, ignore_unavailable: false };
+    let how = Resolve { wildcards: Wildcards::NONE, allow_no_indices: false, ..Resolve::default() };
     let mut indices = indices::names(state, scope, name.as_str(), how).await?;
+    blocks::check(state, indices.iter(), Access::Read)?;
     match (indices.pop(), indices.is_empty()) {
         (Some(index), true) => Ok(index),
         (None, _) => Err(ApiError::no_such_index(name.as_str())),

@@ -1,6 +1,6 @@
 //! `_explain`: whether a query matches a document. There are no scores to explain.
 
-use frostline_catalog::Resolve;
+use frostline_catalog::{Resolve, Wildcards};
 use frostline_query::Hit;
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ pub(crate) async fn explain(call: Call) -> Result<Answer> {
             .named("action_request_validation_exception"));
     };
     let id = call.part("id").unwrap_or_default();
-    let how = Resolve { wildcards: false, allow_no_indices: false, ignore_unavailable: false };
+    let how = Resolve { wildcards: Wildcards::NONE, allow_no_indices: false, ..Resolve::default() };
     let (indices, filters) =
         indices::open_filtered(&call.state, &call.client.scope, call.index(), how).await?;
     let [index] = indices.as_slice() else {

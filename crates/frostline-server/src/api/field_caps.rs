@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use frostline_catalog::Index;
+use frostline_catalog::{Access, Index};
 use frostline_query::language::wildcard_matches;
 use frostline_split::FieldType;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::indices;
 use crate::api::mapping::fields_of;
+use crate::api::{blocks, indices};
 use crate::error::{ApiError, Result};
 use crate::state::{Call, only};
 
@@ -33,6 +33,7 @@ pub(crate) async fn field_caps(call: Call) -> Result<Answer> {
     };
     let unmapped = call.params.flag("include_unmapped")?.unwrap_or(false);
     let indices = indices::named(&call).await?;
+    blocks::check(&call.state, indices.iter().map(|index| index.name()), Access::Read)?;
     let names: Vec<&str> = indices.iter().map(|index| index.name().as_str()).collect();
     let wanted = |name: &str| patterns.iter().any(|pattern| wildcard_matches(pattern, name));
     let mut fields: BTreeMap<String, Types> = BTreeMap::new();

@@ -1,18 +1,18 @@
 //! Indices: made, deleted, shown.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use frostline_catalog::{Index, Records};
+use frostline_catalog::{Access, Block, Index, Records, Wildcards};
 use frostline_ingest::{Merge, MergePolicy};
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::alias::{self, About};
 use crate::api::settings::{self, IndexSettings};
-use crate::api::template::{self, compose};
-use crate::api::{alias, indices, names};
+use crate::api::template::compose;
+use crate::api::{blocks, indices, names};
 use crate::error::{ApiError, Result};
 use crate::state::{Call, only};
 
@@ -32,7 +32,8 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
             composed.template
         )));
     }
-    let aliases = template::aliases(body.get("aliases"))?;
+    let aliases = About::read_all(body.get("aliases"))?;
+    alias::check_filters(&call.state, &aliases).await?;
     aliases.keys().try_for_each(|alias| call.client.scope.check(alias))?;
     composed.aliases.extend(aliases);
     let composed = composed.with(body.get("mappings"));
@@ -51,8 +52,8 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
         return Err(ApiError::invalid("Wildcard expressions or all indices are not allowed"));
     }
     let catalog = call.state.node.catalog();
-    let found =
-        indices::names(&call.state, &call.client.scope, expression, indices::how(&call.params)?).await?;
+    let how = indices::how_of_any(&call.params, Wildcards::NONE)?;
+    let found = indices::names(&call.state, &call.client.scope, expression, how).await?;
     for part in expression.split(',') {
         if part.trim().parse().is_ok_and(|name| catalog.stands_for_others(&name)) {
             return Err(ApiError::invalid(format!(
@@ -63,6 +64,10 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
     }
     let records = catalog.records().await?;
     for name in &found {
+        let mut blocks = records.blocks(name);
+        if blocks.any(|block| block != Block::ReadOnlyAllowDelete && block.forbids(Access::WriteMetadata)) {
+            records.check_access(name, Access::WriteMetadata)?;
+        }
         let mut streams = records.data_streams().iter();
         if let Some((stream, _)) = streams.find(|(_, stream)| stream.indices.last() == Some(name)) {
             return Err(ApiError::invalid(format!(
@@ -79,8 +84,8 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
 
 /// `HEAD /{index}`.
 pub(crate) async fn exists(call: Call) -> Result<Answer> {
-    let names =
-        indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await;
+    let how = indices::how_of_any(&call.params, Wildcards::OPEN)?;
+    let names = indices::names(&call.state, &call.client.scope, call.index(), how).await;
     match names {
         Ok(names) if !names.is_empty() || call.index().contains('*') => Ok(Answer::empty(StatusCode::OK)),
         Ok(_) => Ok(Answer::empty(StatusCode::NOT_FOUND)),
@@ -95,7 +100,7 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
     let features = call.params.list("features").unwrap_or_else(|| vec!["aliases", "mappings", "settings"]);
     let flat = call.params.flag("flat_settings")?.unwrap_or(false);
     let mut all = Map::new();
-    let found = indices::named(&call).await?;
+    let found = indices::described(&call, Wildcards::OPEN).await?;
     let records = call.state.node.catalog().records().await?;
     for index in found {
         let mut shown = Map::new();
@@ -122,7 +127,7 @@ pub(crate) async fn settings(call: Call) -> Result<Answer> {
     let flat = call.params.flag("flat_settings")?.unwrap_or(false);
     let names: Vec<&str> = call.part("name").unwrap_or("*").split(',').collect();
     let names = if names == ["_all"] { vec!["*"] } else { names };
-    let indices = indices::named(&call).await?;
+    let indices = indices::described(&call, Wildcards::SHOWN).await?;
     let records = call.state.node.catalog().records().await?;
     let each = indices.iter().map(|index| {
         (index.name().to_string(), json!({ "settings": settings_of(&records, index, flat, &names) }))
@@ -135,11 +140,15 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
     let body = Value::Object(call.object()?);
     let settings = body.get("settings").filter(|settings| settings.is_object()).unwrap_or(&body);
     let change = IndexSettings::read(Some(settings))?;
-    let names =
-        indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;
+    let preserve = call.params.flag("preserve_existing")?.unwrap_or(false);
+    let how = indices::how_of_any(&call.params, Wildcards::SHOWN)?;
+    let names = indices::names(&call.state, &call.client.scope, call.index(), how).await?;
+    if !change.is_of_blocks() {
+        blocks::check(&call.state, names.iter(), Access::WriteMetadata)?;
+    }
     let plan = |records: &Records| {
         let there = names.iter().filter(|name| records.has_index(name));
-        Ok(there.filter_map(|name| IndexSettings::of(records, name).changed(change.clone(), name)).collect())
+        Ok(there.filter_map(|name| change.change(records, name, preserve)).collect())
     };
     call.state.node.catalog().change_records("settings", plan).await?;
     Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(settings::warning(Some(settings))))
@@ -154,15 +163,10 @@ pub(crate) fn settings_of(records: &Records, index: &Index, flat: bool, names: &
         ("index.uuid", index.table_id()),
     ];
     let own = IndexSettings::of(records, index.name());
-    let all = own.shown().chain(all).collect::<BTreeMap<_, _>>();
+    let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let matches = |name: &str| names.iter().any(|pattern| wildcard_matches(pattern, name));
-    let shown = all.into_iter().filter(|(name, _)| matches(name));
-    if flat {
-        return shown.map(|(name, value)| (name.to_owned(), json!(value))).collect::<Map<_, _>>().into();
-    }
-    let inner: Map<String, Value> =
-        shown.map(|(name, value)| (name.trim_start_matches("index.").to_owned(), json!(value))).collect();
-    if inner.is_empty() { json!({}) } else { json!({ "index": inner }) }
+    let shown = own.shown().chain(all).filter(|(name, _)| matches(name));
+    settings::nested(shown.map(|(name, value)| (name, json!(value))).collect(), flat)
 }
 
 /// `POST /{index}/_forcemerge`: merges small splits.
@@ -172,6 +176,7 @@ pub(crate) async fn force_merge(call: Call) -> Result<Answer> {
     }
     let names =
         indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;
+    blocks::check(&call.state, names.iter(), Access::WriteMetadata)?;
     let node = &call.state.node;
     let policy = MergePolicy { memory_bytes_max: node.settings().memory_bytes_max, ..MergePolicy::default() };
     for name in &names {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::{Index, Records, Resolve, spelled_out};
+use frostline_catalog::{Access, Index, Records, Resolve, Wildcards, spelled_out};
 use frostline_query::language::IndexVersion;
 
 use serde_json::{Value, json};
 
+use crate::api::blocks;
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::scope::Scope;
@@ -17,27 +18,52 @@ use crate::state::{Call, State};
 /// The most parts of an expression.
 const PARTS_MAX: usize = 1_000;
 
-/// What happens to missing indices, as the URL says it.
+/// What happens to missing and closed indices where documents are read or changed, as the URL says it.
 pub(crate) fn how(params: &Params) -> Result<Resolve> {
+    Ok(Resolve { closed: false, ..how_of_any(params, Wildcards::OPEN)? })
+}
+
+/// The same for who wants to know of closed indices too. `default` is what wildcards name where the URL does not say it.
+pub(crate) fn how_of_any(params: &Params, default: Wildcards) -> Result<Resolve> {
     Ok(Resolve {
-        wildcards: params.list("expand_wildcards").map_or(Ok(true), |wanted| expands(&wanted))?,
+        wildcards: params.list("expand_wildcards").map_or(Ok(default), |wanted| expands(&wanted, default))?,
+        closed: true,
         allow_no_indices: params.flag("allow_no_indices")?.unwrap_or(true),
         ignore_unavailable: params.flag("ignore_unavailable")?.unwrap_or(false),
     })
 }
 
-/// Whether wildcards name indices: all are open, and none is hidden.
-pub(crate) fn expands(wanted: &[&str]) -> Result<bool> {
-    let known = ["all", "closed", "hidden", "none", "open"];
-    match wanted.iter().find(|wanted| !known.contains(*wanted)) {
-        Some(other) => Err(ApiError::invalid(format!("No valid expand wildcard value [{other}]"))),
-        None => Ok(wanted.is_empty() || wanted.iter().any(|wanted| matches!(*wanted, "all" | "open"))),
+/// What wildcards name; `default` where nothing is said.
+pub(crate) fn expands(wanted: &[&str], default: Wildcards) -> Result<Wildcards> {
+    if wanted.is_empty() {
+        return Ok(default);
     }
+    wanted.iter().try_fold(Wildcards::NONE, |sum, wanted| match *wanted {
+        "all" => Ok(Wildcards::ALL),
+        "closed" => Ok(Wildcards { closed: true, ..sum }),
+        "hidden" => Ok(Wildcards { hidden: true, ..sum }),
+        "none" => Ok(Wildcards::NONE),
+        "open" => Ok(Wildcards { open: true, ..sum }),
+        other => Err(ApiError::invalid(format!("No valid expand wildcard value [{other}]"))),
+    })
 }
 
-/// The newest versions of the indices that the path of a request names.
+/// The newest versions of the open indices that the path of a request names.
 pub(crate) async fn named(call: &Call) -> Result<Vec<Arc<Index>>> {
     open(&call.state, &call.client.scope, call.index(), how(&call.params)?).await
+}
+
+/// Those of all indices that it names, for who shows what is known of them.
+pub(crate) async fn named_of_any(call: &Call, default: Wildcards) -> Result<Vec<Arc<Index>>> {
+    let how = how_of_any(&call.params, default)?;
+    open(&call.state, &call.client.scope, call.index(), how).await
+}
+
+/// The same, where what is shown can be blocked.
+pub(crate) async fn described(call: &Call, default: Wildcards) -> Result<Vec<Arc<Index>>> {
+    let found = named_of_any(call, default).await?;
+    blocks::check(&call.state, found.iter().map(|index| index.name()), Access::ReadMetadata)?;
+    Ok(found)
 }
 
 /// Queries, by the indices that are read only through aliases with them.
@@ -48,8 +74,19 @@ pub(crate) async fn named_filtered(call: &Call) -> Result<(Vec<Arc<Index>>, Filt
     open_filtered(&call.state, &call.client.scope, call.index(), how(&call.params)?).await
 }
 
-/// As [`open`], for who applies the filters of aliases.
+/// As [`open`], for who reads documents and applies the filters of aliases.
 pub(crate) async fn open_filtered(
+    state: &State,
+    scope: &Scope,
+    expression: &str,
+    how: Resolve,
+) -> Result<(Vec<Arc<Index>>, Filters)> {
+    let (opened, filters) = opened_and_filters(state, scope, expression, how).await?;
+    blocks::check(state, opened.iter().map(|index| index.name()), Access::Read)?;
+    Ok((opened, filters))
+}
+
+async fn opened_and_filters(
     state: &State,
     scope: &Scope,
     expression: &str,
@@ -82,7 +119,7 @@ pub(crate) async fn open_filtered(
     Ok((opened, filters))
 }
 
-/// As [`names`], for who applies the filters of aliases.
+/// As [`names`], for who reads documents and applies the filters of aliases.
 pub(crate) async fn names_filtered(
     state: &State,
     scope: &Scope,
@@ -91,10 +128,12 @@ pub(crate) async fn names_filtered(
 ) -> Result<(Vec<IndexName>, Filters)> {
     check_length(expression)?;
     let records = state.node.catalog().records().await?;
-    match through_filters(state, expression, Some(records))? {
-        Some(through) => through.resolve(state, scope, how).await,
-        None => Ok((names(state, scope, expression, how).await?, Filters::new())),
-    }
+    let (names, filters) = match through_filters(state, expression, Some(records))? {
+        Some(through) => through.resolve(state, scope, how).await?,
+        None => (names(state, scope, expression, how).await?, Filters::new()),
+    };
+    blocks::check(state, names.iter(), Access::Read)?;
+    Ok((names, filters))
 }
 
 /// An expression that spells out aliases with filters.
@@ -145,6 +184,10 @@ impl ThroughFilters {
         let mut filtered: BTreeMap<IndexName, Vec<Value>> = BTreeMap::new();
         for alias in self.aliases.iter().filter_map(|name| self.records.aliases().get(name)) {
             for index in alias.indices.iter().filter(|index| self.records.has_index(index)) {
+                match self.records.check_open(index) {
+                    Err(_) if how.ignore_unavailable => continue,
+                    closed => closed?,
+                }
                 match alias.filters.get(index) {
                     Some(filter) => filtered.entry(index.clone()).or_default().push(filter.clone()),
                     None => found.push(index.clone()),

@@ -14,8 +14,8 @@ use frostline_ingest::{Action, Operation as IdOperation};
 use frostline_pipeline::{Document, Outcome, Pipeline};
 use serde_json::{Map, Value};
 
-use crate::api::bulk::{INDICES_MAX, Operation, Targets, What, find_targets, no_document};
-use crate::api::names::{Required, Target};
+use crate::api::bulk::{INDICES_MAX, Named, Operation, Targets, What, find_targets, no_document};
+use crate::api::names::Target;
 use crate::api::pipeline::{Known, aside, existing, failed};
 use crate::api::settings::IndexSettings;
 use crate::error::{ApiError, Result};
@@ -25,15 +25,10 @@ use crate::state::Call;
 const BYTES_MAX: usize = 64 << 20;
 
 /// Changes operations to what pipelines make of their documents. An index that they go to then is one of `targets`.
-pub(crate) async fn apply(
-    call: &Call,
-    operations: &mut [Operation],
-    required: Required,
-    targets: &mut Targets,
-) -> Result<()> {
+pub(crate) async fn apply(call: &Call, operations: &mut [Operation], targets: &mut Targets) -> Result<()> {
     let seen = call.state.node.catalog().seen_records();
     let has_own = |target: &Result<_>| match (target, &seen) {
-        (Ok(target), Some(seen)) => !settings(seen, target).is_empty(),
+        (Ok(target), Some(seen)) => settings(seen, target).has_pipeline(),
         _ => false,
     };
     let is_asked =
@@ -58,7 +53,7 @@ pub(crate) async fn apply(
     if names.len() > INDICES_MAX {
         return Err(ApiError::invalid(format!("a request writes to at most {INDICES_MAX} indices")));
     }
-    find_targets(call, operations, required, targets).await;
+    find_targets(call, operations, targets).await;
     // A template may just have made an index.
     let records = call.state.node.catalog().seen_records().unwrap_or_else(|| known.records.clone());
     let known = Arc::new(Known { state: Arc::clone(&call.state), records });
@@ -96,13 +91,13 @@ fn jobs(
     known: &Known,
     wanted: impl Fn(&Operation, &IndexSettings) -> Option<String>,
 ) -> Vec<Job> {
-    let of_target = |(name, target): (&String, &Result<_>)| {
+    let of_target = |(name, target): (&Named, &Result<_>)| {
         Some((name.clone(), settings(&known.records, target.as_ref().ok()?)))
     };
-    let settings: BTreeMap<String, IndexSettings> = targets.iter().filter_map(of_target).collect();
+    let settings: BTreeMap<Named, IndexSettings> = targets.iter().filter_map(of_target).collect();
     let jobs = operations.iter().enumerate().filter_map(|(place, operation)| {
         let document = document(operation)?.clone();
-        let id = wanted(operation, settings.get(&operation.index)?)?;
+        let id = wanted(operation, settings.get(&operation.name())?)?;
         Some(Job { place, id, index: operation.index.clone(), document_id: operation.id.clone(), document })
     });
     jobs.collect()

@@ -1,12 +1,12 @@
 //! Mappings of indices.
 
-use frostline_catalog::{Change, Index};
+use frostline_catalog::{Access, Change, Index, Wildcards};
 use frostline_query::language::wildcard_matches;
 use frostline_split::{FieldType, Mapping, Mode};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::indices;
+use crate::api::{blocks, indices};
 use crate::error::{ApiError, Result};
 use crate::scope::Privilege;
 use crate::state::{Call, only};
@@ -32,7 +32,7 @@ pub(crate) fn fields_of(index: &Index) -> Vec<(String, &'static str)> {
 
 /// `GET /{index}/_mapping`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
-    let indices = indices::named(&call).await?;
+    let indices = indices::described(&call, Wildcards::OPEN).await?;
     let each = indices.iter().map(|index| {
         (index.name().to_string(), json!({ "mappings": index.mapping().to_elasticsearch_json() }))
     });
@@ -66,8 +66,10 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
     only(&body, ROOT)?;
     let mode = body.contains_key("dynamic");
     let wanted = Mapping::from_elasticsearch_json(&Value::Object(body))?;
-    let (scope, how) = (call.client.scope.to(Privilege::Manage), indices::how(&call.params)?);
+    let scope = call.client.scope.to(Privilege::Manage);
+    let how = indices::how_of_any(&call.params, Wildcards::SHOWN)?;
     let indices = indices::open(&call.state, &scope, call.index(), how).await?;
+    blocks::check(&call.state, indices.iter().map(|index| index.name()), Access::WriteMetadata)?;
     let changes = indices.iter().map(|index| Ok((index, fitting(index, wanted.clone(), mode)?)));
     // Nothing is changed where one of the indices refuses it.
     for (index, mapping) in changes.collect::<Result<Vec<_>>>()? {
@@ -109,7 +111,7 @@ fn fitting(index: &Index, wanted: Mapping, says_mode: bool) -> Result<Mapping> {
 /// `GET /{index}/_mapping/field/{fields}`.
 pub(crate) async fn get_fields(call: Call) -> Result<Answer> {
     let patterns: Vec<&str> = call.part("fields").unwrap_or("*").split(',').collect();
-    let indices = indices::named(&call).await?;
+    let indices = indices::described(&call, Wildcards::OPEN).await?;
     let each = indices.iter().map(|index| {
         let wanted = fields_of(index)
             .into_iter()

@@ -133,7 +133,7 @@ fn read_header(line: &[u8], how: Resolve) -> Result<(Option<String>, Resolve, bo
             "allow_partial_search_results" => strict = !flag(name, value)?,
             "expand_wildcards" => {
                 let wanted = names(value)?.unwrap_or_default();
-                how.wildcards = expands(&wanted.split(',').collect::<Vec<_>>())?;
+                how.wildcards = expands(&wanted.split(',').collect::<Vec<_>>(), how.wildcards)?;
             }
             spread if SPREAD.contains(&spread) => {}
             other => {

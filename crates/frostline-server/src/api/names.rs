@@ -1,16 +1,15 @@
 //! Where documents go that are sent to a name: to the index of that name, or to one that an alias, a data stream or a
 //! template says.
 
-use std::collections::BTreeMap;
-
 use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::{Alias, DataStream, RecordChange, Records, Settings};
+use frostline_catalog::{Access, Alias, DataStream, RecordChange, Records, Settings};
 use frostline_split::Mapping;
 use http::StatusCode;
 
-use crate::api::indices;
+use crate::api::alias::Abouts;
 use crate::api::settings::IndexSettings;
 use crate::api::template::{Composed, compose};
+use crate::api::{blocks, indices};
 use crate::error::{ApiError, Result};
 use crate::scope::Scope;
 use crate::state::State;
@@ -23,7 +22,7 @@ pub(crate) struct Target {
 }
 
 /// What a name has to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Required {
     pub(crate) alias: bool,
     pub(crate) data_stream: bool,
@@ -34,13 +33,20 @@ pub(crate) fn parse(name: &str) -> Result<IndexName> {
     name.parse().map_err(|e| ApiError::from(e).named("invalid_index_name_exception").about("index", name))
 }
 
-/// The index that takes documents which are sent to `name`. An index costs no request once the server has seen it.
+/// The index that takes documents which are sent to `name`. An index costs no request once the server has seen it: what
+/// another server has closed or blocked just now is refused when it is next opened, or when the repository log is next read.
 pub(crate) async fn target(
     state: &State,
     scope: &Scope,
     name: &IndexName,
     required: Required,
 ) -> Result<Target> {
+    let target = target_of(state, scope, name, required).await?;
+    blocks::check(state, std::iter::once(&target.index), Access::Write)?;
+    Ok(target)
+}
+
+async fn target_of(state: &State, scope: &Scope, name: &IndexName, required: Required) -> Result<Target> {
     let catalog = state.node.catalog();
     let records = match catalog.seen_records().filter(|seen| seen.has_index(name)) {
         Some(records) => records,
@@ -111,20 +117,21 @@ async fn made(state: &State, name: &IndexName, composed: Composed) -> Result<Tar
 
 const EXISTS: &str = "resource_already_exists_exception";
 
-/// Makes an index with its settings and its aliases, each with whether the index takes the documents that are sent to it.
+/// Makes an index with its settings and its aliases.
 pub(crate) async fn make_index(
     state: &State,
     name: &IndexName,
     mapping: Mapping,
-    aliases: &BTreeMap<IndexName, Option<bool>>,
+    aliases: &Abouts,
     settings: &IndexSettings,
 ) -> Result<()> {
     let also = |records: &Records| {
-        let joined = aliases.iter().map(|(alias, write)| {
+        let joined = aliases.iter().map(|(alias, about)| {
             let old = records.aliases().get(alias).map(|old| Alias::clone(old)).unwrap_or_default();
-            RecordChange::Alias(alias.clone(), Some(joining(old, name, *write)))
+            let joined = about.joined(alias, old, std::slice::from_ref(name))?;
+            Ok(RecordChange::Alias(alias.clone(), Some(joined)))
         });
-        Ok(joined.chain(settings.record(name)).collect())
+        joined.chain(settings.change(records, name, false).map(Ok)).collect()
     };
     let made = state.node.catalog().create_with(name, mapping, Settings::default(), also).await;
     made.map(drop).map_err(|e| match e.kind() {
@@ -138,28 +145,14 @@ pub(crate) fn exists(name: &IndexName) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, EXISTS, reason).about("index", name.as_str())
 }
 
-/// An alias with one index more; where it takes the documents, no other does.
-pub(crate) fn joining(mut alias: Alias, index: &IndexName, write: Option<bool>) -> Alias {
-    alias.indices.insert(index.clone());
-    alias.filters.remove(index);
-    match write {
-        Some(true) => alias.write = Some(index.clone()),
-        Some(false) => {
-            alias.write.take_if(|write| write == index);
-        }
-        None => {}
-    }
-    alias
-}
-
 /// Makes a data stream with its first index.
 pub(crate) async fn make_stream(state: &State, name: &IndexName, composed: &Composed) -> Result<IndexName> {
     let first = backing(name, 1)?;
     let stream = DataStream::new(first.clone(), composed.template.clone());
     let settings = composed.index_settings()?;
-    let also = |_: &Records| {
+    let also = |records: &Records| {
         let stream = RecordChange::DataStream(name.clone(), Some(stream.clone()));
-        Ok([stream].into_iter().chain(settings.record(&first)).collect())
+        Ok([stream].into_iter().chain(settings.change(records, &first, false)).collect())
     };
     let mapping = composed.mapping()?;
     let made = state.node.catalog().create_with(&first, mapping, Settings::default(), also).await;

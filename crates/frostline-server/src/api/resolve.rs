@@ -1,6 +1,7 @@
 //! `_resolve/index`.
 
 use frostline_base::IndexName;
+use frostline_catalog::Wildcards;
 use frostline_query::language::wildcard_matches;
 use serde_json::json;
 
@@ -12,8 +13,8 @@ use crate::state::Call;
 /// `GET /_resolve/index/{name}`.
 pub(crate) async fn index(call: Call) -> Result<Answer> {
     let expression = call.part("name").unwrap_or("_all");
-    let names =
-        indices::names(&call.state, &call.client.scope, expression, indices::how(&call.params)?).await?;
+    let how = indices::how_of_any(&call.params, Wildcards::OPEN)?;
+    let names = indices::names(&call.state, &call.client.scope, expression, how).await?;
     let records = call.state.node.catalog().records().await?;
     let is_named = |name: &IndexName| {
         let parts = expression.split(',').map(|part| if part == "_all" { "*" } else { part });
@@ -23,7 +24,9 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
     // An index that is only behind another name is not named itself.
     let own = names.iter().filter(|name| is_named(name) || expression.contains('<'));
     let indices = own.map(|name| {
-        let mut shown = json!({ "name": name, "attributes": ["open"] });
+        let mut attributes = vec![if records.is_closed(name) { "closed" } else { "open" }];
+        attributes.extend(records.is_hidden(name).then_some("hidden"));
+        let mut shown = json!({ "name": name, "attributes": attributes });
         let aliases: Vec<_> = alias::of_index(&records, name).map(|(alias, _)| alias).collect();
         if !aliases.is_empty() {
             shown["aliases"] = json!(aliases);
@@ -34,7 +37,10 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
         }
         shown
     });
-    let aliases = records.aliases().iter().filter(|(name, _)| is_named(name));
+    let is_spelled = |name: &IndexName| expression.split(',').any(|part| part == name.as_str());
+    let is_shown = |name: &IndexName, hidden: bool| !hidden || how.wildcards.hidden || is_spelled(name);
+    let aliases =
+        records.aliases().iter().filter(|(name, alias)| is_named(name) && is_shown(name, alias.hidden));
     let aliases = aliases.map(|(name, alias)| json!({ "name": name, "indices": alias.indices }));
     let streams = records.data_streams().iter().filter(|(name, _)| is_named(name));
     let streams = streams.map(|(name, stream)| {

@@ -1,4 +1,4 @@
-//! Which settings of an index have an effect: its pipelines.
+//! Which settings of an index have an effect: its pipelines, its blocks, and whether it is hidden.
 
 use std::collections::BTreeMap;
 
@@ -8,41 +8,63 @@ use serde_json::{Map, Value};
 
 use crate::error::{ApiError, Result};
 
-/// The pipelines of an index, each as far as something is said of it: the outer None is nothing, the inner one is none.
+/// What is said of an index's settings, by their names without `index.`: none resets one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct IndexSettings {
-    /// What documents go through that are sent without a pipeline.
-    default_pipeline: Option<Option<String>>,
-    /// What all documents go through.
-    final_pipeline: Option<Option<String>>,
+pub(crate) struct IndexSettings(BTreeMap<&'static str, Option<Value>>);
+
+/// What a setting can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// True or false.
+    Flag,
+    /// The name of a pipeline, or `_none`.
+    Pipeline,
 }
 
+/// What documents go through that are sent without a pipeline.
 const DEFAULT: &str = "default_pipeline";
+/// What all documents go through.
 const FINAL: &str = "final_pipeline";
 /// How a request says that it wants no pipeline.
 const NONE: &str = "_none";
 
+/// The settings that have an effect.
+const KNOWN: [(&str, Form); 8] = [
+    ("blocks.metadata", Form::Flag),
+    ("blocks.read", Form::Flag),
+    ("blocks.read_only", Form::Flag),
+    ("blocks.read_only_allow_delete", Form::Flag),
+    ("blocks.write", Form::Flag),
+    (DEFAULT, Form::Pipeline),
+    (FINAL, Form::Pipeline),
+    ("hidden", Form::Flag),
+];
+
 impl IndexSettings {
     /// Reads settings in each of the forms in which they are written.
     pub(crate) fn read(json: Option<&Value>) -> Result<IndexSettings> {
-        let mut settings = IndexSettings::default();
+        let mut said = BTreeMap::new();
         for (name, value) in flat(json) {
-            let pipeline = match value {
-                Value::Null => None,
-                Value::String(id) if id == NONE => None,
-                Value::String(id) => Some(id.clone()),
-                _ if matches!(name, DEFAULT | FINAL) => {
+            let Some((known, form)) = KNOWN.iter().find(|(known, _)| *known == name) else { continue };
+            let value = match (form, value) {
+                (_, Value::Null) => None,
+                (Form::Pipeline, Value::String(id)) if id == NONE => None,
+                (Form::Pipeline, Value::String(_)) | (Form::Flag, Value::Bool(_)) => Some(value.clone()),
+                (Form::Flag, Value::String(flag)) if flag == "true" => Some(Value::Bool(true)),
+                (Form::Flag, Value::String(flag)) if flag == "false" => Some(Value::Bool(false)),
+                (Form::Pipeline, _) => {
                     return Err(ApiError::invalid(format!("[index.{name}] is the name of a pipeline")));
                 }
-                _ => continue,
+                (Form::Flag, other) => {
+                    return Err(ApiError::invalid(format!(
+                        "Failed to parse value [{}] of [index.{name}] as only [true] or [false] are allowed.",
+                        text(other)
+                    )));
+                }
             };
-            match name {
-                DEFAULT => settings.default_pipeline = Some(pipeline),
-                FINAL => settings.final_pipeline = Some(pipeline),
-                _ => {}
-            }
+            said.insert(*known, value);
         }
-        Ok(settings)
+        Ok(IndexSettings(said))
     }
 
     /// Those of an index.
@@ -52,83 +74,106 @@ impl IndexSettings {
     }
 
     /// The same with what `over` says.
-    pub(crate) fn with(self, over: IndexSettings) -> IndexSettings {
-        IndexSettings {
-            default_pipeline: over.default_pipeline.or(self.default_pipeline),
-            final_pipeline: over.final_pipeline.or(self.final_pipeline),
-        }
+    pub(crate) fn with(mut self, over: IndexSettings) -> IndexSettings {
+        self.0.extend(over.0);
+        self
     }
 
     pub(crate) fn default_pipeline(&self) -> Option<&str> {
-        self.default_pipeline.as_ref()?.as_deref()
+        self.0.get(DEFAULT)?.as_ref()?.as_str()
     }
 
     pub(crate) fn final_pipeline(&self) -> Option<&str> {
-        self.final_pipeline.as_ref()?.as_deref()
+        self.0.get(FINAL)?.as_ref()?.as_str()
+    }
+
+    pub(crate) fn has_pipeline(&self) -> bool {
+        self.default_pipeline().is_some() || self.final_pipeline().is_some()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.default_pipeline().is_none() && self.final_pipeline().is_none()
+        self.0.values().all(Option::is_none)
     }
 
-    /// As they are shown.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let of = |name, id: Option<_>| id.map(|id| (name, id));
-        let both = [
-            of("index.default_pipeline", self.default_pipeline()),
-            of("index.final_pipeline", self.final_pipeline()),
-        ];
-        both.into_iter().flatten()
+    /// Whether it changes blocks and nothing else, which a block does not keep anybody from.
+    pub(crate) fn is_of_blocks(&self) -> bool {
+        !self.0.is_empty() && self.0.keys().all(|name| name.starts_with("blocks."))
     }
 
-    /// What keeps them with a new index; nothing where there are none.
-    pub(crate) fn record(&self, index: &IndexName) -> Option<RecordChange> {
-        (!self.is_empty()).then(|| self.change(index))
+    /// As they are shown, by their full names.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (String, String)> {
+        self.0.iter().filter_map(|(name, value)| Some((format!("index.{name}"), text(value.as_ref()?))))
     }
 
-    /// What keeps them with `change`, where that says anything else.
-    pub(crate) fn changed(self, change: IndexSettings, index: &IndexName) -> Option<RecordChange> {
-        let changed = self.clone().with(change);
-        let same = (changed.default_pipeline(), changed.final_pipeline())
-            == (self.default_pipeline(), self.final_pipeline());
-        (!same).then(|| changed.change(index))
+    /// What sets them, where an index has others; with `preserve`, only those that it has not.
+    pub(crate) fn change(
+        &self,
+        records: &Records,
+        index: &IndexName,
+        preserve: bool,
+    ) -> Option<RecordChange> {
+        let kept = IndexSettings::of(records, index);
+        let is_wanted = |name: &str| !preserve || kept.0.get(name).is_none_or(Option::is_none);
+        let said = self.0.iter().filter(|(name, _)| is_wanted(name));
+        change(records, index, said.map(|(name, value)| (*name, value.clone())))
     }
+}
 
-    fn change(&self, index: &IndexName) -> RecordChange {
-        let both = [(DEFAULT, self.default_pipeline()), (FINAL, self.final_pipeline())];
-        let kept = both.into_iter().filter_map(|(name, id)| Some((name.to_owned(), Value::from(id?))));
-        let kept: Map<String, Value> = kept.collect();
-        let value = (!kept.is_empty()).then_some(Value::Object(kept));
-        RecordChange::Other { kind: INDEX_SETTINGS, name: index.to_string(), value }
+/// What sets members of what is kept of an index, or removes those without a value; nothing where it has them.
+pub(crate) fn change<'a>(
+    records: &Records,
+    index: &IndexName,
+    said: impl Iterator<Item = (&'a str, Option<Value>)>,
+) -> Option<RecordChange> {
+    let old = records.other(INDEX_SETTINGS, index.as_str()).and_then(Value::as_object);
+    let old = old.cloned().unwrap_or_default();
+    let mut new = old.clone();
+    for (name, value) in said {
+        match value {
+            Some(value) => new.insert(name.to_owned(), value),
+            None => new.remove(name),
+        };
     }
+    let value = (!new.is_empty()).then(|| Value::Object(new.clone()));
+    (new != old).then(|| RecordChange::Other { kind: INDEX_SETTINGS, name: index.to_string(), value })
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// What is warned of where settings have no effect.
 pub(crate) fn warning(json: Option<&Value>) -> Option<String> {
     // Every client sends these two, and nothing that they promise is missing.
-    let is_known = |name: &str| matches!(name, DEFAULT | FINAL | "number_of_replicas" | "number_of_shards");
-    let has_others = flat(json).any(|(name, _)| !is_known(name));
+    let is_known = |name: &str| {
+        ["number_of_replicas", "number_of_shards"].contains(&name)
+            || KNOWN.iter().any(|(known, _)| *known == name)
+    };
+    let has_others = flat(json).iter().any(|(name, _)| !is_known(name));
     has_others.then(|| {
-        "the settings have no effect except default_pipeline and final_pipeline: there are no shards and no replicas"
+        "the settings have no effect except blocks, default_pipeline, final_pipeline and hidden: there are no shards and \
+         no replicas"
             .to_owned()
     })
 }
 
+/// The lifecycle policy that settings name.
+pub(crate) fn lifecycle(json: Option<&Value>) -> Option<&str> {
+    flat(json).into_iter().find(|(name, _)| name == "lifecycle.name").and_then(|(_, value)| value.as_str())
+}
+
 /// Settings as Elasticsearch shows them: below `index`, or by their full names, each as a text or a list of texts.
 pub(crate) fn shown(json: Option<&Value>, is_flat: bool) -> Value {
-    fn leaves(name: &str, value: &Value, all: &mut BTreeMap<String, Value>) {
-        match value {
-            Value::Object(members) => {
-                members.iter().for_each(|(member, value)| leaves(&format!("{name}.{member}"), value, all));
-            }
-            Value::Array(_) | Value::Null | Value::String(_) => {
-                drop(all.insert(name.to_owned(), value.clone()))
-            }
-            scalar => drop(all.insert(name.to_owned(), Value::String(scalar.to_string()))),
-        }
-    }
-    let mut all = BTreeMap::new();
-    flat(json).for_each(|(name, value)| leaves(&format!("index.{name}"), value, &mut all));
+    let shown = |value: &Value| match value {
+        Value::Array(_) | Value::Null | Value::String(_) => value.clone(),
+        scalar => Value::String(scalar.to_string()),
+    };
+    let all = flat(json).into_iter().map(|(name, value)| (format!("index.{name}"), shown(value)));
+    nested(all.collect(), is_flat)
+}
+
+/// Values by their full names, or each inside of the objects that its name has dots for.
+pub(crate) fn nested(all: BTreeMap<String, Value>, is_flat: bool) -> Value {
     if is_flat {
         return Value::Object(all.into_iter().collect());
     }
@@ -146,15 +191,26 @@ pub(crate) fn shown(json: Option<&Value>, is_flat: bool) -> Value {
     nested
 }
 
-/// Settings by their names without `index.`, whether they are inside of that object or named with it.
-fn flat(json: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
-    let members = json.and_then(Value::as_object).into_iter().flatten();
-    members.flat_map(|(name, value)| {
-        let inside = value.as_object().filter(|_| name == "index").into_iter().flatten();
-        let inside = inside.map(|(name, value)| (name.as_str(), value));
-        let own = (name != "index").then(|| (name.strip_prefix("index.").unwrap_or(name), value));
-        own.into_iter().chain(inside)
-    })
+/// Settings by their names without `index.`, whether they are inside of objects or named with dots.
+fn flat(json: Option<&Value>) -> Vec<(String, &Value)> {
+    fn leaves<'a>(name: String, value: &'a Value, all: &mut Vec<(String, &'a Value)>) {
+        match value {
+            Value::Object(members) => {
+                members.iter().for_each(|(member, value)| leaves(format!("{name}.{member}"), value, all));
+            }
+            leaf => all.push((name, leaf)),
+        }
+    }
+    let mut all = Vec::new();
+    for (name, value) in json.and_then(Value::as_object).into_iter().flatten() {
+        leaves(name.clone(), value, &mut all);
+    }
+    for (name, _) in &mut all {
+        if let Some(short) = name.strip_prefix("index.") {
+            *name = short.to_owned();
+        }
+    }
+    all
 }
 
 #[cfg(test)]
@@ -166,29 +222,32 @@ mod tests {
     #[test]
     fn settings_are_read_in_each_form() {
         for json in [
-            json!({ "default_pipeline": "a", "index.final_pipeline": "b" }),
-            json!({ "index": { "default_pipeline": "a", "final_pipeline": "b" } }),
+            json!({ "default_pipeline": "a", "index.final_pipeline": "b", "blocks": { "write": true } }),
+            json!({ "index": { "default_pipeline": "a", "final_pipeline": "b", "blocks.write": "true" } }),
+            json!({ "index": { "default_pipeline": "a", "final_pipeline": "b" }, "index.blocks": { "write": true } }),
         ] {
             let settings = IndexSettings::read(Some(&json)).unwrap();
             assert_eq!((settings.default_pipeline(), settings.final_pipeline()), (Some("a"), Some("b")));
+            let blocks = settings.shown().next();
+            assert_eq!(blocks, Some(("index.blocks.write".to_owned(), "true".to_owned())));
             assert_eq!(warning(Some(&json)), None);
         }
         assert_eq!(warning(Some(&json!({ "number_of_shards": 3, "index.number_of_replicas": 0 }))), None);
         let json = json!({ "index": { "default_pipeline": "_none", "refresh_interval": "1s" } });
         assert!(IndexSettings::read(Some(&json)).unwrap().is_empty());
         assert!(warning(Some(&json)).is_some());
-        assert!(IndexSettings::read(Some(&json!({ "default_pipeline": 1 }))).is_err());
+        for wrong in
+            [json!({ "default_pipeline": 1 }), json!({ "hidden": "yes" }), json!({ "blocks.write": 1 })]
+        {
+            assert!(IndexSettings::read(Some(&wrong)).is_err(), "{wrong}");
+        }
     }
 
     #[test]
-    fn a_change_says_only_what_it_names() {
+    fn a_change_of_blocks_is_told_from_others() {
         let read = |json: Value| IndexSettings::read(Some(&json)).unwrap();
-        let before = read(json!({ "default_pipeline": "a", "final_pipeline": "b" }));
-        let after = before.clone().with(read(json!({ "default_pipeline": null })));
-        assert_eq!((after.default_pipeline(), after.final_pipeline()), (None, Some("b")));
-        let index = "web".parse().unwrap();
-        assert_eq!(before.clone().changed(read(json!({ "default_pipeline": "a" })), &index), None);
-        let gone = before.changed(read(json!({ "default_pipeline": null, "final_pipeline": null })), &index);
-        assert!(matches!(gone, Some(RecordChange::Other { value: None, .. })));
+        assert!(read(json!({ "blocks": { "write": null, "read": false } })).is_of_blocks());
+        assert!(!read(json!({ "blocks.write": true, "hidden": true })).is_of_blocks());
+        assert!(!read(json!({})).is_of_blocks());
     }
 }

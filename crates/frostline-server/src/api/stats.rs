@@ -1,6 +1,6 @@
 //! `_stats` and `_segments`: what indices hold.
 
-use frostline_catalog::Index;
+use frostline_catalog::{Index, Resolve, Wildcards};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
@@ -36,7 +36,6 @@ pub(crate) const DETAILS: &[&str] = &[
     "completion_fields",
     "fielddata_fields",
     "fields",
-    "forbid_closed_indices",
     "groups",
     "include_segment_file_sizes",
     "include_unloaded_segments",
@@ -62,7 +61,11 @@ pub(crate) async fn stats(call: Call) -> Result<Answer> {
     if !["cluster", "indices", "shards"].contains(&level) {
         return Err(ApiError::invalid(format!("[level] is cluster, indices or shards, not [{level}]")));
     }
-    let found = indices::named(&call).await?;
+    let how = indices::how_of_any(&call.params, Wildcards::OPEN)?;
+    let how = Resolve { closed: call.params.flag("forbid_closed_indices")? == Some(false), ..how };
+    let found = indices::open(&call.state, &call.client.scope, call.index(), how).await?;
+    let records = call.state.node.catalog().seen_records();
+    let is_closed = |index: &Index| records.as_ref().is_some_and(|records| records.is_closed(index.name()));
     let total = found.iter().map(|index| Counts::of(index)).fold(Counts::default(), Counts::add);
     let of_index = |counts: &Counts| {
         let shown = counts.shown(&metrics);
@@ -77,7 +80,7 @@ pub(crate) async fn stats(call: Call) -> Result<Answer> {
             let mut shown = of_index(&Counts::of(index));
             shown["uuid"] = json!(index.table_id());
             shown["health"] = json!("green");
-            shown["status"] = json!("open");
+            shown["status"] = json!(if is_closed(index) { "close" } else { "open" });
             if level == "shards" {
                 let counts = Counts::of(index);
                 let mut shard = counts.shown(&metrics);

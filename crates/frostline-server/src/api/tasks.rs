@@ -89,9 +89,16 @@ fn missing(id: &str) -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, "resource_not_found_exception", reason)
 }
 
-fn action(task: &Task) -> String {
-    format!("indices:data/read/{}", task.api)
+/// What a task does, as Elasticsearch names it.
+pub(crate) fn action(task: &Task) -> String {
+    match task.api {
+        CAT => "cluster:monitor/tasks/lists".to_owned(),
+        api => format!("indices:data/read/{api}"),
+    }
 }
+
+/// The API that lists itself among the tasks.
+pub(crate) const CAT: &str = "cat.tasks";
 
 fn shown(state: &State, task: &Task) -> Value {
     let took = u64::try_from(task.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -1,9 +1,6 @@
 //! Templates: what indices and data streams are made with. Those of indices and of components, and those of the old form,
 //! which count where no index template does.
 
-use std::collections::BTreeMap;
-
-use frostline_base::IndexName;
 use frostline_catalog::{RecordChange, Records};
 use frostline_query::language::wildcard_matches;
 use frostline_split::Mapping;
@@ -11,7 +8,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::names;
+use crate::api::alias::{About, Abouts, check_filters};
 use crate::api::settings::{self, IndexSettings};
 use crate::error::{ApiError, Result};
 use crate::state::{Call, only};
@@ -53,8 +50,7 @@ pub(crate) struct Composed {
     pub(crate) template: String,
     pub(crate) mappings: Value,
     pub(crate) settings: Value,
-    /// Each with whether the index takes the documents that are sent to it.
-    pub(crate) aliases: BTreeMap<IndexName, Option<bool>>,
+    pub(crate) aliases: Abouts,
     pub(crate) data_stream: bool,
     /// Whether a document that is sent to the name makes it.
     pub(crate) auto_create: bool,
@@ -76,7 +72,7 @@ impl Composed {
                 overlay(to, value);
             }
         }
-        self.aliases.extend(aliases(template.get("aliases"))?);
+        self.aliases.extend(About::read_all(template.get("aliases"))?);
         Ok(())
     }
 
@@ -99,13 +95,18 @@ pub(crate) fn mapping(json: &Value) -> Result<Mapping> {
 /// What the index template of the highest priority whose pattern matches says with its components; none where no
 /// pattern does.
 pub(crate) fn compose(records: &Records, name: &str) -> Result<Option<Composed>> {
-    let fits = records
-        .others(Kind::Index.record())
-        .filter(|(_, template)| patterns(template).iter().any(|pattern| wildcard_matches(pattern, name)));
-    match fits.max_by_key(|(_, template)| priority(template)) {
+    match index_template_of(records, name) {
         Some((template, body)) => composed(records, template, body).map(Some),
         None => of_legacy(records, name),
     }
+}
+
+/// The index template of the highest priority whose pattern matches.
+fn index_template_of<'a>(records: &'a Records, name: &str) -> Option<(&'a str, &'a Value)> {
+    let fits = records
+        .others(Kind::Index.record())
+        .filter(|(_, template)| patterns(template).iter().any(|pattern| wildcard_matches(pattern, name)));
+    fits.max_by_key(|(_, template)| priority(template))
 }
 
 /// What all templates of the old form say whose pattern matches, those of a higher order over the others.
@@ -155,44 +156,6 @@ fn overlay(under: &mut Value, over: &Value) {
     }
 }
 
-/// Aliases of an index that is made, each with whether the index takes the documents that are sent to it.
-pub(crate) fn aliases(value: Option<&Value>) -> Result<BTreeMap<IndexName, Option<bool>>> {
-    let Some(value) = value else { return Ok(BTreeMap::new()) };
-    let aliases = value.as_object().ok_or_else(|| ApiError::unparsed("[aliases] is an object"))?;
-    let each = aliases.iter().map(|(name, about)| {
-        let about =
-            about.as_object().ok_or_else(|| ApiError::unparsed(format!("alias [{name}] is an object")))?;
-        Ok((names::parse(name)?, of_alias(about, &[])?))
-    });
-    each.collect()
-}
-
-/// What is said of an alias: whether the index takes the documents that are sent to it.
-pub(crate) fn of_alias(about: &Map<String, Value>, known: &[&str]) -> Result<Option<bool>> {
-    let mut write = None;
-    for (member, value) in about {
-        match (member.as_str(), value) {
-            (member, _) if known.contains(&member) => {}
-            ("is_write_index", Value::Bool(flag)) => write = Some(*flag),
-            ("is_write_index", Value::Null) | ("is_hidden", Value::Bool(false)) => {}
-            // There are no shards to choose.
-            ("routing" | "index_routing" | "search_routing", _) => {}
-            ("filter", Value::Null) => {}
-            ("filter", _) => {
-                return Err(ApiError::unsupported(
-                    "[filter] cannot be set when an index is created: use PUT /{index}/_alias/{name}",
-                ));
-            }
-            (member, value) => {
-                return Err(ApiError::unparsed(format!(
-                    "an alias cannot have [{member}] with the value {value}"
-                )));
-            }
-        }
-    }
-    Ok(write)
-}
-
 fn texts(value: Option<&Value>) -> Vec<&str> {
     match value {
         Some(Value::String(text)) => vec![text],
@@ -224,6 +187,9 @@ pub(crate) async fn put(call: Call, kind: Kind) -> Result<Answer> {
     }
     let body = Value::Object(body);
     check(&body, kind)?;
+    let template = if kind == Kind::Legacy { Some(&body) } else { body.get("template") };
+    let aliases = template.and_then(|template| template.get("aliases"));
+    check_filters(&call.state, &About::read_all(aliases)?).await?;
     let create = call.params.flag("create")?.unwrap_or(false);
     let refused = std::sync::Mutex::new(None);
     let plan = |records: &Records| match conflict(records, kind, &name, &body, create) {
@@ -287,7 +253,7 @@ fn check(body: &Value, kind: Kind) -> Result<()> {
         only(template, &["aliases", "mappings", "settings"])?;
     }
     mapping(template.get("mappings").unwrap_or(&Value::Null))?;
-    aliases(template.get("aliases"))?;
+    About::read_all(template.get("aliases"))?;
     IndexSettings::read(template.get("settings"))?;
     Ok(())
 }
@@ -472,36 +438,129 @@ fn user_of(records: &Records, kind: Kind, names: &[&str]) -> Option<String> {
     }
 }
 
-/// `POST /_index_template/_simulate_index/{name}`: what an index of that name would be made with.
+/// `POST /_index_template/_simulate_index/{name}`: what an index of that name would be made with, were there also the
+/// template in the body.
+pub(crate) async fn simulate_index(call: Call) -> Result<Answer> {
+    let name = call.part("name").unwrap_or_default();
+    let records = call.state.node.catalog().records().await?;
+    let template = of_body(&call, &records, "").await?;
+    let fits = template.filter(|body| {
+        let best = index_template_of(&records, name).map(|(_, template)| priority(template));
+        patterns(body).iter().any(|pattern| wildcard_matches(pattern, name))
+            && best.is_none_or(|best| best <= priority(body))
+    });
+    let (of, body) = match (fits, index_template_of(&records, name)) {
+        (Some(body), _) => ("", body),
+        (None, Some((of, body))) => (of, body.clone()),
+        (None, None) => match of_legacy(&records, name)? {
+            Some(composed) => return simulated(&composed, Vec::new()),
+            None => return Answer::json(&json!({})),
+        },
+    };
+    simulated(&composed(&records, of, &body)?, overlapping(&records, of, &body))
+}
+
+/// `POST /_index_template/_simulate/{name}`: what the template in the body says with its components, or else the one of
+/// that name.
 pub(crate) async fn simulate(call: Call) -> Result<Answer> {
     let name = call.part("name").unwrap_or_default();
     let records = call.state.node.catalog().records().await?;
-    let composed = compose(&records, name)?.unwrap_or_default();
-    let object = |value: Value| if value.is_null() { json!({}) } else { value };
-    let aliases = composed.aliases.iter().map(|(name, write)| (name.to_string(), alias_json(*write, None)));
-    Answer::json(&json!({
-        "template": {
-            "settings": object(composed.settings.clone()),
-            "mappings": object(composed.mappings.clone()),
-            "aliases": aliases.collect::<Map<_, _>>(),
-        },
-        "overlapping": [],
-    }))
+    let body = match of_body(&call, &records, name).await? {
+        Some(body) => body,
+        None if name.is_empty() => return Err(ApiError::invalid("name a template, or give one in the body")),
+        None => records.other(Kind::Index.record(), name).cloned().ok_or_else(|| {
+            ApiError::invalid(format!("unable to simulate template [{name}] that does not exist"))
+        })?,
+    };
+    simulated(&composed(&records, name, &body)?, overlapping(&records, name, &body))
 }
 
-/// An alias as it is shown.
-pub(crate) fn alias_json(write: Option<bool>, filter: Option<&Value>) -> Value {
-    let members = [("filter", filter.cloned()), ("is_write_index", write.map(Value::from))];
-    members
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect::<Map<_, _>>()
-        .into()
+/// The index template in a body, as if it was put under that name.
+async fn of_body(call: &Call, records: &Records, name: &str) -> Result<Option<Value>> {
+    let Some(body) = call.json()? else { return Ok(None) };
+    check(&body, Kind::Index)?;
+    check_filters(&call.state, &About::read_all(body.pointer("/template/aliases"))?).await?;
+    conflict(records, Kind::Index, name, &body, false)?;
+    Ok(Some(body))
+}
+
+/// The other templates of which some name matches the patterns too, those of the old form first.
+fn overlapping(records: &Records, of: &str, body: &Value) -> Vec<Value> {
+    let overlaps =
+        |template: &Value| patterns(template).iter().any(|a| patterns(body).iter().any(|b| overlap(a, b)));
+    let legacy = records.others(Kind::Legacy.record());
+    let others = records.others(Kind::Index.record()).filter(|(name, _)| *name != of);
+    let found = legacy.chain(others).filter(|(_, template)| overlaps(template));
+    found.map(|(name, template)| json!({ "name": name, "index_patterns": patterns(template) })).collect()
+}
+
+fn simulated(composed: &Composed, overlapping: Vec<Value>) -> Result<Answer> {
+    let mappings = if composed.mappings.is_null() { json!({}) } else { composed.mappings.clone() };
+    let aliases = composed.aliases.iter().map(|(name, about)| (name.to_string(), about.to_json()));
+    Answer::json(&json!({
+        "template": {
+            "settings": settings::shown(Some(&composed.settings), false),
+            "mappings": mappings,
+            "aliases": aliases.collect::<Map<_, _>>(),
+        },
+        "overlapping": overlapping,
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Tested;
+
+    #[tokio::test]
+    async fn what_a_template_would_make_is_shown() {
+        let tested = Tested::new();
+        let put = async |path: &str, body: Value| drop(tested.ok("PUT", path, &body.to_string()).await);
+        let of = |ty: &str| json!({ "mappings": { "properties": { "f": { "type": ty } } } });
+        put("/_template/old", json!({ "index_patterns": ["l*"], "settings": { "number_of_shards": 2 } }))
+            .await;
+        put("/_component_template/part", json!({ "template": { "settings": { "index.hidden": true } } }))
+            .await;
+        let kept = json!({ "index_patterns": "logs*", "priority": 5, "template": of("ip") });
+        put("/_index_template/kept", kept).await;
+        let simulate =
+            async |path: &str, body: &str| tested.ok("POST", &format!("/_index_template/{path}"), body).await;
+        let old = json!({ "name": "old", "index_patterns": ["l*"] });
+        let shown = simulate("_simulate/kept", "").await;
+        assert_eq!(shown["template"]["mappings"], of("ip")["mappings"]);
+        assert_eq!(shown["overlapping"], json!([old]));
+        assert_eq!(simulate("_simulate_index/logs-1", "").await, shown);
+        let body = json!({
+            "index_patterns": "logs-*", "priority": 7, "composed_of": ["part"], "template": of("long"),
+        });
+        let shown = simulate("_simulate", &body.to_string()).await;
+        assert_eq!(shown["template"]["settings"], json!({ "index": { "hidden": "true" } }));
+        let overlapping = json!([old, { "name": "kept", "index_patterns": ["logs*"] }]);
+        assert_eq!(shown["overlapping"], overlapping);
+        assert_eq!(simulate("_simulate_index/logs-1", &body.to_string()).await, shown);
+        // The template in the body does not fit.
+        let kept = simulate("_simulate_index/logs", &body.to_string()).await;
+        assert_eq!(kept["template"]["mappings"], of("ip")["mappings"]);
+        let legacy = simulate("_simulate_index/later", "").await;
+        assert_eq!(legacy["template"]["settings"], json!({ "index": { "number_of_shards": "2" } }));
+        assert_eq!(simulate("_simulate_index/other", "").await, json!({}));
+        // Nothing was put.
+        assert_eq!(
+            tested.ok("GET", "/_index_template", "").await["index_templates"].as_array().unwrap().len(),
+            1
+        );
+        for (path, body) in [
+            ("_simulate", ""),
+            ("_simulate/gone", ""),
+            ("_simulate", r#"{"index_patterns":"x","composed_of":["gone"]}"#),
+        ] {
+            assert_eq!(
+                tested.error("POST", &format!("/_index_template/{path}"), body).await.0,
+                400,
+                "{path} {body}"
+            );
+        }
+    }
 
     #[test]
     fn patterns_overlap_where_a_name_matches_both() {

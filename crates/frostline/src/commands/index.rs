@@ -57,7 +57,7 @@ pub(crate) async fn each(
     act: impl AsyncFn(&IndexName) -> Result<(Outcome, Value)>,
 ) -> Result<Outcome> {
     let (mut outcome, mut documents) = (Outcome::Done, Vec::new());
-    for name in super::names_of(node, expression).await? {
+    for name in super::names_of(node, expression, super::NAMED).await? {
         let (ended, document) = act(&name).await?;
         if ended != Outcome::Done {
             outcome = ended;
@@ -104,7 +104,7 @@ fn iso(time_us: i64) -> String {
 
 async fn list(node: &Node, config: &Config) -> Result<Outcome> {
     let (mut found, mut damaged, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
-    let all = node.catalog().open_all("*", Resolve::default(), |_| None).await;
+    let all = node.catalog().open_all("*", Resolve::ALL, |_| None).await;
     for (name, opened) in all.with_context(|| format!("in {}", node.repository().url()))? {
         match opened {
             Ok(index) => found.push(summary(node, &index)),

@@ -13,7 +13,7 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
     let node = config.node()?;
     let size = cache_size(&given.cache)?;
     let mut documents = Vec::new();
-    for name in super::names_of(&node, &given.name).await? {
+    for name in super::names_of(&node, &given.name, super::NAMED).await? {
         let Mounted { mount, splits, data_bytes, cost, took } = node.mount(&name, size).await?;
         if config.json {
             documents.push(json!({
@@ -52,7 +52,7 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
 pub(crate) async fn unmount(config: &Config, name: &str) -> Result<Outcome> {
     let node = config.node()?;
     // The index of a mounted name may no longer exist.
-    let names = super::names_of(&node, name).await?;
+    let names = super::names_of(&node, name, super::NAMED).await?;
     let mut documents = Vec::new();
     for index in &names {
         if !node.unmount(index).await? {

@@ -22,7 +22,7 @@ pub(crate) async fn run(config: &Config, given: Pit) -> Result<Outcome> {
 async fn open(config: &Config, expression: &str, keep_alive: &str) -> Result<Outcome> {
     let node = config.node()?;
     let keep_alive = Duration::from_micros(parse_duration_us(keep_alive).context("--keep-alive")?);
-    let names = super::names_of(&node, expression).await?;
+    let names = super::names_of(&node, expression, super::READ).await?;
     let (pit, indices) = node.open_point_in_time(&names, keep_alive).await?;
     if config.json {
         let pinned = pit.pins.iter().map(

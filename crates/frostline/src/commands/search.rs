@@ -94,7 +94,7 @@ async fn indices(node: &Node, given: &args::Search, body: &[u8]) -> Result<Vec<A
     let held = Held::of_body(body)?;
     let (names, held) = match (&given.index, held) {
         (Some(expression), None) => return super::indices_of(node, expression).await,
-        (Some(expression), Some(held)) => (Some(super::names_of(node, expression).await?), held),
+        (Some(expression), Some(held)) => (Some(super::names_of(node, expression, super::READ).await?), held),
         (None, Some(held)) => (None, held),
         (None, None) => bail!("name an index with --index, or a point in time in the body"),
     };
@@ -220,7 +220,7 @@ fn paths(indices: &[Arc<Index>]) -> impl Iterator<Item = &str> {
 async fn export(config: &Config, node: &Node, given: &args::Search) -> Result<Outcome> {
     check_quotes(given)?;
     let expression = given.index.as_deref().unwrap_or_default();
-    let names = super::names_of(node, expression).await?;
+    let names = super::names_of(node, expression, super::READ).await?;
     let kept = match node.keep(&names).await {
         Ok(kept) => kept,
         // Who may only read pins nothing.

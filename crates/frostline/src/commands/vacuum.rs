@@ -19,7 +19,7 @@ pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome>
         ..Vacuum::default()
     };
     let mut done = Vacuumed::default();
-    for name in super::names_of(&node, &given.name).await? {
+    for name in super::names_of(&node, &given.name, super::NAMED).await? {
         let index = node.index(&name).await?;
         let hours_max = index.settings().file_retention_ms as f64 / HOUR_MS;
         if given.retain_hours > hours_max {

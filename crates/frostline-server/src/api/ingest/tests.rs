@@ -253,3 +253,30 @@ async fn a_key_writes_nowhere_else_by_a_pipeline() {
     }
     assert_eq!(send(&admin, "HEAD", "/secret", "").await.status, 404);
 }
+
+/// Each action says for itself what its name has to be, and otherwise the request says it.
+#[tokio::test]
+async fn an_action_requires_an_alias() {
+    let tested = Tested::new();
+    tested.ok("PUT", "/web", r#"{"aliases":{"front":{}}}"#).await;
+    let bulk = async |query: &str, wanted: [Option<bool>; 4]| {
+        let names = ["gone-1", "front", "web", "gone-1"];
+        let lines = names.iter().zip(wanted).map(|(name, required)| {
+            let mut action = serde_json::json!({ "_index": name });
+            if let Some(required) = required {
+                action["require_alias"] = required.into();
+            }
+            format!("{}\n{{\"n\":1}}\n", serde_json::json!({ "index": action }))
+        });
+        let answer = tested.ok("POST", &format!("/_bulk{query}"), &lines.collect::<String>()).await;
+        tested.send("DELETE", "/gone-1", "").await;
+        let items = answer["items"].as_array().unwrap();
+        items.iter().map(|item| item["index"]["status"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(bulk("", [None; 4]).await, [201, 201, 201, 201]);
+    assert_eq!(bulk("", [Some(true), Some(true), Some(true), Some(false)]).await, [404, 201, 404, 201]);
+    assert_eq!(bulk("?require_alias=true", [Some(false), None, None, None]).await, [201, 201, 404, 404]);
+    let (_, kind, reason) = tested.error("POST", "/web/_doc?require_alias=true", r#"{"n":1}"#).await;
+    assert_eq!(kind, "index_not_found_exception");
+    assert!(reason.ends_with("[require_alias] request flag is [true] and [web] is not an alias"), "{reason}");
+}
