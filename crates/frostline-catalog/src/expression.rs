@@ -90,7 +90,9 @@ impl<'a> Names<'a> {
             true => wildcards.closed,
             false => wildcards.open,
         };
-        let others = self.standing_for.iter().filter(|(name, _)| is_match(name)).flat_map(|(_, all)| all);
+        // Whatever is not hidden is named by itself, and what is hidden not by another name that matches everything.
+        let others = self.standing_for.iter().filter(|(name, _)| pattern != "*" && is_match(name));
+        let others = others.flat_map(|(_, all)| all);
         self.indices.iter().filter(|name| is_match(name)).chain(others).copied().filter(is_wanted).collect()
     }
 }

@@ -101,6 +101,15 @@ fn wildcards_name_closed_and_hidden_indices_where_they_are_told_to() {
     check(Wildcards::ALL, "sh*,-c*", "hidden,open");
     check(Wildcards::OPEN, "hidden,closed-1", "closed-1,hidden");
     check(Wildcards::NONE, "shy", "closed-1,closed-2,hidden,open");
+    let visible = Names {
+        indices: all.iter().collect(),
+        standing_for: [(&shut, of(&["hidden"]))].into(),
+        hidden: of(&["hidden"]).into_iter().collect(),
+        ..Names::default()
+    };
+    let named = |expression: &str| resolve(expression, NOW_US, &visible, Resolve::default()).unwrap();
+    assert_eq!(named("sh*"), indices(&["hidden"]));
+    assert_eq!(named("*"), indices(&["closed-1", "closed-2", "open"]));
     for expression in ["closed-1", "open,shut", "shy"] {
         let error = resolved(expression, Resolve::default()).unwrap_err();
         assert_eq!((error.kind(), error.fact(CLOSED_INDEX)), (ErrorKind::Invalid, Some("closed-1")));

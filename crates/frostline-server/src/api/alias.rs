@@ -411,8 +411,8 @@ mod tests {
             ("old", "ones-of-old"),
         ] {
             for n in [1, 2] {
-                let written = tested.send("POST", &format!("/{index}/_doc"), &json!({ "n": n }).to_string());
-                assert_eq!(written.await.status, 201);
+                let (path, document) = (format!("/{index}/_doc"), json!({ "n": n }).to_string());
+                assert_eq!(tested.send("POST", &path, &document).await.status, 201);
             }
             let count = async |name: &str| {
                 tested.ok("GET", &format!("/{name}/_count"), "").await["count"].as_u64().unwrap_or_default()
