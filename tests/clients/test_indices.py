@@ -1,0 +1,88 @@
+"""Managing indices with the official clients: closing, blocks, hidden names, templates, lifecycle policies; and that commands and
+another server over the repository keep to it."""
+
+import json
+
+import elasticsearch
+import opensearchpy
+import pytest
+
+from frostline import DONE
+from server import Server
+
+
+@pytest.fixture
+def servers(frostline):
+    frostline.ingest("web", ({"@timestamp": f"2024-05-01T00:00:{n:02}Z", "n": n} for n in range(10)))
+    both = [Server(frostline, "--no-upkeep") for _ in range(2)]
+    yield both
+    for server in both:
+        assert server.stop() == DONE
+        assert "panicked" not in server.log.read_text()
+
+
+@pytest.fixture(params=["elasticsearch", "opensearch"])
+def client(request, servers):
+    if request.param == "elasticsearch":
+        return elasticsearch.Elasticsearch(servers[0].url)
+    return opensearchpy.OpenSearch(servers[0].url)
+
+
+ERRORS = (elasticsearch.ApiError, opensearchpy.TransportError)
+
+
+def refused(ask, kind):
+    with pytest.raises(ERRORS) as raised:
+        ask()
+    assert raised.value.error == kind
+    return raised.value.status_code
+
+
+def test_a_closed_index_is_closed_for_all(client, servers, frostline):
+    assert client.indices.close(index="web")["indices"] == {"web": {"closed": True}}
+    assert refused(lambda: client.search(index="web"), "index_closed_exception") == 400
+    assert client.search(index="*")["hits"]["total"]["value"] == 0
+    assert client.cat.indices(format="json")[0]["status"] == "close"
+    status, _, body = servers[1].ask("GET", "/web/_count")
+    assert (status, json.loads(body)["error"]["type"]) == (400, "index_closed_exception")
+    # The other server has read that now, and takes no documents either.
+    status, _, body = servers[1].ask("POST", "/web/_doc", {"n": 1})
+    assert (status, json.loads(body)["error"]["index"]) == (400, "web")
+    for command in [("search", "*", "--index", "web"), ("sql", "select count(*) from web"), ("pit", "open", "web")]:
+        frostline.fails(*command, says=["the index is closed"])
+    assert client.indices.open(index="web")["acknowledged"]
+    assert client.search(index="web")["hits"]["total"]["value"] == 10
+
+
+def test_a_block_is_set_and_removed(client, frostline):
+    client.indices.add_block(index="web", block="write")
+    assert refused(lambda: client.index(index="web", body={"n": 1}), "cluster_block_exception") == 403
+    client.indices.put_settings(index="web", body={"index.blocks.write": None})
+    client.index(index="web", body={"n": 1})
+    assert client.count(index="web")["count"] == 11
+
+
+def test_hidden_names_and_templates_are_as_they_say(client):
+    template = {"index_patterns": ["new-*"], "template": {
+        "settings": {"index.hidden": True}, "aliases": {"ones": {"filter": {"term": {"n": 1}}}},
+    }}
+    client.indices.put_index_template(name="new", body=template)
+    simulated = client.indices.simulate_index_template(name="new-1")
+    assert simulated["template"]["settings"] == {"index": {"hidden": "true"}}
+    for n in range(3):
+        client.index(index="new-1", body={"n": n})
+    assert client.count(index="*")["count"] == 10
+    assert client.count(index="*", expand_wildcards="all")["count"] == 13
+    assert client.count(index="ones")["count"] == 1
+
+
+def test_a_policy_is_kept(servers):
+    client = elasticsearch.Elasticsearch(servers[0].url)
+    policy = {"phases": {"delete": {"min_age": "30d", "actions": {"delete": {}}}}}
+    with pytest.warns(elasticsearch.ElasticsearchWarning, match="no effect"):
+        client.ilm.put_lifecycle(name="logs", policy=policy)
+    assert client.ilm.get_lifecycle(name="logs")["logs"]["policy"] == policy
+    assert client.ilm.get_status()["operation_mode"] == "STOPPED"
+    assert client.ilm.explain_lifecycle(index="web")["indices"]["web"]["managed"] is False
+    assert client.searchable_snapshots.cache_stats()["nodes"]
+    client.ilm.delete_lifecycle(name="logs")
