@@ -3,6 +3,7 @@
 //! What is answered with success is in the bucket and in the catalog, so that every search that begins afterwards finds
 //! it: `refresh` has nothing to do.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
@@ -492,13 +493,11 @@ pub(crate) type Targets = BTreeMap<Named, Result<Target>>;
 /// Adds those of the names of operations that are not known yet.
 pub(crate) async fn find_targets(call: &Call, operations: &[Operation], targets: &mut Targets) {
     for operation in operations.iter().filter(|operation| operation.what.is_ok()) {
-        let (named, required) = (operation.name(), operation.required);
-        if !targets.contains_key(&named) {
-            let target = match names::parse(&operation.index) {
-                Ok(name) => names::target(&call.state, &call.client.scope, &name, required).await,
+        if let Entry::Vacant(vacant) = targets.entry(operation.name()) {
+            vacant.insert(match names::parse(&operation.index) {
+                Ok(name) => names::target(&call.state, &call.client.scope, &name, operation.required).await,
                 Err(error) => Err(error),
-            };
-            targets.insert(named, target);
+            });
         }
     }
 }
