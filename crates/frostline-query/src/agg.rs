@@ -10,6 +10,7 @@
 
 mod answer;
 mod auto_date;
+mod chosen;
 mod codec;
 mod collect;
 mod column;
@@ -25,6 +26,7 @@ mod path;
 mod pipeline;
 mod render;
 mod script;
+mod significant;
 mod sketch;
 mod state;
 mod texts;
@@ -44,12 +46,14 @@ use std::net::Ipv6Addr;
 
 use crate::filter::{FieldRef, Filter};
 use crate::nesting::deeper;
+use chosen::{Chosen, Include};
 use decimal::Decimal;
 use distinct::Precision;
 use frostline_split::parse_ip;
 use keys::{Common, Key};
 use path::Path;
 use script::Script;
+use significant::Significant;
 use time::{DateFormat, Rounding};
 
 /// The aggregations of one request, checked: whatever is in here can be computed.
@@ -59,6 +63,9 @@ pub struct AggTree {
     fields: Vec<FieldRef>,
     filters: Vec<Filter>,
     pipelines: Pipelines,
+    /// How many of `aggs`, the last of them, are not shown: each counts the terms of the background of
+    /// `significant_terms`.
+    hidden: usize,
 }
 
 impl AggTree {
@@ -86,10 +93,15 @@ impl AggTree {
 
     /// The names of the aggregations at the top.
     pub(crate) fn names(&self) -> Vec<&str> {
-        self.aggs.iter().map(|agg| agg.name.as_str()).collect()
+        self.shown().iter().map(|agg| agg.name.as_str()).collect()
     }
 
-    /// Whether a `global` aggregation is in the tree: then every row of every split is collected a second
+    /// The aggregations of the request.
+    fn shown(&self) -> &[Agg] {
+        self.aggs.get(..self.aggs.len().saturating_sub(self.hidden)).unwrap_or_default()
+    }
+
+    /// Whether an aggregation over all documents is in the tree: then every row of every split is collected a second
     /// time with [`Scope::Everything`].
     pub fn has_global(&self) -> bool {
         self.aggs.iter().any(|agg| matches!(agg.kind, Kind::Global))
@@ -143,6 +155,7 @@ enum Kind {
     Adjacency(Adjacency),
     IpRange(Ranges),
     AutoDate(AutoDate),
+    Significant(Significant),
 }
 
 /// What an aggregation has below it.
@@ -162,9 +175,24 @@ struct Terms {
     min_doc_count: u64,
     order: Vec<OrderBy>,
     missing: Option<Key>,
-    include: Option<Include>,
-    exclude: Option<Include>,
+    chosen: Chosen,
     format: Option<DateFormat>,
+}
+
+impl Terms {
+    /// Every value of a field, in the order of the keys.
+    fn all(field: FieldIndex, common: Common) -> Terms {
+        Terms {
+            field,
+            common,
+            size: usize::MAX,
+            min_doc_count: 1,
+            order: vec![OrderBy { by: OrderKey::Key, descending: false }],
+            missing: None,
+            chosen: Chosen::default(),
+            format: None,
+        }
+    }
 }
 
 /// What one level of an `order` compares.
@@ -180,14 +208,6 @@ enum OrderKey {
     Key,
     /// Names of aggregations from the bucket downwards, then the metric's value (`avg`, `99`).
     Path(Vec<String>, Option<String>),
-}
-
-/// Which keys of a terms aggregation are kept or dropped.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum Include {
-    Values(Vec<String>),
-    Pattern(#[serde(with = "wire::pattern")] regex::Regex),
-    Partition { number: u64, of: u64 },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -397,8 +417,7 @@ struct RareTerms {
     common: Common,
     max_doc_count: u64,
     missing: Option<Key>,
-    include: Option<Include>,
-    exclude: Option<Include>,
+    chosen: Chosen,
     format: Option<DateFormat>,
 }
 

@@ -2,8 +2,8 @@
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::nesting::deeper;
 
@@ -25,10 +25,21 @@ impl Json {
         Json::Scalar(quoted.unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 
-    /// A value that is no list and no object.
+    /// A value whose numbers were read.
     pub(crate) fn of(value: &Value) -> Json {
-        let written = serde_json::value::to_raw_value(value);
-        Json::Scalar(written.unwrap_or_else(|_| RawValue::NULL.to_owned()))
+        match value {
+            Value::Object(members) => Json::members(members),
+            Value::Array(items) => Json::Array(items.iter().map(Json::of).collect()),
+            scalar => {
+                let written = serde_json::value::to_raw_value(scalar);
+                Json::Scalar(written.unwrap_or_else(|_| RawValue::NULL.to_owned()))
+            }
+        }
+    }
+
+    /// An object of values whose numbers were read.
+    pub(crate) fn members(members: &Map<String, Value>) -> Json {
+        Json::Object(members.iter().map(|(name, value)| (name.clone(), Json::of(value))).collect())
     }
 
     /// Whether it is `null`.
@@ -54,7 +65,7 @@ impl Json {
 
     /// The same as a value whose numbers are read: integers of 64 bits, else the nearest double. A number beyond
     /// the doubles is its text.
-    pub(crate) fn to_value(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         match self {
             Json::Object(members) => {
                 Value::Object(members.iter().map(|(name, json)| (name.clone(), json.to_value())).collect())

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::keys::Key;
+use crate::json::Json;
 
 /// The answer of one aggregation below one bucket.
 pub(super) struct Answer<'v> {
@@ -19,6 +20,8 @@ pub(super) enum Body<'v> {
     Buckets(Buckets<'v>),
     Single(Bucket<'v>),
     Leaf(Leaf<'v>),
+    /// Documents, as they are written.
+    Hits(Json),
 }
 
 /// Several buckets, with what is said beside them.
@@ -97,49 +100,67 @@ impl Bucket<'_> {
 }
 
 /// The answers as one object by name.
-pub(super) fn json(answers: Vec<Answer<'_>>, typed_keys: bool) -> Map<String, Value> {
-    let mut out = Map::new();
+pub(super) fn json(answers: Vec<Answer<'_>>, typed_keys: bool) -> Json {
+    Json::Object(members(answers, typed_keys))
+}
+
+fn members(answers: Vec<Answer<'_>>, typed_keys: bool) -> Vec<(String, Json)> {
+    let mut out = Vec::with_capacity(answers.len());
     for answer in answers {
         let mut body = match answer.body {
             Body::Buckets(buckets) => buckets.json(typed_keys),
             Body::Single(bucket) => bucket.json(typed_keys),
-            Body::Leaf(leaf) => leaf.json,
+            Body::Leaf(leaf) => Json::members(&leaf.json),
+            Body::Hits(json) => json,
         };
-        if let Some(meta) = answer.meta {
-            let meta = merged(meta, body.remove("meta"));
-            body.insert("meta".to_owned(), meta);
+        if let (Some(meta), Json::Object(body)) = (answer.meta, &mut body) {
+            let added =
+                body.iter().position(|(name, _)| name == "meta").map(|at| body.remove(at).1.to_value());
+            body.push(("meta".to_owned(), Json::of(&merged(meta, added))));
         }
         let name = match typed_keys {
             true => format!("{}#{}", answer.ty, answer.name),
             false => answer.name.to_owned(),
         };
-        out.insert(name, Value::Object(body));
+        out.push((name, body));
     }
     out
 }
 
 impl Buckets<'_> {
-    fn json(self, typed_keys: bool) -> Map<String, Value> {
-        let mut out = self.beside;
+    fn json(self, typed_keys: bool) -> Json {
+        let mut out: Vec<(String, Json)> =
+            self.beside.into_iter().map(|(name, value)| (name, Json::of(&value))).collect();
         let buckets = if self.keyed {
-            let named = self.list.into_iter().map(|mut bucket| {
-                (bucket.name.take().unwrap_or_default(), Value::Object(bucket.json(typed_keys)))
-            });
-            Value::Object(named.collect())
+            let named = self
+                .list
+                .into_iter()
+                .map(|mut bucket| (bucket.name.take().unwrap_or_default(), bucket.json(typed_keys)));
+            Json::Object(named.collect())
         } else {
-            Value::Array(self.list.into_iter().map(|bucket| Value::Object(bucket.json(typed_keys))).collect())
+            Json::Array(self.list.into_iter().map(|bucket| bucket.json(typed_keys)).collect())
         };
-        out.insert("buckets".to_owned(), buckets);
-        out
+        out.push(("buckets".to_owned(), buckets));
+        Json::Object(out)
     }
 }
 
 impl Bucket<'_> {
-    fn json(self, typed_keys: bool) -> Map<String, Value> {
-        let mut out = self.head;
-        out.insert("doc_count".to_owned(), json!(self.count));
-        out.extend(json(self.below, typed_keys));
-        out
+    fn json(self, typed_keys: bool) -> Json {
+        let mut out: Vec<(String, Json)> =
+            self.head.into_iter().map(|(name, value)| (name, Json::of(&value))).collect();
+        if out.iter().all(|(name, _)| name != "doc_count") {
+            out.push(("doc_count".to_owned(), Json::of(&json!(self.count))));
+        }
+        let own = out.len();
+        for (name, json) in members(self.below, typed_keys) {
+            // An aggregation may be called as what a bucket says itself: it takes its place.
+            match out[..own].iter_mut().find(|(known, _)| *known == name) {
+                Some(place) => place.1 = json,
+                None => out.push((name, json)),
+            }
+        }
+        Json::Object(out)
     }
 }
 

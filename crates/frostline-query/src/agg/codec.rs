@@ -50,6 +50,7 @@ impl AggTree {
                 sort && of.metrics.iter().all(|(_, of)| field(of))
             }
             Kind::RareTerms(of) => field(&of.field),
+            Kind::Significant(of) => field(&of.field),
             Kind::Adjacency(of) => {
                 of.filters.len() <= ADJACENCY_MAX
                     && of.filters.len() == of.names.len()

@@ -12,16 +12,16 @@ use roaring::RoaringBitmap;
 use super::column::{FieldColumn, Reading, Scalar};
 use super::deviation::Counted;
 use super::distinct::{Distinct, value_hash};
-use super::keys::{Common, Key, Real, mix};
+use super::keys::{Common, Key, Real};
 use super::metric::{Moments, Number, ValueKind};
 use super::state::{Auto, Hit, HitAddress, Hits, Keyed, Node, Slots, nodes, within};
 use super::texts::Texts;
 use super::time::{Rounding, Span};
 use super::weighted::Weighted;
 use super::{
-    Adjacency, Agg, AggState, AggTree, AutoDate, Cardinality, Composite, Filters, Include, Kind,
-    MedianDeviation, Metric, MetricKind, Percentiles, RangeBound, Ranges, SourceBy, StringStats, TopHits,
-    TopMetrics, WeightedAvg,
+    Adjacency, Agg, AggState, AggTree, AutoDate, Cardinality, Composite, Filters, Kind, MedianDeviation,
+    Metric, MetricKind, Percentiles, RangeBound, Ranges, SourceBy, StringStats, TopHits, TopMetrics,
+    WeightedAvg,
 };
 use crate::filter::{FieldRef, Measure};
 use crate::{Error, Result};
@@ -649,6 +649,10 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Option<C
             let column = &batch.columns[terms.field];
             Some(code_terms(column, terms.common, terms.missing.as_ref(), keyed, docs))
         }
+        Kind::Significant(terms) => {
+            let column = &batch.columns[terms.field];
+            Some(code_terms(column, terms.common, None, keyed, docs))
+        }
         Kind::DateHistogram(histogram) => {
             let column = &batch.columns[histogram.field];
             let mut spans = Spans::new(&histogram.rounding);
@@ -971,19 +975,6 @@ impl Common {
             Reading::Double(_) => self != Common::Text,
             Reading::Text(_) | Reading::Codes(_) => true,
             Reading::Big(_) | Reading::Time(_) | Reading::List(..) => false,
-        }
-    }
-}
-
-impl Include {
-    /// Whether a key of this text is one of those.
-    pub(super) fn holds(&self, text: &str) -> bool {
-        match self {
-            Include::Values(values) => values.iter().any(|value| value == text),
-            Include::Pattern(pattern) => pattern.is_match(text),
-            Include::Partition { number, of } => {
-                mix(value_hash(Scalar::Text(text))) % (*of).max(1) == *number
-            }
         }
     }
 }

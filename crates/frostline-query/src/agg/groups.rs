@@ -165,17 +165,7 @@ impl GroupKey {
 
     fn kind(&self, field: usize) -> Kind {
         match self {
-            GroupKey::Value(of) => Kind::Terms(Terms {
-                field,
-                common: Common::of(of.types(), None),
-                size: usize::MAX,
-                min_doc_count: 1,
-                order: order(),
-                missing: None,
-                include: None,
-                exclude: None,
-                format: None,
-            }),
+            GroupKey::Value(of) => Kind::Terms(Terms::all(field, Common::of(of.types(), None))),
             GroupKey::Time { unit, offset_us, .. } => Kind::DateHistogram(DateHistogram {
                 field,
                 rounding: rounding(*unit, *offset_us),

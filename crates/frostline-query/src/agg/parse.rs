@@ -11,11 +11,12 @@ use super::decimal::Decimal;
 use super::distinct::Precision;
 use super::keys::{Common, Key, Real};
 use super::pipeline::{self, Above, Pending};
+use super::significant::{Heuristic, Sets, Significant};
 use super::sketch::Accuracy;
 use super::time::{self, DateFormat, Rounding, Unit};
 use super::{
-    Adjacency, Agg, AggTree, AutoDate, Cardinality, Composite, DateHistogram, FieldIndex, Filters, Histogram,
-    Include, Kind, MedianDeviation, Metric, MetricKind, OrderBy, OrderKey, Percentiles, Pipelines,
+    Adjacency, Agg, AggTree, AutoDate, Cardinality, Chosen, Composite, DateHistogram, FieldIndex, Filters,
+    Histogram, Include, Kind, MedianDeviation, Metric, MetricKind, OrderBy, OrderKey, Percentiles, Pipelines,
     RangeBound, RangeBucket, Ranges, RareTerms, Shape, SortBy, SortField, Source, SourceBy, StringStats,
     Terms, TopHits, TopMetrics, WeightedAvg, auto_date, texts,
 };
@@ -55,8 +56,11 @@ impl AggTree {
     /// Reads the value of `aggs` (or `aggregations`). `Invalid` names what is wrong or not supported,
     /// and where.
     pub fn parse(aggs: &Value, context: &ParseContext<'_>) -> Result<AggTree> {
-        let mut parser = Parser { context, tree: AggTree::empty(), path: Vec::new(), bucketed: 0 };
+        let mut parser =
+            Parser { context, tree: AggTree::empty(), path: Vec::new(), bucketed: 0, hidden: Vec::new() };
         (parser.tree.aggs, parser.tree.pipelines) = parser.aggs(aggs, Above::One)?;
+        parser.tree.hidden = parser.hidden.len();
+        parser.tree.aggs.append(&mut parser.hidden);
         Ok(parser.tree)
     }
 }
@@ -75,6 +79,8 @@ struct Parser<'a> {
     path: Vec<String>,
     /// How many aggregations above make several buckets.
     bucketed: usize,
+    /// What counts the backgrounds of `significant_terms`.
+    hidden: Vec<Agg>,
 }
 
 impl Parser<'_> {
@@ -187,6 +193,7 @@ impl Parser<'_> {
             "median_absolute_deviation" => self.median_deviation(&mut params)?,
             "top_metrics" => self.top_metrics(&mut params)?,
             "rare_terms" => self.rare_terms(&mut params)?,
+            "significant_terms" => self.significant(&mut params)?,
             "adjacency_matrix" => self.adjacency(&mut params)?,
             "ip_range" => self.ip_range(&mut params)?,
             "auto_date_histogram" => self.auto_date(&mut params)?,
@@ -282,10 +289,16 @@ impl Parser<'_> {
             min_doc_count: params.count("min_doc_count")?.unwrap_or(1).max(1) as u64,
             order,
             missing,
-            include: self.include(params, "include", field)?,
-            exclude: self.include(params, "exclude", field)?,
+            chosen: self.chosen(params, field)?,
             format: self.format(params, &zone)?,
         }))
+    }
+
+    fn chosen(&self, params: &mut Params, field: FieldIndex) -> Result<Chosen> {
+        Ok(Chosen {
+            include: self.include(params, "include", field)?,
+            exclude: self.include(params, "exclude", field)?,
+        })
     }
 
     /// An `include` or `exclude`. Values of a field of dates may be written in any way that a date may.
@@ -780,8 +793,8 @@ impl Parser<'_> {
         // How exact the filter of Elasticsearch is; there is none here.
         params.ignore(&["precision", "value_type"]);
         let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
-        let include = self.include(params, "include", field)?;
-        if matches!(include, Some(Include::Partition { .. })) {
+        let chosen = self.chosen(params, field)?;
+        if matches!(chosen.include, Some(Include::Partition { .. })) {
             return Err(params.error("[include] must be a pattern or an array"));
         }
         Ok(Kind::RareTerms(RareTerms {
@@ -789,10 +802,50 @@ impl Parser<'_> {
             common: Common::of(self.tree.fields[field].types(), missing.as_ref()),
             max_doc_count: max_doc_count as u64,
             missing,
-            include,
-            exclude: self.include(params, "exclude", field)?,
+            chosen,
             format: self.format(params, &TimeZone::UTC)?,
         }))
+    }
+
+    fn significant(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        let size = params.count("size")?.unwrap_or(10);
+        if size == 0 {
+            return Err(params.error("[size] must be greater than 0"));
+        }
+        // How the work is spread.
+        params.ignore(&["shard_size", "shard_min_doc_count", "execution_hint"]);
+        let filter = params.take("background_filter").map(|query| self.filter(&query)).transpose()?;
+        let common = Common::of(self.tree.fields[field].types(), None);
+        Ok(Kind::Significant(Significant {
+            field,
+            common,
+            size,
+            min_doc_count: params.count("min_doc_count")?.unwrap_or(3) as u64,
+            chosen: self.chosen(params, field)?,
+            format: self.format(params, &TimeZone::UTC)?,
+            heuristic: heuristic(params)?,
+            background: self.background(field, common, filter),
+        }))
+    }
+
+    /// The place of the aggregation that counts the terms of all documents, or of those that a filter matches.
+    fn background(&mut self, field: FieldIndex, common: Common, filter: Option<usize>) -> usize {
+        let same = |hidden: &Agg| match hidden.children.first().map(|agg| &agg.kind) {
+            Some(Kind::Terms(terms)) => filter.is_none() && terms.field == field,
+            _ => false,
+        };
+        if let Some(place) = self.hidden.iter().position(same) {
+            return place;
+        }
+        let agg = |kind, children| Agg { name: String::new(), kind, meta: None, children };
+        let terms = agg(Kind::Terms(Terms::all(field, common)), Vec::new());
+        let counted = match filter {
+            Some(filter) => agg(Kind::Filter(filter), vec![terms]),
+            None => terms,
+        };
+        self.hidden.push(agg(Kind::Global, vec![counted]));
+        self.hidden.len() - 1
     }
 
     fn adjacency(&mut self, params: &mut Params) -> Result<Kind> {
@@ -950,6 +1003,7 @@ impl Kind {
             | Kind::Filters(_)
             | Kind::Composite(_)
             | Kind::RareTerms(_)
+            | Kind::Significant(_)
             | Kind::Adjacency(_)
             | Kind::IpRange(_)
             | Kind::AutoDate(_) => Shape::Several,
@@ -1010,7 +1064,7 @@ impl MetricKind {
 }
 
 /// Aggregations that are computed, for suggestions.
-const AGGREGATIONS: [&str; 29] = [
+const AGGREGATIONS: [&str; 30] = [
     "terms",
     "date_histogram",
     "histogram",
@@ -1040,7 +1094,56 @@ const AGGREGATIONS: [&str; 29] = [
     "adjacency_matrix",
     "ip_range",
     "auto_date_histogram",
+    "significant_terms",
 ];
+
+/// The heuristic that an object names, of which there is at most one.
+fn heuristic(params: &mut Params) -> Result<Heuristic> {
+    const KNOWN: [&str; 5] = ["jlh", "mutual_information", "chi_square", "gnd", "percentage"];
+    for name in ["script_heuristic", "p_value"] {
+        if params.take(name).is_some() {
+            return Err(params.error(format!("[{name}] is not supported: use one of {}", KNOWN.join(", "))));
+        }
+    }
+    let mut found = None;
+    for name in KNOWN {
+        let Some(value) = params.take(name) else { continue };
+        let Value::Object(rest) = value else {
+            return Err(params.error(format!("[{name}] must be an object")));
+        };
+        let mut own = Params { word: name.to_owned(), rest, path: params.path.clone() };
+        let mut flag = |name: &str, default| match own.take(name) {
+            None => Ok(default),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(other) => Err(own.error(format!("[{name}] must be true or false, found {other}"))),
+        };
+        let heuristic = match name {
+            "mutual_information" | "chi_square" => {
+                let sets = Sets {
+                    is_superset: flag("background_is_superset", true)?,
+                    negatives: flag("include_negatives", false)?,
+                };
+                match name {
+                    "chi_square" => Heuristic::ChiSquare(sets),
+                    _ => Heuristic::MutualInformation(sets),
+                }
+            }
+            "gnd" => Heuristic::Distance { is_superset: flag("background_is_superset", true)? },
+            "percentage" => Heuristic::Percentage,
+            _ => Heuristic::Jlh,
+        };
+        own.done()?;
+        if found.replace(heuristic).is_some() {
+            return Err(params.error(format!("[{name}] is a second heuristic")));
+        }
+    }
+    // What is left is a heuristic that nobody knows, as far as can be told.
+    let unknown = params.rest.keys().next().and_then(|name| Some((name, nearest(name, KNOWN)?)));
+    if let Some((name, meant)) = unknown {
+        return Err(params.error(format!("unknown field [{name}] did you mean [{meant}]?")));
+    }
+    Ok(found.unwrap_or(Heuristic::Jlh))
+}
 
 fn metric_kind(word: &str) -> Option<MetricKind> {
     Some(match word {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
@@ -10,6 +11,7 @@ use super::decimal::Decimal;
 use super::keys::{Key, Real, compare_keys};
 use super::metric::{Moments, ValueKind};
 use super::pipeline::Budget;
+use super::significant::{Share, Significant};
 use super::state::{AggState, Auto, Best, Hit, HitAddress, Hits, Keyed, Node};
 use super::texts::Texts;
 use super::time::DateFormat;
@@ -18,6 +20,7 @@ use super::{
     MetricKind, OrderBy, OrderKey, Percentiles, Pipelines, RangeBound, Ranges, RareTerms, Source, SourceBy,
     Terms, TopHits, TopMetrics,
 };
+use crate::json::Json;
 use crate::{Error, Result};
 
 /// What the answer may be and how it is written.
@@ -40,13 +43,13 @@ pub trait HitSource {
     /// The hit at `address` as Elasticsearch writes one (`_index`, `_id`, `_score`, `_source` …) with
     /// `_source` filtered as `source`, the value of the `_source` parameter, says; none if its document could not
     /// be read.
-    fn hit(&self, address: HitAddress, source: &Value) -> Result<Option<Value>>;
+    fn hit(&self, address: HitAddress, source: &Value) -> Result<Option<Json>>;
 }
 
 /// No documents: for trees without `top_hits`.
 impl HitSource for () {
-    fn hit(&self, _: HitAddress, _: &Value) -> Result<Option<Value>> {
-        Ok(Some(Value::Object(Map::new())))
+    fn hit(&self, _: HitAddress, _: &Value) -> Result<Option<Json>> {
+        Ok(Some(Json::Object(Vec::new())))
     }
 }
 
@@ -55,9 +58,9 @@ impl HitSource for () {
 struct Wanted(std::cell::RefCell<Vec<HitAddress>>);
 
 impl HitSource for Wanted {
-    fn hit(&self, address: HitAddress, _: &Value) -> Result<Option<Value>> {
+    fn hit(&self, address: HitAddress, _: &Value) -> Result<Option<Json>> {
         self.0.borrow_mut().push(address);
-        Ok(Some(Value::Object(Map::new())))
+        Ok(Some(Json::Object(Vec::new())))
     }
 }
 
@@ -77,15 +80,17 @@ impl AggState {
 
     /// The value of `aggregations` in the response. `Exhausted` where it would hold more buckets than
     /// `options` allow.
-    pub fn finalize(self, tree: &AggTree, options: FinalizeOptions, hits: &dyn HitSource) -> Result<Value> {
+    pub fn finalize(self, tree: &AggTree, options: FinalizeOptions, hits: &dyn HitSource) -> Result<Json> {
         self.check(tree)?;
-        let mut nodes = self.nodes;
+        let (documents, mut nodes) = (self.documents, self.nodes);
         nodes.iter_mut().zip(&tree.aggs).for_each(|(node, agg)| node.finish(agg));
         let views: Vec<View<'_>> = views(&nodes, &tree.aggs, Some(&tree.pipelines));
-        let mut writer = Writer { options, hits, buckets: 0, budget: Budget::default() };
-        let mut answers = writer.aggs(&views, 0)?;
+        let (shown, hidden) = views.split_at(tree.shown().len());
+        let backgrounds = hidden.iter().map(Background::of).collect::<Result<_>>()?;
+        let mut writer = Writer { options, hits, buckets: 0, budget: Budget::default(), backgrounds };
+        let mut answers = writer.aggs(shown, 0, documents)?;
         tree.pipelines.beside(&mut answers, &mut writer.budget)?;
-        Ok(Value::Object(answer::json(answers, options.typed_keys)))
+        Ok(answer::json(answers, options.typed_keys))
     }
 }
 
@@ -209,20 +214,54 @@ struct Writer<'a> {
     hits: &'a dyn HitSource,
     buckets: usize,
     budget: Budget,
+    backgrounds: Vec<Background<'a>>,
+}
+
+/// What the terms of `significant_terms` are compared with.
+struct Background<'a> {
+    documents: u64,
+    counts: HashMap<&'a Key, u64>,
+}
+
+impl<'a> Background<'a> {
+    /// That of a hidden aggregation, which counts all documents, those of a filter if there is one, and their terms.
+    fn of(view: &'a View<'_>) -> Result<Background<'a>> {
+        let damaged = || Error::corrupt("a stored aggregation does not fit its request");
+        let slot = |view: &View<'_>| match view.node {
+            Node::Slots(slots) => Ok(slots.counts.first().copied().unwrap_or(0)),
+            _ => Err(damaged()),
+        };
+        let (mut documents, mut below) = (slot(view)?, view.children.first().ok_or_else(damaged)?);
+        if matches!(below.node, Node::Slots(_)) {
+            (documents, below) = (slot(below)?, below.children.first().ok_or_else(damaged)?);
+        }
+        let Node::Keyed(keyed) = below.node else { return Err(damaged()) };
+        let count = |bucket: &u32| {
+            let at = *bucket as usize;
+            (&keyed.keys.keys()[keyed.ids[at] as usize], keyed.counts[at])
+        };
+        Ok(Background { documents, counts: below.buckets(0).iter().map(count).collect() })
+    }
 }
 
 impl Writer<'_> {
-    fn aggs<'v>(&mut self, views: &'v [View<'_>], parent: usize) -> Result<Vec<Answer<'v>>> {
-        views.iter().map(|view| self.agg(view, parent)).collect()
+    /// The answers below bucket `parent`, which has so many documents.
+    fn aggs<'v>(&mut self, views: &'v [View<'_>], parent: usize, documents: u64) -> Result<Vec<Answer<'v>>> {
+        views.iter().map(|view| self.agg(view, parent, documents)).collect()
     }
 
-    fn agg<'v>(&mut self, view: &'v View<'_>, parent: usize) -> Result<Answer<'v>> {
-        let mut body = self.body(view, parent)?;
+    fn agg<'v>(&mut self, view: &'v View<'_>, parent: usize, documents: u64) -> Result<Answer<'v>> {
+        let mut body = match (&view.agg.kind, view.node) {
+            (Kind::Significant(of), Node::Keyed(keyed)) => {
+                self.significant(of, keyed, view, parent, documents)?
+            }
+            _ => self.body(view, parent)?,
+        };
         if let Some(pipelines) = view.pipelines {
             match &mut body {
                 Body::Buckets(buckets) => pipelines.over(&mut buckets.list, &mut self.budget)?,
                 Body::Single(bucket) => pipelines.beside(&mut bucket.below, &mut self.budget)?,
-                Body::Leaf(_) => {}
+                Body::Leaf(_) | Body::Hits(_) => {}
             }
         }
         Ok(Answer { name: &view.agg.name, ty: type_name(view), meta: view.agg.meta.as_ref(), body })
@@ -262,7 +301,8 @@ impl Writer<'_> {
             (Kind::Percentiles(of), Node::Sketches(all)) => of.json(all.get(parent)),
             (Kind::Cardinality(_), Node::Distinct(all)) => distinct_json(all.get(parent)),
             (Kind::TopHits(top), Node::Hits(all)) => {
-                self.top_hits(top, all.get(parent).unwrap_or(&Hits::default()))?
+                let hits = self.top_hits(top, all.get(parent).unwrap_or(&Hits::default()))?;
+                return Ok(Body::Hits(hits));
             }
             (Kind::WeightedAvg(of), Node::Weighted(all)) => {
                 formatted(all.get(parent).and_then(|one| one.value()), of.format.as_ref())
@@ -296,7 +336,7 @@ impl Writer<'_> {
                 self.buckets
             )));
         }
-        let below = self.aggs(&view.children, at)?;
+        let below = self.aggs(&view.children, at, count)?;
         Ok(Bucket { head: head.json, name: head.name, key: head.key, count, below })
     }
 
@@ -307,12 +347,7 @@ impl Writer<'_> {
         view: &'v View<'_>,
         parent: usize,
     ) -> Result<Body<'v>> {
-        let kept = |row: &Row<'_>| {
-            let text = || row.key.text();
-            row.count >= terms.min_doc_count
-                && terms.include.as_ref().is_none_or(|include| include.holds(&text()))
-                && terms.exclude.as_ref().is_none_or(|exclude| !exclude.holds(&text()))
-        };
+        let kept = |row: &Row<'_>| row.count >= terms.min_doc_count && terms.chosen.keeps(&row.key);
         let mut rows: Vec<Row<'_>> = rows(keyed, view, parent).filter(kept).collect();
         let all: u64 = rows.iter().map(|row| row.count).sum();
         sort(&mut rows, &terms.order, view, terms.size);
@@ -337,12 +372,8 @@ impl Writer<'_> {
         view: &'v View<'_>,
         parent: usize,
     ) -> Result<Body<'v>> {
-        let kept = |row: &Row<'_>| {
-            let text = || row.key.text();
-            (1..=terms.max_doc_count).contains(&row.count)
-                && terms.include.as_ref().is_none_or(|include| include.holds(&text()))
-                && terms.exclude.as_ref().is_none_or(|exclude| !exclude.holds(&text()))
-        };
+        let kept =
+            |row: &Row<'_>| (1..=terms.max_doc_count).contains(&row.count) && terms.chosen.keeps(&row.key);
         let mut rows: Vec<Row<'_>> = rows(keyed, view, parent).filter(kept).collect();
         rows.sort_by(|a, b| a.count.cmp(&b.count).then_with(|| compare_keys(&a.key, &b.key)));
         let mut list = Vec::with_capacity(rows.len());
@@ -352,6 +383,43 @@ impl Writer<'_> {
             list.push(self.bucket(head, row.at, row.count, view)?);
         }
         Ok(Body::Buckets(Buckets { beside: Map::new(), list, keyed: false }))
+    }
+
+    /// Terms that are more frequent than in the background: those with the highest scores first.
+    fn significant<'v>(
+        &mut self,
+        of: &Significant,
+        keyed: &'v Keyed,
+        view: &'v View<'_>,
+        parent: usize,
+        documents: u64,
+    ) -> Result<Body<'v>> {
+        let background = self.backgrounds.get(of.background);
+        let background =
+            background.ok_or_else(|| Error::corrupt("a stored aggregation has no background"))?;
+        let scored = |row: Row<'v>| {
+            let with = background.counts.get(row.key.as_ref()).copied().unwrap_or(0);
+            let front = Share { with: row.count, all: documents };
+            let score = of.heuristic.score(front, Share { with, all: background.documents });
+            (score, with, row)
+        };
+        let kept = |row: &Row<'_>| row.count >= of.min_doc_count && of.chosen.keeps(&row.key);
+        let mut scored: Vec<(f64, u64, Row<'_>)> =
+            rows(keyed, view, parent).filter(kept).map(scored).filter(|(score, ..)| *score > 0.0).collect();
+        keep(&mut scored, of.size, |(a_score, _, a), (b_score, _, b)| {
+            b_score.total_cmp(a_score).then_with(|| compare_keys(&a.key, &b.key))
+        });
+        let beside = object([("doc_count", json!(documents)), ("bg_count", json!(background.documents))]);
+        let mut list = Vec::with_capacity(scored.len());
+        for (score, with, row) in scored {
+            let mut json = term_head(&row.key, of.format.as_ref());
+            json.insert("doc_count".to_owned(), json!(row.count));
+            json.insert("score".to_owned(), json!(score));
+            json.insert("bg_count".to_owned(), json!(with));
+            let head = Head { json, name: None, key: Some(row.key) };
+            list.push(self.bucket(head, row.at, row.count, view)?);
+        }
+        Ok(Body::Buckets(Buckets { beside, list, keyed: false }))
     }
 
     /// Filters and pairs of them that have documents, by name.
@@ -597,19 +665,24 @@ impl Writer<'_> {
         Ok(Body::Buckets(Buckets { beside: Map::new(), list, keyed: of.names.is_some() }))
     }
 
-    fn top_hits(&mut self, top: &TopHits, hits: &Hits) -> Result<Map<String, Value>> {
+    fn top_hits(&mut self, top: &TopHits, hits: &Hits) -> Result<Json> {
         let mut shown = Vec::new();
         for hit in hits.hits.iter().skip(top.from).take(top.size) {
             let Some(mut json) = self.hits.hit(hit.address, &top.source)? else { continue };
-            if let (Value::Object(json), false) = (&mut json, top.sort.is_empty()) {
+            if let (Json::Object(json), false) = (&mut json, top.sort.is_empty()) {
                 let keys =
                     top.sort.iter().zip(&hit.keys).map(|(sort, key)| value_json(key, sort.format.as_ref()));
-                json.insert("sort".to_owned(), Value::Array(keys.collect()));
+                json.push(("sort".to_owned(), Json::of(&Value::Array(keys.collect()))));
             }
             shown.push(json);
         }
-        let total = json!({"value": hits.total, "relation": "eq"});
-        Ok(object([("hits", json!({"total": total, "max_score": null, "hits": shown}))]))
+        let about = json!({"total": {"value": hits.total, "relation": "eq"}, "max_score": null});
+        let mut members = match Json::of(&about) {
+            Json::Object(members) => members,
+            _ => Vec::new(),
+        };
+        members.push(("hits".to_owned(), Json::Array(shown)));
+        Ok(Json::Object(vec![("hits".to_owned(), Json::Object(members))]))
     }
 }
 
@@ -991,6 +1064,11 @@ fn type_name(view: &View<'_>) -> &'static str {
             Some(_) => "lrareterms",
         },
         (Kind::RareTerms(_), _) => "srareterms",
+        (Kind::Significant(_), Node::Keyed(keyed)) => match keyed.keys.keys().first() {
+            None | Some(Key::Text(_)) => "sigsterms",
+            Some(_) => "siglterms",
+        },
+        (Kind::Significant(_), _) => "sigsterms",
         (Kind::Adjacency(_), _) => "adjacency_matrix",
         (Kind::IpRange(_), _) => "ip_range",
         (Kind::AutoDate(_), _) => "auto_date_histogram",

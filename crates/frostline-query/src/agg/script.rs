@@ -83,18 +83,39 @@ const FUNCTIONS: &[(&str, Function, usize)] = &[
 /// What an expression is known to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
-    /// `is_whole` where it is made of whole constants only, which Painless computes without fractions.
-    Number {
-        is_whole: bool,
-    },
+    /// Set where it is made of whole constants only, which Painless computes without fractions.
+    Number(Option<Whole>),
     Boolean,
     Null,
 }
 
+/// A whole constant, or what is computed of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Whole {
+    /// It is no further from 0.
+    most: u64,
+    /// Whether it has 64 bits, not 32.
+    is_long: bool,
+}
+
+/// Whole numbers up to here are doubles, and so are those computed of them.
+const WHOLE_MAX: u64 = 1 << 53;
+
+impl Whole {
+    /// None where Painless would overflow, or a double is not exact.
+    fn new(most: u64, is_long: bool) -> Option<Whole> {
+        let limit = if is_long { WHOLE_MAX } else { i32::MAX as u64 };
+        (most <= limit).then_some(Whole { most, is_long })
+    }
+}
+
 impl Type {
+    /// A number of any size.
+    const NUMBER: Type = Type::Number(None);
+
     fn name(self) -> &'static str {
         match self {
-            Type::Number { .. } => "number",
+            Type::Number(_) => "number",
             Type::Boolean => "boolean",
             Type::Null => "null",
         }
@@ -328,8 +349,11 @@ impl Parser<'_> {
         let otherwise = self.deeper(Self::choice)?;
         self.steps.push(Step::Choose);
         match (then, otherwise) {
-            (Type::Number { is_whole: then }, Type::Number { is_whole: otherwise }) => {
-                Ok(Type::Number { is_whole: then && otherwise })
+            (Type::Number(then), Type::Number(otherwise)) => {
+                let both = then
+                    .zip(otherwise)
+                    .map(|(a, b)| Whole { most: a.most.max(b.most), is_long: a.is_long || b.is_long });
+                Ok(Type::Number(both))
             }
             (Type::Null, other) | (other, Type::Null) => Ok(other),
             (Type::Boolean, Type::Boolean) => Ok(Type::Boolean),
@@ -362,6 +386,9 @@ impl Parser<'_> {
             let right = self.level(number + 1)?;
             left = self.typed(*operator, at, (start, left), (right_at, right))?;
             self.steps.push(Step::Two(*operator));
+            if matches!((operator, left), (Operator::Multiply, Type::Number(Some(_)))) {
+                self.one_zero();
+            }
         }
     }
 
@@ -373,11 +400,13 @@ impl Parser<'_> {
         (right_at, right): (usize, Type),
     ) -> Result<Type> {
         let numbers = || {
-            self.want(left_at, left, Type::Number { is_whole: false })?;
-            self.want(right_at, right, Type::Number { is_whole: false })
+            self.want(left_at, left, Type::NUMBER)?;
+            self.want(right_at, right, Type::NUMBER)
         };
-        let whole = |ty| matches!(ty, Type::Number { is_whole: true });
-        let is_whole = whole(left) && whole(right);
+        let whole = match (left, right) {
+            (Type::Number(Some(left)), Type::Number(Some(right))) => Some((left, right)),
+            _ => None,
+        };
         match operator {
             Operator::Or | Operator::And => {
                 self.want(left_at, left, Type::Boolean)?;
@@ -390,23 +419,42 @@ impl Parser<'_> {
                 }
                 Ok(Type::Boolean)
             }
-            Operator::Divide if is_whole => Err(self.error(
+            Operator::Divide | Operator::Remainder if whole.is_some() => Err(self.error(
                 at,
-                "whole constants are divided without a remainder in Painless, which is not supported: write one as 2.0",
+                "whole constants are divided without a fraction in Painless, which is not supported: write one as 2.0",
             )),
-            Operator::Add | Operator::Subtract | Operator::Multiply | Operator::Remainder => {
+            Operator::Add | Operator::Subtract | Operator::Multiply => {
                 numbers()?;
-                Ok(Type::Number { is_whole })
+                let Some((left, right)) = whole else { return Ok(Type::NUMBER) };
+                let most = match operator {
+                    Operator::Multiply => left.most.saturating_mul(right.most),
+                    _ => left.most + right.most,
+                };
+                self.whole(at, most, left.is_long || right.is_long)
             }
-            Operator::Divide => {
+            Operator::Divide | Operator::Remainder => {
                 numbers()?;
-                Ok(Type::Number { is_whole: false })
+                Ok(Type::NUMBER)
             }
             _ => {
                 numbers()?;
                 Ok(Type::Boolean)
             }
         }
+    }
+
+    /// What is computed of whole constants, which must not overflow.
+    fn whole(&self, at: usize, most: u64, is_long: bool) -> Result<Type> {
+        let whole = Whole::new(most, is_long).ok_or_else(|| {
+            let limit = if is_long { "2^53" } else { "2147483647, or with an L than 2^53" };
+            self.error(at, format!("whole constants that may become larger than {limit}: write one as 2.0;"))
+        })?;
+        Ok(Type::Number(Some(whole)))
+    }
+
+    /// Makes the zero of doubles that has a sign the one that whole numbers have.
+    fn one_zero(&mut self) {
+        self.steps.extend([Step::Number(0.0), Step::Two(Operator::Add)]);
     }
 
     /// Refuses `++` and `--`, which change a variable.
@@ -431,9 +479,12 @@ impl Parser<'_> {
             self.single_sign()?;
             self.at += 1;
             let operand = self.deeper(Self::unary)?;
-            self.want(at + 1, operand, Type::Number { is_whole: false })?;
+            self.want(at + 1, operand, Type::NUMBER)?;
             if negate {
                 self.steps.push(Step::Negate);
+                if matches!(operand, Type::Number(Some(_))) {
+                    self.one_zero();
+                }
             }
             return Ok(operand);
         }
@@ -503,12 +554,16 @@ impl Parser<'_> {
     fn name(&mut self, at: usize, name: &str) -> Result<Type> {
         if let Some(number) = self.names.variables.iter().position(|known| known == name) {
             self.steps.push(Step::Variable(number));
-            return Ok(Type::Number { is_whole: false });
+            return Ok(Type::NUMBER);
         }
         match self.names.constants.get(name) {
             Some(Value::Number(number)) => {
                 self.steps.push(Step::Number(number.as_f64().unwrap_or(f64::NAN)));
-                Ok(Type::Number { is_whole: !number.is_f64() && !self.names.bare })
+                if number.is_f64() || self.names.bare {
+                    return Ok(Type::NUMBER);
+                }
+                let most = number.as_i64().map(i64::unsigned_abs).or(number.as_u64()).unwrap_or(u64::MAX);
+                self.whole(at, most, most > i32::MAX as u64)
             }
             Some(Value::Bool(value)) => {
                 self.steps.push(Step::Boolean(*value));
@@ -533,7 +588,7 @@ impl Parser<'_> {
         if self.at > start + 1 && self.chars.get(start) == Some(&'0') {
             return Err(self.error(start, "an octal number, which is not supported,"));
         }
-        let mut is_whole = true;
+        let (mut is_whole, mut is_long) = (true, false);
         if self.ahead(".") {
             is_whole = false;
             self.at += 1;
@@ -553,7 +608,10 @@ impl Parser<'_> {
                 is_whole = false;
                 self.at += 1;
             }
-            Some('l' | 'L') if is_whole => self.at += 1,
+            Some('l' | 'L') if is_whole => {
+                is_long = true;
+                self.at += 1;
+            }
             _ => {}
         }
         if self.chars.get(self.at).is_some_and(|c| c.is_ascii_alphanumeric() || *c == '_') {
@@ -562,7 +620,10 @@ impl Parser<'_> {
         let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
         let value = value.ok_or_else(|| self.error(start, format!("[{text}] is not a number")))?;
         self.steps.push(Step::Number(value));
-        Ok(Type::Number { is_whole: is_whole && !self.names.bare })
+        if !is_whole || self.names.bare {
+            return Ok(Type::NUMBER);
+        }
+        self.whole(start, text.parse().unwrap_or(u64::MAX), is_long)
     }
 
     fn function(&mut self) -> Result<Type> {
@@ -581,11 +642,11 @@ impl Parser<'_> {
             self.space();
             let at = self.at;
             let argument = self.deeper(Self::choice)?;
-            self.want(at, argument, Type::Number { is_whole: false })?;
+            self.want(at, argument, Type::NUMBER)?;
         }
         self.expect(")")?;
         self.steps.push(Step::Call(*function));
-        Ok(Type::Number { is_whole: false })
+        Ok(Type::NUMBER)
     }
 }
 

@@ -181,7 +181,8 @@ impl Node {
             | Kind::DateHistogram(_)
             | Kind::Histogram(_)
             | Kind::Composite(_)
-            | Kind::RareTerms(_) => Node::Keyed(Keyed::new(nodes(&agg.children, 0))),
+            | Kind::RareTerms(_)
+            | Kind::Significant(_) => Node::Keyed(Keyed::new(nodes(&agg.children, 0))),
             Kind::AutoDate(of) => Node::Auto(Auto::new(of, nodes(&agg.children, 0))),
             Kind::Range(_)
             | Kind::IpRange(_)
@@ -341,7 +342,8 @@ impl Node {
                 | Kind::DateHistogram(_)
                 | Kind::Histogram(_)
                 | Kind::Composite(_)
-                | Kind::RareTerms(_),
+                | Kind::RareTerms(_)
+                | Kind::Significant(_),
             ) => keyed.fits(parents) && below(&keyed.children, keyed.counts.len()),
             (
                 Node::Slots(slots),

@@ -12,7 +12,7 @@ use roaring::RoaringBitmap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Result;
+use crate::{Json, Result};
 
 mod kinds;
 mod model;
@@ -141,8 +141,15 @@ pub(super) fn collect(
 struct Echo;
 
 impl HitSource for Echo {
-    fn hit(&self, address: HitAddress, _: &Value) -> Result<Option<Value>> {
-        Ok(Some(json!({"_id": format!("{}-{}", address.split, address.row)})))
+    fn hit(&self, address: HitAddress, _: &Value) -> Result<Option<Json>> {
+        Ok(Some(Json::of(&json!({"_id": format!("{}-{}", address.split, address.row)}))))
+    }
+}
+
+impl AggState {
+    /// The answer with its numbers read.
+    pub(super) fn answer(self, tree: &AggTree, hits: &dyn HitSource) -> Result<Value> {
+        Ok(self.finalize(tree, FinalizeOptions::default(), hits)?.to_value())
     }
 }
 
@@ -151,7 +158,7 @@ pub(super) fn answer(docs: &[Value], aggs: &Value) -> Result<Value> {
     let mut collector = Collector::new(&tree, MEMORY);
     let rows: Vec<u32> = (0..docs.len() as u32).collect();
     collect(&mut collector, &tree, docs, 0, &rows);
-    collector.finish().finalize(&tree, FinalizeOptions::default(), &Echo)
+    collector.finish().answer(&tree, &Echo)
 }
 
 /// One aggregation `a` over documents gives this.
@@ -249,7 +256,7 @@ fn keys_of_a_field_with_several_types_are_unified() {
         state.merge(collector.finish(), &tree, MEMORY).unwrap();
     }
     assert_eq!(
-        state.finalize(&tree, FinalizeOptions::default(), &()).unwrap()["a"]["buckets"],
+        state.answer(&tree, &()).unwrap()["a"]["buckets"],
         json!([{"key": "7", "doc_count": 2, "n": {"value": 3.0}}, {"key": "8", "doc_count": 1, "n": {"value": 4.0}}])
     );
 }
@@ -562,8 +569,8 @@ fn composite_pages_visit_every_bucket_once() {
 #[test]
 fn what_is_not_supported_is_named() {
     refused(
-        json!({"significant_terms": {"field": "x"}}),
-        "[significant_terms] is not supported; use one of terms, ",
+        json!({"scripted_metric": {"field": "x"}}),
+        "[scripted_metric] is not supported; use one of terms, ",
     );
     refused(json!({"trems": {"field": "x"}}), "[trems] is not supported; did you mean [terms]?");
     refused(json!({"terms": {"field": "x", "script": "1"}}), "[script] is not supported");
@@ -617,7 +624,7 @@ fn what_is_measured_of_a_field_with_numbers_are_its_numbers() {
     let tree = parse_over(&mapping_of(&docs), &aggs).unwrap();
     let mut collector = Collector::new(&tree, MEMORY);
     collect(&mut collector, &tree, &docs, 0, &[0, 1, 2, 3, 4]);
-    let answer = collector.finish().finalize(&tree, FinalizeOptions::default(), &Echo).unwrap();
+    let answer = collector.finish().answer(&tree, &Echo).unwrap();
     assert_eq!(answer["s"], json!({"count": 1, "min": 10.0, "max": 10.0, "avg": 10.0, "sum": 10.0}));
     assert_eq!(answer["h"]["buckets"], json!([{"key": 10.0, "doc_count": 1}]));
     assert_eq!(answer["p"]["values"][0]["value"], json!(10.0));
@@ -639,7 +646,7 @@ fn no_order_of_additions_overflows_on_its_way() {
         });
         let mut all = AggState::empty(&tree);
         states.for_each(|state| all.merge(state, &tree, MEMORY).unwrap());
-        let answer = all.finalize(&tree, FinalizeOptions::default(), &Echo).unwrap();
+        let answer = all.answer(&tree, &Echo).unwrap();
         assert_eq!(answer["s"]["sum"], json!(1e308), "{numbers:?}");
         assert_eq!(answer["s"]["variance"], "NaN");
         assert_eq!(answer["s"]["std_deviation"], "NaN");

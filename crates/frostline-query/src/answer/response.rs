@@ -36,7 +36,7 @@ pub struct Response {
     pub hits: Hits,
     /// The aggregations, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub aggregations: Option<Value>,
+    pub aggregations: Option<Json>,
     /// What whoever asked may have meant otherwise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -209,7 +209,7 @@ impl Response {
         mut report: Report,
         cost: QueryCost,
         hits: Vec<Hit>,
-        aggregations: Option<Value>,
+        aggregations: Option<Json>,
     ) -> Response {
         report.failed.sort_by_key(|failure| failure.ordinal);
         let (live, failed) = (splits.len() as u64, report.failed.len() as u64);

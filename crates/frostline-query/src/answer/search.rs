@@ -142,7 +142,9 @@ impl Search {
             return Ok(());
         }
         if self.tree.has_global() {
-            return Err(Error::invalid("a [global] aggregation does not know the filter of an alias"));
+            return Err(Error::invalid(
+                "an aggregation over all documents, [global] or [significant_terms], does not know the filter of an alias",
+            ));
         }
         let mut narrowed = Vec::new();
         for reading in std::mem::take(&mut self.readings) {
@@ -551,7 +553,7 @@ struct TopHits<'a> {
 }
 
 impl HitSource for TopHits<'_> {
-    fn hit(&self, address: HitAddress, source: &Value) -> Result<Option<Value>> {
+    fn hit(&self, address: HitAddress, source: &Value) -> Result<Option<Json>> {
         let filter = language::SourceFilter::parse(source)?;
         let request = SearchRequest { source: filter, ..SearchRequest::default() };
         let split = self.search.splits.get(address.split);
@@ -562,7 +564,7 @@ impl HitSource for TopHits<'_> {
         let hit = Hit::new(&shown, index.name.as_str(), document, None, &mut Effort::default())?;
         let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
         let written = serde_json::to_string(&hit).map_err(damaged)?;
-        Ok(Some(serde_json::from_str::<Json>(&written).map_err(damaged)?.to_value()))
+        Ok(Some(serde_json::from_str(&written).map_err(damaged)?))
     }
 }
 

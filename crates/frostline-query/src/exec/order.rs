@@ -339,13 +339,14 @@ impl Order {
                 Ok(Place::Doc { split, row })
             }
             KeyOf::Column(output) => {
-                let value = position_value(value, &output.ty, key.descending, key.format.as_ref())?;
+                let value = position_value(value, &output.ty, key.descending, key.format.as_ref());
+                let value = value.map_err(|e| e.of("search_after"))?;
                 Ok(value.map_or(Place::Absent, |value| Place::Value(Some(value))))
             }
             KeyOf::Time(..) if value.is_null() => Ok(Place::Absent),
             KeyOf::Time(output, _) => {
                 let moment = time_of(value, key.format.as_ref());
-                moment.map(Place::Time).ok_or_else(|| cannot_be_compared(value, &output.ty))
+                moment.map(Place::Time).ok_or_else(|| Incomparable::new(value, &output.ty).of("search_after"))
             }
         }
     }
@@ -452,7 +453,8 @@ fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
         SortBy::Doc => return Ok(OrderKey { of: KeyOf::Doc, descending, nulls_first: false, format: None }),
         SortBy::Field(field) if field.is_time() => {
             let missing = missing_json(&sort.missing).map(|value| {
-                time_of(&value, None).ok_or_else(|| cannot_be_compared(&value, &merge::time_type()))
+                time_of(&value, None)
+                    .ok_or_else(|| Incomparable::new(&value, &merge::time_type()).of("missing"))
             });
             let missing = missing.transpose()?;
             return Ok(OrderKey { of: time_key(at, missing), descending, nulls_first, format });
@@ -489,7 +491,7 @@ fn column_key(name: String, field: &FieldRef, sort: &Sort) -> Result<OrderKey> {
 /// The value that represents absence in a key of type `ty`; none if absence has its own position.
 fn missing_value(missing: &Missing, ty: &DataType, descending: bool) -> Result<Option<ScalarValue>> {
     match missing_json(missing) {
-        Some(json) => position_value(&json, ty, descending, None),
+        Some(json) => position_value(&json, ty, descending, None).map_err(|e| e.of("missing")),
         None => Ok(None),
     }
 }
@@ -510,8 +512,8 @@ fn position_value(
     ty: &DataType,
     descending: bool,
     format: Option<&Format>,
-) -> Result<Option<ScalarValue>> {
-    let wrong = || cannot_be_compared(value, ty);
+) -> Result<Option<ScalarValue>, Incomparable> {
+    let wrong = || Incomparable::new(value, ty);
     if value.is_null() {
         return Ok(None);
     }
@@ -530,9 +532,23 @@ fn position_value(
     Ok(Some(read))
 }
 
-fn cannot_be_compared(value: &Value, ty: &DataType) -> Error {
-    let ty = if *ty == merge::EXACT_TIME { &merge::time_type() } else { ty };
-    Error::invalid(format!("search_after: {value} cannot be compared with a sort key of type {ty}"))
+/// A value that has no place among those of a sort key.
+struct Incomparable {
+    value: Value,
+    ty: DataType,
+}
+
+impl Incomparable {
+    fn new(value: &Value, ty: &DataType) -> Incomparable {
+        let ty = if *ty == merge::EXACT_TIME { merge::time_type() } else { ty.clone() };
+        Incomparable { value: value.clone(), ty }
+    }
+
+    /// The error that names the element of the request.
+    fn of(self, element: &str) -> Error {
+        let Incomparable { value, ty } = self;
+        Error::invalid(format!("{element}: {value} cannot be compared with a sort key of type {ty}"))
+    }
 }
 
 fn number(value: &Value) -> Option<f64> {

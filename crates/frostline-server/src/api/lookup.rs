@@ -115,6 +115,17 @@ impl Lookup {
     }
 }
 
+/// A scalar that loses nothing to who reads it as JSON: a number that 64 bits do not hold as a text.
+fn exact(scalar: &Json) -> Json {
+    let Json::Scalar(raw) = scalar else { return scalar.clone() };
+    let is_whole = raw.get().bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
+    match serde_json::from_str::<serde_json::Value>(raw.get()) {
+        Ok(number) if is_whole && number.is_f64() => Json::text(raw.get()),
+        Ok(_) => scalar.clone(),
+        Err(_) => Json::text(raw.get()),
+    }
+}
+
 /// The values at a path, which may go through lists; a name may have dots itself.
 fn collect(json: &Json, path: &str, values: &mut Vec<Json>) {
     match json {
@@ -128,7 +139,7 @@ fn collect(json: &Json, path: &str, values: &mut Vec<Json>) {
                 }
             }
         }
-        scalar if path.is_empty() && !scalar.is_null() => values.push(scalar.clone()),
+        scalar if path.is_empty() && !scalar.is_null() => values.push(exact(scalar)),
         Json::Scalar(_) => {}
     }
 }

@@ -10,7 +10,7 @@ use frostline_base::ErrorKind;
 use frostline_catalog::Index;
 use frostline_node::Node;
 use frostline_query::language::{Held, IndexVersion, PointInTime};
-use frostline_query::{OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost};
+use frostline_query::{Json, OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost};
 use frostline_show::{Table, json_line, nearest, note, printable, say, say_json, show_bytes, show_count};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -410,9 +410,11 @@ fn show_splits(splits: &SplitCost) -> String {
 }
 
 /// Aggregations that are one level of buckets as tables, others as JSON.
-fn print_aggregations(aggregations: &Value) -> Result<()> {
-    for (name, aggregation) in aggregations.as_object().into_iter().flatten() {
-        let buckets = aggregation.get("buckets").and_then(Value::as_array);
+fn print_aggregations(aggregations: &Json) -> Result<()> {
+    let Json::Object(aggregations) = aggregations else { return Ok(()) };
+    for (name, aggregation) in aggregations {
+        let read = aggregation.to_value();
+        let buckets = read.get("buckets").and_then(Value::as_array);
         let is_flat = |bucket: &Value| {
             bucket
                 .as_object()

@@ -318,7 +318,7 @@ impl Reader<'_> {
             .map_err(|error| self.params.error(format!("[script] [{source}]: {}", error.what())))?;
         let wanted = if selects { "a condition" } else { "a number" };
         match (selects, ty) {
-            (true, Type::Boolean) | (false, Type::Number { .. } | Type::Null) => {}
+            (true, Type::Boolean) | (false, Type::Number(_) | Type::Null) => {}
             _ => return Err(self.params.error(format!("[script] [{source}] must be {wanted}"))),
         }
         let paths = vec![Path::default(); variables.len()];

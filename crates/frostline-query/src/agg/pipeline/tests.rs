@@ -354,7 +354,7 @@ fn names_with_types_are_those_of_elasticsearch() {
     let mut collector = Collector::new(&tree, MEMORY);
     collect(&mut collector, &tree, &docs, 0, &[0, 1, 2, 3, 4]);
     let options = FinalizeOptions { typed_keys: true, ..FinalizeOptions::default() };
-    let answer = collector.finish().finalize(&tree, options, &()).unwrap();
+    let answer = collector.finish().finalize(&tree, options, &()).unwrap().to_value();
     let names: Vec<&String> = answer.as_object().unwrap().keys().collect();
     assert_eq!(
         names,
@@ -538,7 +538,7 @@ proptest! {
             collect(&mut collector, &tree, &json, part, &rows);
             merged.merge(collector.finish(), &tree, MEMORY).unwrap();
         }
-        let answer = merged.finalize(&tree, FinalizeOptions::default(), &()).unwrap();
+        let answer = merged.answer(&tree, &()).unwrap();
         let keys = || docs.iter().map(|(key, ..)| *key);
         let sums: Vec<(i64, i64, usize)> = match (keys().min(), keys().max()) {
             (Some(first), Some(last)) => (first..=last).map(|key| {

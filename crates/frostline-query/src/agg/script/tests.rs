@@ -4,7 +4,7 @@ use super::*;
 
 fn parse(source: &str, bare: bool) -> Result<(Script, Type)> {
     let variables = ["a".to_owned(), "b c".to_owned(), "_value".to_owned()];
-    let constants = json!({"ten": 10, "half": 0.5, "yes": true, "text": "x"});
+    let constants = json!({"ten": 10, "far": 3_000_000_000_i64, "odd": 9_007_199_254_740_993_i64, "half": 0.5, "yes": true, "text": "x"});
     Script::parse(source, &Names { variables: &variables, constants: constants.as_object().unwrap(), bare })
 }
 
@@ -31,7 +31,12 @@ fn refused(source: &str, words: &str) {
 fn numbers_are_computed_as_in_painless() {
     number("params.a / params['b c'] * 100", 150.0);
     number("return params.a - -params[\"b c\"] ;", 10.0);
-    number("1 + 2 * 3 - 4 % 3", 6.0);
+    number("1 + 2 * 3 - 4 % 3.0", 6.0);
+    number("1000000L * 1000000", 1e12);
+    number("2147483647 + 0L + 1", 2_147_483_648.0);
+    number("params.far - 1", 3e9 - 1.0);
+    number("1.0 / (0 * -5)", f64::INFINITY);
+    number("1.0 / -0", f64::INFINITY);
     number("(1 + 2) * 3", 9.0);
     number("10 - 4 - 3", 3.0);
     number("params.a / 0", f64::INFINITY);
@@ -77,7 +82,19 @@ fn what_is_not_understood_is_refused_with_its_position() {
     refused("params.a && true", "a number where a boolean must be at character 1");
     refused("1 + true", "a boolean where a number must be at character 5");
     refused("true == 1", "a number where a boolean must be at character 9");
-    refused("1 / 2", "divided without a remainder");
+    refused("1 / 2", "divided without a fraction");
+    refused("1 % 2", "divided without a fraction in Painless");
+    // What 32 bits, or a double, do not hold would be another number in Painless.
+    refused(
+        "1000000 * 1000000",
+        "larger than 2147483647, or with an L than 2^53: write one as 2.0; at character 9",
+    );
+    refused("3000000000", "larger than 2147483647");
+    refused("2147483647 + (params.yes ? 1 : 0)", "larger than 2147483647");
+    refused("params.ten * 300000000", "larger than 2147483647");
+    refused("9007199254740993L", "larger than 2^53");
+    refused("params.odd", "larger than 2^53");
+    refused("99999999999999999999L", "larger than 2^53");
     refused("--params.a", "`--`, which is not supported, at character 1");
     refused("1 --params.a", "`--`, which is not supported, at character 3");
     refused("params.a+++1", "`++`, which is not supported, at character 9");

@@ -361,7 +361,7 @@ proptest! {
             let bytes = collector.finish().write().unwrap();
             merged.merge(AggState::read(&bytes, &tree).unwrap(), &tree, MEMORY).unwrap();
         }
-        let answer = merged.finalize(&tree, FinalizeOptions::default(), &()).unwrap();
+        let answer = merged.answer(&tree, &()).unwrap();
 
         let seconds: Vec<i64> = docs.iter().map(|(_, scale, n, _)| second(*scale, *n)).collect();
         if seconds.iter().max().unwrap_or(&0) - seconds.iter().min().unwrap_or(&0) < 60 * 86_400 {
@@ -425,7 +425,7 @@ proptest! {
         if let Ok(state) = AggState::read(&bytes, &tree) {
             let mut merged = AggState::empty(&tree);
             if merged.merge(state, &tree, MEMORY).is_ok() {
-                let _ = merged.finalize(&tree, FinalizeOptions::default(), &());
+                let _ = merged.answer(&tree, &());
             }
         }
     }

@@ -15,6 +15,7 @@ mod matching;
 mod model;
 mod named;
 mod nanos;
+mod significant;
 
 /// Twelve documents in three splits whose times overlap, with every kind of value.
 fn documents() -> Vec<Vec<Value>> {
@@ -298,7 +299,8 @@ async fn percentiles_and_deviations_of_many_numbers_come_from_digests() {
     let place = place.set(Settings { use_digests: false, ..Settings::default() });
     let from_columns = place.answer(&body).await;
     assert_eq!(from_columns.cost.splits.answered_digest, 0);
-    let (digests, columns) = (from_digests.aggregations.unwrap(), from_columns.aggregations.unwrap());
+    let (digests, columns) =
+        (from_digests.aggregations.unwrap().to_value(), from_columns.aggregations.unwrap().to_value());
     for name in ["pn", "pd", "rn", "rd", "sn"] {
         assert_eq!(digests[name], columns[name], "{name}");
     }
@@ -320,7 +322,7 @@ async fn counts_and_digests_read_no_column() {
     let charts = place.answer(&body).await;
     assert_eq!(charts.cost.gets, 3, "one hot footer a split");
     assert_eq!(charts.cost.splits.answered_digest, 3);
-    let aggregations = charts.aggregations.unwrap();
+    let aggregations = charts.aggregations.unwrap().to_value();
     assert_eq!(aggregations["by"]["buckets"][0], json!({"key": "web-1", "doc_count": 2}));
     let counts: Vec<u64> = aggregations["over"]["buckets"]
         .as_array()
@@ -339,11 +341,36 @@ async fn aggregations_count_what_matches() {
         "newest": {"top_hits": {"size": 1, "sort": [{"@timestamp": "desc"}], "_source": ["n"]}},
         "errors": {"filter": {"range": {"status": {"gte": 400}}}, "aggs": {"hosts": {"terms": {"field": "host.keyword"}}}},
     }});
-    let aggregations = place.answer(&body).await.aggregations.unwrap();
+    let aggregations = place.answer(&body).await.aggregations.unwrap().to_value();
     assert_eq!(aggregations["all"]["doc_count"], 12);
     assert_eq!(aggregations["all"]["statuses"]["value"], 5);
     assert_eq!(aggregations["newest"]["hits"]["hits"][0]["_source"], json!({"n": 7}));
     assert_eq!(aggregations["errors"]["hosts"]["buckets"], json!([{"key": "web-2", "doc_count": 1}]));
+}
+
+#[tokio::test]
+async fn hits_of_an_aggregation_show_their_documents_as_they_are_written() {
+    let written = r#"{"n":1.10,"big":123456789012345678901234567890,"far":1e400}"#;
+    let place = Place::with_lines(&[vec![written.to_owned()]]).await;
+    let body =
+        json!({"size": 1, "aggs": {"all": {"filter": {"match_all": {}}, "aggs": {"top": {"top_hits": {}}}}}});
+    let response = place.answer(&body).await;
+    let aggregations = serde_json::to_string(&response.aggregations).unwrap();
+    assert!(aggregations.contains(&format!(r#""_source":{written}"#)), "{aggregations}");
+    assert_eq!(response.hits.hits[0].source.as_ref().unwrap().get(), written);
+}
+
+#[tokio::test]
+async fn a_value_for_missing_that_cannot_be_compared_is_refused_by_its_name() {
+    let place = Place::with(&documents()).await;
+    for field in ["ms", "@timestamp"] {
+        let sort = json!([{field: {"missing": "x"}}]);
+        let error = place.search(&json!({"sort": sort})).err().unwrap();
+        assert!(error.what().starts_with(r#"missing: "x" cannot be compared with a sort key"#), "{error:?}");
+        let after = json!({"sort": [field], "search_after": ["x"]});
+        let error = place.search(&after).err().unwrap();
+        assert!(error.what().starts_with(r#"search_after: "x" cannot"#), "{error:?}");
+    }
 }
 
 /// Three splits with statuses 200, 404 and 500; then "404" and 404; then none.
@@ -363,7 +390,7 @@ async fn pipelines_read_what_all_splits_have_and_keep_nothing_of_their_own() {
         let index = std::slice::from_ref(&place.index);
         let search = Search::new(&place.searcher, index, body.as_bytes(), &options).unwrap();
         let response = search.run().await.unwrap();
-        (response.aggregations.unwrap(), response.cost.splits.opened)
+        (response.aggregations.unwrap().to_value(), response.cost.splits.opened)
     };
     let (plain, opened) = run(json!({"time": time(json!({}))})).await;
     let sums: Vec<&Value> =
@@ -394,7 +421,7 @@ async fn addresses_are_in_ranges_however_they_are_written() {
     let place = Place::with(&documents()).await;
     let ranges = json!([{"mask": "10.0.0.0/8"}, {"from": "10.9.0.0", "to": "10.10.0.0"}, {"to": "::2"}]);
     let body = json!({"size": 0, "aggs": {"a": {"ip_range": {"field": "ip", "ranges": ranges}}}});
-    let answer = place.answer(&body).await.aggregations.unwrap();
+    let answer = place.answer(&body).await.aggregations.unwrap().to_value();
     let counts: Vec<(&str, u64)> = answer["a"]["buckets"]
         .as_array()
         .unwrap()

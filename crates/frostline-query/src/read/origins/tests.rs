@@ -47,7 +47,7 @@ async fn check(place: &Place, known: &BTreeMap<i64, String>) {
         let of_sql = place.sql(&format!("select n from logs where _id = '{id}'")).await.unwrap();
         assert_eq!(of_sql, [json!(n)]);
         let top = json!({"query": {"term": {"n": n}}, "size": 0, "aggs": {"top": {"top_hits": {"size": 1}}}});
-        let top = place.answer(&top).await.aggregations.unwrap();
+        let top = place.answer(&top).await.aggregations.unwrap().to_value();
         assert_eq!(json!(top)["top"]["hits"]["hits"][0]["_id"], json!(id));
     }
     // Where documents of no split are, and a row that the first split does not have.

@@ -5,6 +5,10 @@ use crate::testing::Tested;
 
 async fn tested() -> Tested {
     let tested = Tested::new();
+    let huge = r#"{ "user": [123456789012345678901234567890, 1e400], "n": 5 }"#;
+    for (index, id, document) in [("web", "5", huge), ("lists", "c", huge)] {
+        assert_eq!(tested.send("PUT", &format!("/{index}/_doc/{id}"), document).await.status.as_u16(), 201);
+    }
     for (index, id, document) in [
         ("lists", "a", json!({ "users": { "id": ["ann", 7] }, "big": 18_446_744_073_709_551_615_u64 })),
         ("lists", "b", json!({ "users": [{ "id": "bob" }, { "id": null }, { "name": "x" }] })),
@@ -30,17 +34,18 @@ async fn the_values_of_a_document_are_the_terms() {
         ("a", "users.id", vec![1, 3]),
         ("b", "users.id", vec![2]),
         ("a", "big", vec![4]),
+        ("c", "user", vec![5]),
         ("a", "users", vec![]),
         ("none", "users.id", vec![]),
     ] {
-        let body = json!({ "query": lookup(id, path), "sort": "n" }).to_string();
+        let body = json!({ "query": lookup(id, path), "sort": "n", "_source": ["n"] }).to_string();
         let found = tested.ok("POST", "/web/_search", &body).await;
         let numbers =
             found["hits"]["hits"].as_array().unwrap().iter().map(|hit| hit["_source"]["n"].as_i64().unwrap());
         assert_eq!(numbers.collect::<Vec<_>>(), expected, "{id} {path}");
         let body = json!({ "query": { "bool": { "filter": [lookup(id, path)] } } }).to_string();
         assert_eq!(tested.ok("POST", "/web/_count", &body).await["count"], expected.len());
-        let lines = format!("{{}}\n{{\"query\":{}}}\n", lookup(id, path));
+        let lines = format!("{{}}\n{{\"_source\":false,\"query\":{}}}\n", lookup(id, path));
         let answers = tested.ok("POST", "/web/_msearch", &lines).await;
         assert_eq!(answers["responses"][0]["hits"]["total"]["value"], expected.len());
     }

@@ -86,7 +86,7 @@ async fn hits_show_the_value_that_they_alone_have() {
         json!({ "rank": [36], "user": ["user 6"] }),
     ];
     assert_eq!(fields.collect::<Vec<_>>(), expected);
-    assert_eq!(response.aggregations.unwrap()["all"]["value"], 100);
+    assert_eq!(response.aggregations.unwrap().to_value()["all"]["value"], 100);
 }
 
 #[tokio::test]

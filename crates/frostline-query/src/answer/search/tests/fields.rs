@@ -25,14 +25,14 @@ fn query_string(text: &str) -> Value {
 /// The keys and counts of a terms aggregation.
 async fn terms(place: &Place, query: Value, field: &str) -> Vec<(Value, u64)> {
     let body = json!({"size": 0, "query": query, "aggs": {"a": {"terms": {"field": field, "order": {"_key": "asc"}}}}});
-    let answer = place.answer(&body).await.aggregations.unwrap();
+    let answer = place.answer(&body).await.aggregations.unwrap().to_value();
     let buckets = answer["a"]["buckets"].as_array().unwrap().iter();
     buckets.map(|bucket| (bucket["key"].clone(), bucket["doc_count"].as_u64().unwrap())).collect()
 }
 
 async fn metric(place: &Place, kind: &str, field: &str) -> Value {
     let body = json!({"size": 0, "aggs": {"a": {kind: {"field": field}}}});
-    place.answer(&body).await.aggregations.unwrap()["a"]["value"].clone()
+    place.answer(&body).await.aggregations.unwrap().to_value()["a"]["value"].clone()
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn a_time_field_of_another_name_is_asked_for_by_its_name() {
         assert_eq!(place.numbers(&newest).await, [5, 4], "{name}");
         let days =
             json!({"size": 0, "aggs": {"a": {"date_histogram": {"field": name, "fixed_interval": "1d"}}}});
-        let days = place.answer(&days).await.aggregations.unwrap();
+        let days = place.answer(&days).await.aggregations.unwrap().to_value();
         assert_eq!(days["a"]["buckets"].as_array().unwrap().len(), 5, "{name}");
         let later = format!("select count(*) from logs where \"{name}\" > '2024-05-03T12:00:00Z'");
         assert_eq!(place.sql(&later).await.unwrap(), [json!(2)], "{name}");
@@ -82,7 +82,7 @@ async fn a_kept_answer_is_not_used_once_its_field_means_something_else() {
             &options,
         );
         let answer = search.unwrap().run().await.unwrap();
-        (answer.hits.total.unwrap().value, answer.aggregations.unwrap()["a"]["value"].clone())
+        (answer.hits.total.unwrap().value, answer.aggregations.unwrap().to_value()["a"]["value"].clone())
     };
     let some = json!({"range": {"n": {"gte": 2}}});
     let late = json!({"range": {"@timestamp": {"gte": "2024-05-02T12:00:00.5Z"}}});

@@ -419,7 +419,7 @@ async fn the_last_year_of_the_calendar_is_one_bucket() {
     ] {
         let histogram = json!({"field": "t", "calendar_interval": unit, "min_doc_count": 1});
         let answer = place.answer(&json!({"size": 0, "aggs": {"h": {"date_histogram": histogram}}})).await;
-        let aggregations = answer.aggregations.unwrap();
+        let aggregations = answer.aggregations.unwrap().to_value();
         let buckets = aggregations["h"]["buckets"].as_array().unwrap();
         let counts: Vec<i64> = buckets.iter().map(|bucket| bucket["doc_count"].as_i64().unwrap()).collect();
         assert_eq!(counts, expected, "{unit}: {buckets:?}");
@@ -444,7 +444,7 @@ async fn the_last_day_of_the_calendar_is_a_bucket_of_its_own() {
         ] {
             let histogram = json!({"field": field, "calendar_interval": "day", "time_zone": zone});
             let body = json!({"size": 0, "query": query, "aggs": {"h": {"date_histogram": histogram}}});
-            let aggregations = place.answer(&body).await.aggregations.unwrap();
+            let aggregations = place.answer(&body).await.aggregations.unwrap().to_value();
             let buckets = aggregations["h"]["buckets"].as_array().unwrap();
             let found: Vec<_> = buckets
                 .iter()
@@ -483,7 +483,8 @@ async fn the_last_hours_of_the_calendar_are_times_of_documents() {
         assert_eq!(place.numbers(&body).await, expected, "{body}");
     }
     let days = json!({"date_histogram": {"field": "@timestamp", "calendar_interval": "day"}});
-    let answer = place.answer(&json!({"size": 0, "aggs": {"days": days}})).await.aggregations.unwrap();
+    let answer =
+        place.answer(&json!({"size": 0, "aggs": {"days": days}})).await.aggregations.unwrap().to_value();
     let buckets = answer["days"]["buckets"].as_array().unwrap();
     let counts: Vec<_> = buckets.iter().map(|bucket| bucket["doc_count"].as_u64().unwrap()).collect();
     assert_eq!(counts, [1, 3]);

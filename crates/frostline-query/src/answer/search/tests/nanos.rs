@@ -92,7 +92,7 @@ async fn ranges_compare_nanoseconds() {
                 let aggs = json!({"all": {"value_count": {"field": "n"}}});
                 let counted = place.answer(&json!({"query": query, "size": 0, "aggs": aggs})).await;
                 assert_eq!(
-                    json!(counted.aggregations.unwrap())["all"]["value"],
+                    counted.aggregations.unwrap().to_value()["all"]["value"],
                     json!(expected.len()),
                     "{query}"
                 );
