@@ -41,8 +41,8 @@ mod layers;
 #[cfg(test)]
 mod testing;
 
-pub use answers::answers_key;
 pub use access::{Access, BLOCKED_INDEX, Block, CLOSED};
+pub use answers::answers_key;
 pub use catalog::Catalog;
 pub use commit::Change;
 pub use expression::{CLOSED_INDEX, Resolve, Wildcards, spelled_out};

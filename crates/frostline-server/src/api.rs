@@ -25,9 +25,11 @@ pub(crate) mod names;
 pub(crate) mod pipeline;
 pub(crate) mod pit;
 pub(crate) mod resolve;
+pub(crate) mod rewrite;
 pub(crate) mod scroll;
 pub(crate) mod search;
 pub(crate) mod search_body;
+pub(crate) mod search_template;
 pub(crate) mod security;
 pub(crate) mod settings;
 pub(crate) mod shared_cache;
@@ -35,6 +37,7 @@ pub(crate) mod sql;
 pub(crate) mod stats;
 pub(crate) mod tasks;
 pub(crate) mod template;
+pub(crate) mod terms_enum;
 
 #[cfg(test)]
 mod tests;

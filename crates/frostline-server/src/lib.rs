@@ -21,6 +21,7 @@ mod find;
 mod limits;
 mod media;
 mod metrics;
+mod mustache;
 mod params;
 mod patience;
 mod routes;

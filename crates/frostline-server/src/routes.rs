@@ -11,8 +11,8 @@ use percent_encoding::percent_decode_str;
 use crate::answer::Answer;
 use crate::api::{
     alias, analyze, async_search, blocks, bulk, by_query, cat, cluster, data_stream, document, explain,
-    field_caps, ilm, index, info, mapping, metrics, msearch, pipeline, pit, resolve, scroll, search,
-    security, shared_cache, sql, stats, tasks, template,
+    field_caps, ilm, index, info, mapping, metrics, msearch, pipeline, pit, resolve, rewrite, scroll, search,
+    search_template, security, shared_cache, sql, stats, tasks, template, terms_enum,
 };
 use crate::body::TREE;
 use crate::doors::otlp;
@@ -42,7 +42,7 @@ impl Api {
         match self.name {
             otlp::API if otlp::encoding(headers).is_ok_and(|encoding| encoding == Encoding::Protobuf) => 1,
             // Of these a line or a document at a time is read.
-            "bulk" | "create" | "index" | "msearch" => 1,
+            "bulk" | "create" | "index" | "msearch" | "msearch_template" => 1,
             _ => TREE,
         }
     }
@@ -252,6 +252,60 @@ pub(crate) static APIS: &[Api] = &[
         answer: |call| Box::pin(msearch::msearch(call)),
     },
     Api {
+        name: "search_template",
+        methods: GET_OR_POST,
+        paths: &["/_search/template", "/{index}/_search/template"],
+        action: Action::Read,
+        takes: &[INDICES, search_template::PARAMETERS],
+        ignores: &[QUERY_IGNORED, search::IGNORED],
+        answer: |call| Box::pin(search_template::search(call)),
+    },
+    Api {
+        name: "msearch_template",
+        methods: GET_OR_POST,
+        paths: &["/_msearch/template", "/{index}/_msearch/template"],
+        action: Action::Read,
+        takes: &[INDICES, msearch::PARAMETERS],
+        ignores: &[QUERY_IGNORED, search::IGNORED, msearch::IGNORED],
+        answer: |call| Box::pin(search_template::msearch(call)),
+    },
+    Api {
+        name: "render_search_template",
+        methods: GET_OR_POST,
+        paths: &["/_render/template", "/_render/template/{id}"],
+        action: Action::Monitor,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(search_template::render(call)),
+    },
+    Api {
+        name: "put_script",
+        methods: POST_OR_PUT,
+        paths: &["/_scripts/{id}", "/_scripts/{id}/{context}"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[CLUSTER, &["context"]],
+        answer: |call| Box::pin(search_template::put(call)),
+    },
+    Api {
+        name: "get_script",
+        methods: GET,
+        paths: &["/_scripts/{id}"],
+        action: Action::Monitor,
+        takes: &[],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(search_template::get(call)),
+    },
+    Api {
+        name: "delete_script",
+        methods: DELETE,
+        paths: &["/_scripts/{id}"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(search_template::delete(call)),
+    },
+    Api {
         name: "count",
         methods: GET_OR_POST,
         paths: &["/_count", "/{index}/_count"],
@@ -360,6 +414,15 @@ pub(crate) static APIS: &[Api] = &[
         answer: |call| Box::pin(field_caps::field_caps(call)),
     },
     Api {
+        name: "terms_enum",
+        methods: GET_OR_POST,
+        paths: &["/{index}/_terms_enum"],
+        action: Action::Read,
+        takes: &[INDICES],
+        ignores: &[QUERY_IGNORED],
+        answer: |call| Box::pin(terms_enum::terms_enum(call)),
+    },
+    Api {
         name: "sql.query",
         methods: GET_OR_POST,
         paths: &["/_sql"],
@@ -430,6 +493,24 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[INDICES, QUERY, by_query::PARAMETERS],
         ignores: &[by_query::IGNORED],
         answer: |call| Box::pin(by_query::delete(call)),
+    },
+    Api {
+        name: "update_by_query",
+        methods: POST,
+        paths: &["/{index}/_update_by_query"],
+        action: Action::Write,
+        takes: &[INDICES, QUERY, by_query::PARAMETERS, &["pipeline"]],
+        ignores: &[by_query::IGNORED],
+        answer: |call| Box::pin(rewrite::update(call)),
+    },
+    Api {
+        name: "reindex",
+        methods: POST,
+        paths: &["/_reindex"],
+        action: Action::Write,
+        takes: &[rewrite::REINDEX],
+        ignores: &[rewrite::REINDEX_IGNORED],
+        answer: |call| Box::pin(rewrite::reindex(call)),
     },
     Api {
         name: "get",

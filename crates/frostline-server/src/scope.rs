@@ -137,15 +137,21 @@ const SCOPED: &[&str] = &[
     "info",
     "mget",
     "msearch",
+    "msearch_template",
     "open_point_in_time",
     "otlp.logs",
+    "reindex",
+    "render_search_template",
     "scroll",
     "search",
+    "search_template",
     "clear_scroll",
     "close_point_in_time",
     "cluster.health",
     "security.authenticate",
+    "terms_enum",
     "update",
+    "update_by_query",
 ];
 
 /// The indices that a request may touch.

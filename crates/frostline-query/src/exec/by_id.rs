@@ -60,18 +60,20 @@ impl Searcher {
         found.try_fold(LookedUp::default(), add).await
     }
 
-    /// The documents of these rows of splits of this version of an index, without their texts.
+    /// The documents of these rows of splits of this version of an index, with their texts where these are wanted, which
+    /// count as memory of queries until they are dropped.
     ///
     /// `Exhausted` if they take more memory than one query may.
     pub async fn at_rows(
         self: &Arc<Self>,
         index: &Arc<Index>,
         rows: &BTreeMap<SplitId, RoaringBitmap>,
+        with_text: bool,
     ) -> Result<Vec<Located>> {
         let lookup = Lookup {
             local: Arc::new(Local::new(self, None)),
             index: Arc::clone(index),
-            parts: Parts { source: false, numbers: true },
+            parts: Parts { source: with_text, numbers: true },
         };
         let all = Splits::of(self, std::slice::from_ref(index));
         let wanted = all.ordinals().zip(all.entries()).filter(|(_, entry)| rows.contains_key(&entry.id));

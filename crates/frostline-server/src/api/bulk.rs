@@ -95,8 +95,14 @@ pub(crate) async fn store(call: &Call, index: &str, documents: Vec<Bytes>) -> Re
         what: Ok(What::Append(document)),
         updated: None,
     });
-    let items = write(call, operations.collect(), None).await?;
-    Ok(items.into_iter().map(|item| item.outcome.map(drop)).collect())
+    let written = write_each(call, operations.collect()).await?;
+    Ok(written.into_iter().map(|written| written.map(drop)).collect())
+}
+
+/// Does operations, and tells what became of each: `created`, `updated` or `noop`.
+pub(crate) async fn write_each(call: &Call, operations: Vec<Operation>) -> Result<Vec<Result<&'static str>>> {
+    let items = write(call, operations, None).await?;
+    Ok(items.into_iter().map(|item| item.outcome.map(|done| done.result)).collect())
 }
 
 /// Whether what is written is to be visible to searches at once, which it always is.

@@ -11,12 +11,13 @@ use std::time::Instant;
 use frostline_base::{Error, ErrorKind, IndexName, SplitId};
 use frostline_catalog::{Access, Index, Located, Numbers};
 use frostline_ingest::{Removal, Removed};
-use frostline_query::{Matched, Search, SearchOptions};
+use frostline_query::{Matched, Matches, Search, SearchOptions};
 use http::StatusCode;
 use roaring::RoaringBitmap;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
+use crate::api::indices::Filters;
 use crate::api::search_body::{SearchBody, query};
 use crate::api::{blocks, bulk, indices, lookup};
 use crate::error::{ApiError, Result};
@@ -49,36 +50,29 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Documents that are looked for by their `_id`s at once.
 const IDS_AT_ONCE: u64 = 1_000;
 /// Times that documents are looked for because their splits are gone, and that commits leave no room for a split.
-const TRIES_MAX: u32 = 16;
+pub(super) const TRIES_MAX: u32 = 16;
 /// Failures that an answer lists.
 const FAILURES_MAX: usize = 100;
 
 /// The rows of splits that are to be deleted.
-type Places = BTreeMap<SplitId, RoaringBitmap>;
+pub(super) type Places = BTreeMap<SplitId, RoaringBitmap>;
 
 /// `POST /{index}/_delete_by_query`.
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
     let started = Instant::now();
     let (state, scope) = (&call.state, &call.client.scope);
-    let (reads, edits) = (scope.to(Privilege::Read), scope.to(Privilege::Edit));
+    let reads = scope.to(Privilege::Read);
     let asked = Asked::of(&call, &reads).await?;
+    if !asked.has_query {
+        return Err(ApiError::invalid("Validation Failed: 1: query is missing;")
+            .named("action_request_validation_exception"));
+    }
     let how = indices::how(&call.params)?;
     let (indices, filters) = indices::open_filtered(state, &reads, call.index(), how).await?;
-    if let Some(other) = indices.iter().find(|index| !indices::allows(state, &edits, index.name())) {
-        return Err(edits.forbidden(other.name().as_str()));
-    }
-    blocks::check(state, indices.iter().map(|index| index.name()), Access::Write)?;
+    check_edits(state, scope, &indices)?;
     let about = format!("POST /{}/_delete_by_query", call.index());
-    let query = Arc::new(Query {
-        options: SearchOptions { filters, ..state.node.search_options(false, true).await },
-        body: asked.body,
-        state: Arc::clone(state),
-        about,
-    });
-    // What is wrong with the query is wrong before anything is deleted.
-    for index in &indices {
-        query.search(index).await?;
-    }
+    let query = Query::new(state, "delete_by_query", about, asked.body, filters).await;
+    query.check(&indices).await?;
     let mut deletion =
         Deletion { query, left: asked.max_docs, proceed: asked.proceed, done: Done::default() };
     for index in indices {
@@ -86,60 +80,85 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
             deletion.of_index(index).await?;
         }
     }
-    deletion.done.answer(started, asked.proceed)
+    let Done { deleted, .. } = deletion.done;
+    deletion.done.answer(started, asked.proceed, &[("deleted", deleted)])
+}
+
+/// Refuses indices of which the documents may not be changed.
+pub(super) fn check_edits(state: &State, scope: &Scope, indices: &[Arc<Index>]) -> Result<()> {
+    let edits = scope.to(Privilege::Edit);
+    match indices.iter().find(|index| !indices::allows(state, &edits, index.name())) {
+        Some(other) => Err(edits.forbidden(other.name().as_str())),
+        None => blocks::check(state, indices.iter().map(|index| index.name()), Access::Write),
+    }
+}
+
+/// Refuses what a request asks for that is not done. Who runs it waits for it.
+pub(super) fn check_params(call: &Call) -> Result<()> {
+    bulk::check_params(call)?;
+    match call.params.flag("wait_for_completion")? {
+        Some(false) => Err(ApiError::unsupported(
+            "[wait_for_completion=false] is not supported: the answer comes when it is done",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Takes how many documents a request is about out of its body; the URL counts before it.
+pub(super) fn max_docs(call: &Call, body: &mut SearchBody) -> Result<u64> {
+    let given = call.params.scalar("max_docs").or_else(|| body.value("max_docs"));
+    body.remove("max_docs");
+    let Some(most) = given else { return Ok(u64::MAX) };
+    most.as_u64().filter(|most| *most > 0).ok_or_else(|| {
+        ApiError::invalid(format!("[max_docs] is a number of documents above 0, found [{most}]"))
+    })
+}
+
+/// The same for whether it goes on after a conflict.
+pub(super) fn proceeds(call: &Call, body: &mut SearchBody) -> Result<bool> {
+    let given = call.params.scalar("conflicts").or_else(|| body.value("conflicts"));
+    body.remove("conflicts");
+    match given.as_ref().map(Value::as_str) {
+        None | Some(Some("abort")) => Ok(false),
+        Some(Some("proceed")) => Ok(true),
+        _ => Err(ApiError::invalid("conflicts may only be \"proceed\" or \"abort\"")),
+    }
 }
 
 /// What a request says.
-struct Asked {
-    body: Vec<u8>,
-    max_docs: u64,
-    /// Whether a conflict ends it.
-    proceed: bool,
+pub(super) struct Asked {
+    pub(super) body: Vec<u8>,
+    /// Whether it says which documents; else it means all.
+    has_query: bool,
+    pub(super) max_docs: u64,
+    /// Whether it goes on after a conflict.
+    pub(super) proceed: bool,
 }
 
 impl Asked {
-    async fn of(call: &Call, reads: &Scope) -> Result<Asked> {
-        bulk::check_params(call)?;
-        if call.params.flag("wait_for_completion")? == Some(false) {
-            return Err(ApiError::unsupported(
-                "[wait_for_completion=false] is not supported: the answer comes when the documents are deleted",
-            ));
-        }
+    pub(super) async fn of(call: &Call, reads: &Scope) -> Result<Asked> {
+        check_params(call)?;
         let mut body = SearchBody::parse(&call.body)?;
         if let Some(other) = body.names().find(|name| !["query", "max_docs", "conflicts"].contains(name)) {
             return Err(ApiError::unparsed(format!("request does not support [{other}]")));
         }
+        let (max_docs, proceed) = (max_docs(call, &mut body)?, proceeds(call, &mut body)?);
         if let Some(query) = query(&call.params) {
             body.set("query", &query)?;
         }
-        if body.get("query").is_none() {
-            return Err(ApiError::invalid("Validation Failed: 1: query is missing;")
-                .named("action_request_validation_exception"));
-        }
-        let max_docs = match call.params.scalar("max_docs").or_else(|| body.value("max_docs")) {
-            None => u64::MAX,
-            Some(most) => most.as_u64().filter(|most| *most > 0).ok_or_else(|| {
-                ApiError::invalid(format!("[max_docs] is a number of documents above 0, found [{most}]"))
-            })?,
-        };
-        let conflicts = call.params.scalar("conflicts").or_else(|| body.value("conflicts"));
-        let proceed = match conflicts.as_ref().map(Value::as_str) {
-            None | Some(Some("abort")) => false,
-            Some(Some("proceed")) => true,
-            _ => return Err(ApiError::invalid("conflicts may only be \"proceed\" or \"abort\"")),
-        };
-        body.remove("max_docs");
-        body.remove("conflicts");
         lookup::resolve(&call.state, reads, &mut body).await?;
-        Ok(Asked { body: body.bytes()?, max_docs, proceed })
+        let has_query = body.get("query").is_some();
+        Ok(Asked { body: body.bytes()?, has_query, max_docs, proceed })
     }
 }
 
 /// What is searched for, on the threads of searches.
-struct Query {
+pub(super) struct Query {
     state: Arc<State>,
     body: Vec<u8>,
     options: SearchOptions,
+    /// The API that asks.
+    api: &'static str,
     /// As the list of tasks shows it.
     about: String,
 }
@@ -155,6 +174,25 @@ struct Moved {
 }
 
 impl Query {
+    pub(super) async fn new(
+        state: &Arc<State>,
+        api: &'static str,
+        about: String,
+        body: Vec<u8>,
+        filters: Filters,
+    ) -> Arc<Query> {
+        let options = SearchOptions { filters, ..state.node.search_options(false, true).await };
+        Arc::new(Query { state: Arc::clone(state), body, options, api, about })
+    }
+
+    /// What is wrong with the query is wrong before anything is done.
+    pub(super) async fn check(&self, indices: &[Arc<Index>]) -> Result<()> {
+        for index in indices {
+            self.search(index).await?;
+        }
+        Ok(())
+    }
+
     async fn search(&self, index: &Arc<Index>) -> Result<Search> {
         let searcher = self.state.node.searcher().await?;
         let search = Search::new(&searcher, std::slice::from_ref(index), &self.body, &self.options);
@@ -162,13 +200,13 @@ impl Query {
     }
 
     /// Runs a part of the search in its turn.
-    async fn run<T: Send + 'static>(
+    pub(super) async fn run<T: Send + 'static>(
         &self,
         part: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let task = Task {
             number: 0,
-            api: "delete_by_query",
+            api: self.api,
             about: self.about.clone(),
             opaque_id: None,
             begun_us: self.state.node.clock().now_us(),
@@ -187,7 +225,7 @@ impl Query {
                 first.is_some_and(|first| Arc::ptr_eq(first, version))
             });
             let of_it: Places = of_it.map(|(split, rows)| (*split, rows.clone())).collect();
-            documents.extend(searcher.at_rows(version, &of_it).await?);
+            documents.extend(searcher.at_rows(version, &of_it, false).await?);
         }
         Ok(documents)
     }
@@ -210,7 +248,7 @@ impl Query {
                 places.extend(matched.into_iter().map(|Matched { split, rows, .. }| (split, rows)));
             }
             let known: HashSet<(&str, Numbers)> = before.iter().map(identity).collect();
-            let after = searcher.at_rows(newest, &places).await?;
+            let after = searcher.at_rows(newest, &places, false).await?;
             let same: Vec<&Located> =
                 after.iter().filter(|document| known.contains(&identity(document))).collect();
             let found: HashSet<(&str, Numbers)> = same.iter().map(|document| identity(document)).collect();
@@ -229,13 +267,47 @@ impl Query {
     }
 }
 
+/// The places of what a query matches in one version of an index, some splits at a time.
+pub(super) struct Walk {
+    query: Arc<Query>,
+    /// None while they are being read, and after an error.
+    matches: Option<Matches>,
+}
+
+impl Walk {
+    pub(super) async fn over(query: &Arc<Query>, index: &Arc<Index>) -> Result<Walk> {
+        let search = query.search(index).await?;
+        let matches = query.run(async move { Ok(search.matches().await) }).await?;
+        Ok(Walk { query: Arc::clone(query), matches: Some(matches) })
+    }
+
+    /// Those of the next splits, at most `left` documents, which are taken from it; none where there are no more.
+    pub(super) async fn next(&mut self, left: &mut u64) -> Result<Option<Places>> {
+        let Some(mut matches) = self.matches.take().filter(|_| *left > 0) else { return Ok(None) };
+        let next = async move { Ok((matches.next().await?, matches)) };
+        let (matched, rest) = self.query.run(next).await?;
+        self.matches = Some(rest);
+        let Some(matched) = matched else { return Ok(None) };
+        let mut places = Places::new();
+        for Matched { split, rows, .. } in matched {
+            let rows: RoaringBitmap =
+                if rows.len() > *left { rows.iter().take(*left as usize).collect() } else { rows };
+            *left -= rows.len();
+            if !rows.is_empty() {
+                places.insert(split, rows);
+            }
+        }
+        Ok(Some(places))
+    }
+}
+
 /// What tells a document from others, and from what it was before it was changed.
 fn identity(document: &Located) -> (&str, Numbers) {
     (&document.id, document.numbers)
 }
 
 /// The same places in parts of few documents.
-fn parts(places: &Places) -> Vec<Places> {
+pub(super) fn parts(places: &Places) -> Vec<Places> {
     let (mut parts, mut last, mut count) = (Vec::new(), Places::new(), 0);
     for (split, row) in places.iter().flat_map(|(split, rows)| rows.iter().map(move |row| (*split, row))) {
         last.entry(split).or_default().insert(row);
@@ -251,16 +323,26 @@ fn parts(places: &Places) -> Vec<Places> {
 
 /// What is done by now.
 #[derive(Default)]
-struct Done {
-    total: u64,
+pub(super) struct Done {
+    pub(super) total: u64,
     deleted: u64,
-    batches: u64,
-    version_conflicts: u64,
+    pub(super) created: u64,
+    pub(super) updated: u64,
+    pub(super) noops: u64,
+    pub(super) batches: u64,
+    /// Batches of which a part was written again, for lack of room.
+    pub(super) retries: u64,
+    pub(super) version_conflicts: u64,
     failures: Vec<(StatusCode, Value)>,
 }
 
 impl Done {
-    fn fail(&mut self, index: &IndexName, id: Option<&str>, error: &ApiError) {
+    /// Whether nothing more is to be done: a conflict ends what does not `proceed`.
+    pub(super) fn is_ended(&self, proceed: bool) -> bool {
+        !self.failures.is_empty() || (self.version_conflicts > 0 && !proceed)
+    }
+
+    pub(super) fn fail(&mut self, index: &IndexName, id: Option<&str>, error: &ApiError) {
         if self.failures.len() == FAILURES_MAX {
             return;
         }
@@ -272,7 +354,13 @@ impl Done {
         self.failures.push((error.status, failure));
     }
 
-    fn answer(self, started: Instant, proceed: bool) -> Result<Answer> {
+    /// The answer, with these counts of what became of documents.
+    pub(super) fn answer(
+        self,
+        started: Instant,
+        proceed: bool,
+        counts: &[(&'static str, u64)],
+    ) -> Result<Answer> {
         // Conflicts are failures of who does not expect them.
         let status = match self.failures.first() {
             Some((status, _)) => *status,
@@ -280,21 +368,28 @@ impl Done {
             None => StatusCode::OK,
         };
         let failures: Vec<Value> = self.failures.into_iter().map(|(_, failure)| failure).collect();
-        let answer = Answer::json(&json!({
+        let mut answer = json!({
             "took": started.elapsed().as_millis() as u64,
             "timed_out": false,
             "total": self.total,
-            "deleted": self.deleted,
+        });
+        for (name, count) in counts {
+            answer[name] = json!(count);
+        }
+        let rest = json!({
             "batches": self.batches,
             "version_conflicts": self.version_conflicts,
-            "noops": 0,
-            "retries": { "bulk": 0, "search": 0 },
+            "noops": self.noops,
+            "retries": { "bulk": self.retries, "search": 0 },
             "throttled_millis": 0,
             "requests_per_second": -1.0,
             "throttled_until_millis": 0,
             "failures": failures,
-        }))?;
-        Ok(answer.with_status(status))
+        });
+        if let (Value::Object(answer), Value::Object(rest)) = (&mut answer, rest) {
+            answer.extend(rest);
+        }
+        Ok(Answer::json(&answer)?.with_status(status))
     }
 }
 
@@ -309,32 +404,15 @@ struct Deletion {
 
 impl Deletion {
     fn is_over(&self) -> bool {
-        let is_ended = self.done.version_conflicts > 0 && !self.proceed;
-        self.left == 0 || is_ended || !self.done.failures.is_empty()
+        self.left == 0 || self.done.is_ended(self.proceed)
     }
 
     async fn of_index(&mut self, index: Arc<Index>) -> Result<()> {
-        let search = self.query.search(&index).await?;
-        let mut matches = self.query.run(async move { Ok(search.matches().await) }).await?;
+        let mut walk = Walk::over(&self.query, &index).await?;
         let (mut batch, mut bytes) = (Places::new(), 0);
         while !self.is_over() {
-            let next = async move {
-                let matched = matches.next().await?;
-                Ok((matched, matches))
-            };
-            let (matched, rest) = self.query.run(next).await?;
-            let Some(matched) = matched else { break };
-            matches = rest;
-            for Matched { split, rows, .. } in matched {
-                let rows = if rows.len() > self.left {
-                    rows.iter().take(self.left as usize).collect()
-                } else {
-                    rows
-                };
-                if rows.is_empty() {
-                    break;
-                }
-                self.left -= rows.len();
+            let Some(places) = walk.next(&mut self.left).await? else { break };
+            for (split, rows) in places {
                 self.done.total += rows.len();
                 bytes += rows.serialized_size();
                 batch.insert(split, rows);

@@ -39,15 +39,24 @@ const SPREAD: &[&str] = &[
 
 /// `GET /{index}/_msearch`.
 pub(crate) async fn msearch(call: Call) -> Result<Answer> {
+    answered(&call, Ok).await
+}
+
+/// The answers of the searches whose bodies are made of those of the request.
+pub(crate) async fn answered(
+    call: &Call,
+    make: impl Fn(SearchBody) -> Result<SearchBody> + Sync,
+) -> Result<Answer> {
     let started = Instant::now();
     let as_int = call.params.flag("rest_total_hits_as_int")?.unwrap_or(false);
     let (how, path) = (indices::how(&call.params)?, call.part("index"));
     let typed_keys = call.params.flag("typed_keys")?.unwrap_or(false);
     let wanted = Wanted::parse(&call.body, how, call.state.settings.body_bytes_max / TREE)?;
     let (state, scope) = (&call.state, &call.client.scope);
+    let make = &make;
     let searches = wanted.into_iter().map(|wanted| async move {
         let Wanted { expression, how, strict, body } = wanted;
-        let manner = Manner { strict, typed_keys };
+        let (manner, body) = (Manner { strict, typed_keys }, body.and_then(make));
         let asked = Asked { scope, expression: expression.as_deref().or(path), how, manner };
         asked.find(state, body?).await
     });

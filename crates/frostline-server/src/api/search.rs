@@ -60,7 +60,12 @@ pub(crate) const IGNORED: &[&str] = &[
 
 /// `GET /{index}/_search`.
 pub(crate) async fn search(call: Call) -> Result<Answer> {
-    let mut body = SearchBody::parse(&call.body)?;
+    let body = SearchBody::parse(&call.body)?;
+    answered(call, body).await
+}
+
+/// The answer of a search of this body.
+pub(crate) async fn answered(call: Call, mut body: SearchBody) -> Result<Answer> {
     body.overlay(&call.params)?;
     let as_int = call.params.flag("rest_total_hits_as_int")?.unwrap_or(false);
     if as_int {

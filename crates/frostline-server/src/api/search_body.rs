@@ -44,7 +44,7 @@ impl SearchBody {
     }
 
     /// Adds a member, or replaces it.
-    pub(crate) fn set(&mut self, name: &str, value: &impl Serialize) -> Result<()> {
+    pub(crate) fn set(&mut self, name: &str, value: &(impl Serialize + ?Sized)) -> Result<()> {
         let value = to_raw_value(value).map_err(unwritten)?;
         self.remove(name);
         self.0.push((name.to_owned(), value));

@@ -16,7 +16,7 @@ const OF_AGGREGATION: [&str; 5] = ["calendar_interval", "field", "fixed_interval
 pub(super) fn of(api: &str, body: &[u8]) -> String {
     let mut shape = Shape::default();
     match api {
-        "msearch" => {
+        "msearch" | "msearch_template" => {
             let mut seen = Vec::new();
             for line in body.split(|byte| *byte == b'\n').skip(1).step_by(2) {
                 let mut one = Shape::default();

@@ -40,7 +40,7 @@ async fn what_matches_is_told_where_it_is() {
     assert_eq!(some.len(), 70);
     assert!(some.values().all(|rows| rows.iter().eq([1])));
     assert_eq!(found(json!({ "term": { "row": 7 } })).await.len(), 0);
-    let documents = place.searcher.at_rows(&place.index, &some).await.unwrap();
+    let documents = place.searcher.at_rows(&place.index, &some, false).await.unwrap();
     let mut given: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     given.sort_unstable();
     let is_landed = |document: &&frostline_catalog::Located| document.id == format!("{}-1", document.split);

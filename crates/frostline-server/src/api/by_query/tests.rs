@@ -72,10 +72,9 @@ async fn what_would_delete_something_else_is_refused() {
 
 async fn deletion(tested: &Tested, query: Value, proceed: bool) -> (Deletion, Arc<Index>) {
     let body = json!({ "query": query }).to_string().into_bytes();
-    let options = tested.state.node.search_options(false, true).await;
-    let query = Query { state: Arc::clone(&tested.state), body, options, about: String::new() };
+    let query = Query::new(&tested.state, "delete_by_query", String::new(), body, Filters::new()).await;
     let index = tested.state.node.index(&"web".parse().unwrap()).await.unwrap();
-    (Deletion { query: Arc::new(query), left: u64::MAX, proceed, done: Done::default() }, index)
+    (Deletion { query, left: u64::MAX, proceed, done: Done::default() }, index)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -110,9 +109,9 @@ async fn documents_are_found_again_in_splits_that_were_written_anew_or_merged() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conflict_ends_a_request_that_expects_none() {
     let done = Done { total: 3, deleted: 2, version_conflicts: 1, ..Done::default() };
-    assert_eq!(done.answer(Instant::now(), false).unwrap().status, 409);
+    assert_eq!(done.answer(Instant::now(), false, &[]).unwrap().status, 409);
     let done = Done { version_conflicts: 1, ..Done::default() };
-    assert_eq!(done.answer(Instant::now(), true).unwrap().status, 200);
+    assert_eq!(done.answer(Instant::now(), true, &[]).unwrap().status, 200);
 }
 
 /// Others add documents, replace them and merge while some are deleted: what nobody deleted is there as it was
