@@ -22,6 +22,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::error::{ApiError, Result};
+use crate::jwt::Jwt;
 use crate::limits::Attempts;
 use crate::metrics::Refusal;
 use crate::scope::{Grant, Scope};
@@ -99,19 +100,38 @@ pub(crate) struct Client {
     /// The key's id and name.
     pub(crate) key: Option<(String, String)>,
     pub(crate) roles: Vec<String>,
+    pub(crate) realm: Realm,
     pub(crate) scope: Scope,
+}
+
+/// What knows a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Realm {
+    /// Nobody is asked.
+    Anonymous,
+    /// The repository.
+    Native,
+    /// The issuer of tokens.
+    Jwt,
 }
 
 impl Client {
     /// Whoever it is, where nobody is asked.
     pub(crate) fn anonymous() -> Client {
-        Client { user: "anonymous".to_owned(), key: None, roles: Vec::new(), scope: Scope::all() }
+        Client {
+            user: "anonymous".to_owned(),
+            key: None,
+            roles: Vec::new(),
+            realm: Realm::Anonymous,
+            scope: Scope::all(),
+        }
     }
 
     /// How it is called in logs and errors.
     pub(crate) fn describe(&self) -> String {
         match &self.key {
             Some((id, _)) => format!("API key id [{id}] of user [{}]", self.user),
+            None if self.realm == Realm::Jwt => format!("user [{}] of the issuer of tokens", self.user),
             None => format!("user [{}]", self.user),
         }
     }
@@ -130,12 +150,15 @@ pub(crate) struct Auth {
     /// One for each password that is hashed or waits for it.
     to_hash: Semaphore,
     attempts: Attempts,
+    /// What knows users by tokens.
+    pub(crate) jwt: Option<Jwt>,
 }
 
 impl Auth {
-    pub(crate) fn new(is_required: bool, random: &frostline_ingest::Random) -> Auth {
+    pub(crate) fn new(is_required: bool, jwt: Option<Jwt>, random: &frostline_ingest::Random) -> Auth {
         Auth {
             is_required,
+            jwt,
             records_us: AtomicI64::new(i64::MIN),
             secret: hmac::Key::new(hmac::HMAC_SHA256, &draw(random)),
             remembered: Mutex::default(),
@@ -155,6 +178,11 @@ impl Auth {
         let given =
             given.ok_or_else(|| unauthenticated("missing authentication credentials for REST request"))?;
         let (scheme, token) = given.split_once(' ').unwrap_or((given, ""));
+        if let Some(jwt) = &self.jwt
+            && scheme.eq_ignore_ascii_case("bearer")
+        {
+            return jwt.client(token.trim(), state.node.clock().now_us()).await;
+        }
         let pair = BASE64_STANDARD.decode(token.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let pair = pair.as_deref().and_then(|pair| pair.split_once(':'));
         match (scheme.to_ascii_lowercase().as_str(), pair) {
@@ -175,6 +203,7 @@ impl Auth {
                 user: key.owner,
                 key: Some((id.to_owned(), key.name)),
                 roles: Vec::new(),
+                realm: Realm::Native,
                 scope: Scope::of(key.grants).monitoring(key.monitor),
             }),
             None => Err(unauthenticated("unable to authenticate with this API key")),
@@ -208,7 +237,13 @@ impl Auth {
             remembered.insert(fingerprint, ());
         }
         let user = user.ok_or_else(wrong)?;
-        Ok(Client { user: name.to_owned(), key: None, roles: user.roles, scope: Scope::of(user.grants) })
+        Ok(Client {
+            user: name.to_owned(),
+            key: None,
+            roles: user.roles,
+            realm: Realm::Native,
+            scope: Scope::of(user.grants),
+        })
     }
 
     /// The slow hash of a password. An error of status 429 where too many wait for theirs.
@@ -328,6 +363,6 @@ pub(crate) fn encoded(id: &str, secret: &str) -> String {
     BASE64_STANDARD.encode(format!("{id}:{secret}"))
 }
 
-fn unauthenticated(reason: &str) -> ApiError {
+pub(crate) fn unauthenticated(reason: &str) -> ApiError {
     ApiError::new(StatusCode::UNAUTHORIZED, "security_exception", reason)
 }

@@ -18,6 +18,7 @@ mod doors;
 mod error;
 mod filter_path;
 mod find;
+mod jwt;
 mod limits;
 mod media;
 mod metrics;
@@ -36,6 +37,7 @@ mod state;
 mod testing;
 mod tls;
 
+pub use jwt::JwtSettings;
 pub use server::{Reload, Server};
 pub use settings::Settings;
 pub use tls::Tls;

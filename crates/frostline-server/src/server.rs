@@ -101,6 +101,9 @@ fn check(settings: &Settings) -> Result<()> {
             "--key-rate and --key-concurrency limit keys and users, which --auth asks for: say --auth",
         ));
     }
+    if !settings.auth && settings.jwt.is_some() {
+        return Err(Error::invalid("--jwt-issuer lets users in, whom --auth asks for: say --auth"));
+    }
     if settings.syslog_tls.is_some() && settings.tls.is_none() {
         return Err(Error::invalid("syslog over TLS needs a certificate: give --tls-cert"));
     }
@@ -149,6 +152,9 @@ impl Server {
         });
         let mut state = State::new(node, random, settings, http.address.to_string())?;
         state.upkeep = upkeep.as_ref().map(|upkeep| Arc::clone(upkeep.counts()));
+        if let Some(jwt) = &state.auth.jwt {
+            jwt.load(state.node.clock().now_us()).await?;
+        }
         let first_key = match state.auth.is_required {
             true => first_key(&state)
                 .await

@@ -56,6 +56,8 @@ struct Wanted {
     api: &'static str,
     /// Of a request of OpenTelemetry: how it is written, and its answer.
     otlp: Option<Encoding>,
+    /// Whether who is not known may send a token of the issuer.
+    tokens: bool,
     /// Who asked.
     user: Option<String>,
     /// The search that it is, and when it began.
@@ -75,7 +77,7 @@ impl Service {
         let started = Instant::now();
         let begun = self.state.metrics.begin();
         let (head, body) = request.into_parts();
-        let mut wanted = Wanted::default();
+        let mut wanted = Wanted { tokens: self.state.auth.jwt.is_some(), ..Wanted::default() };
         let time_max = self.state.settings.request_time_max;
         let answered = tokio::time::timeout(time_max, self.answer(&head, body, &mut wanted)).await;
         let answered = answered.unwrap_or_else(|_| {
@@ -326,6 +328,9 @@ async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap
     if answer.status == StatusCode::UNAUTHORIZED {
         for way in ["Basic realm=\"security\", charset=\"UTF-8\"", "ApiKey"] {
             headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(way));
+        }
+        if wanted.tokens {
+            headers.append(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"security\""));
         }
     }
     for warning in warnings(&answer.warnings) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use frostline_ingest::UpkeepOptions;
 
+use crate::jwt::JwtSettings;
 use crate::tls::Tls;
 
 /// Where a server listens, and how much of the machine its clients may use.
@@ -16,6 +17,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Whether clients need a key or a password; otherwise everybody may do everything.
     pub auth: bool,
+    /// Whose tokens let users in; none for nobody's.
+    pub jwt: Option<JwtSettings>,
     /// What the program calls its version.
     pub version: &'static str,
     /// Searches that take longer are logged with their cost; none logs none.
@@ -86,6 +89,7 @@ impl Default for Settings {
         Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9200)),
             auth: false,
+            jwt: None,
             version: env!("CARGO_PKG_VERSION"),
             slow_query: None,
             slow_query_body: false,

@@ -18,6 +18,7 @@ use crate::auth::{Auth, Client};
 use crate::body::Bodies;
 use crate::error::{ApiError, Result};
 use crate::find::Finder;
+use crate::jwt::Jwt;
 use crate::limits::ClientLimits;
 use crate::metrics::{Metrics, Refusal};
 use crate::params::Params;
@@ -65,6 +66,7 @@ impl State {
     ) -> frostline_base::Result<State> {
         let live = LiveOptions { held_bytes_max: settings.live_bytes_max, ..LiveOptions::default() };
         let live = Live::new(node.repository(), node.catalog(), Arc::clone(&random), live);
+        let jwt = settings.jwt.as_ref().map(Jwt::new).transpose()?;
         let node = Arc::new(node);
         Ok(State {
             edits: Edits::new(&live, Arc::new(Finder(Arc::clone(&node))), Arc::clone(node.clock())),
@@ -74,7 +76,7 @@ impl State {
             requests: Semaphore::new(settings.requests_max),
             converting: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
             searches: Searches::new(&settings)?,
-            auth: Auth::new(settings.auth, &random),
+            auth: Auth::new(settings.auth, jwt, &random),
             limits: ClientLimits::new(&settings),
             readiness: Readiness::default(),
             scrolls: Scrolls::default(),

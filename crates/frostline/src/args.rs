@@ -354,6 +354,22 @@ pub(crate) struct Serve {
     /// Ask clients for an API key or a password; the first start makes a key and prints it
     #[arg(long)]
     pub(crate) auth: bool,
+    /// Issuer of JSON web tokens that let users in with --auth: what tokens say in iss, and where discovery of OpenID
+    /// Connect finds its keys
+    #[arg(long, value_name = "URL")]
+    pub(crate) jwt_issuer: Option<String>,
+    /// Audience that tokens have to name in aud
+    #[arg(long, value_name = "NAME", requires = "jwt_issuer")]
+    pub(crate) jwt_audience: Vec<String>,
+    /// Keys of the issuer, a JSON web key set [default: where discovery says]
+    #[arg(long, value_name = "FILE|URL", requires = "jwt_issuer")]
+    pub(crate) jwt_jwks: Option<String>,
+    /// Claim that names the user
+    #[arg(long, default_value = "sub", value_name = "CLAIM")]
+    pub(crate) jwt_user_claim: String,
+    /// What users with a claim may do: "groups=admins: superuser" or "groups=sre: read write on logs-* web"
+    #[arg(long, value_name = "CLAIM=VALUE: ROLE", requires = "jwt_issuer")]
+    pub(crate) jwt_role: Vec<String>,
     /// Certificate in PEM, with those that it is signed by: connections use TLS
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,

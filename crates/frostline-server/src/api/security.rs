@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::auth::{self, API_KEY, Credential, USER};
+use crate::auth::{self, API_KEY, Credential, Realm, USER};
 use crate::error::{ApiError, Result};
 use crate::scope::{Grant, Privilege};
 use crate::state::{Call, State, only};
@@ -17,10 +17,11 @@ const BYTES_MAX: usize = 64 << 10;
 /// `GET /_security/_authenticate`.
 pub(crate) async fn authenticate(call: Call) -> Result<Answer> {
     let client = &call.client;
-    let (kind, realm) = match &client.key {
-        Some(_) => ("api_key", "_es_api_key"),
-        None if call.state.auth.is_required => ("realm", "native"),
-        None => ("anonymous", "__anonymous"),
+    let (kind, realm) = match (&client.key, client.realm) {
+        (Some(_), _) => ("api_key", "_es_api_key"),
+        (None, Realm::Native) => ("realm", "native"),
+        (None, Realm::Jwt) => ("realm", "jwt"),
+        (None, Realm::Anonymous) => ("anonymous", "__anonymous"),
     };
     let realm = json!({ "name": realm, "type": realm });
     let mut answer = json!({
@@ -299,7 +300,7 @@ pub(crate) async fn invalidate_keys(call: Call) -> Result<Answer> {
 }
 
 /// The roles that there are, and what they grant; none for everything.
-fn role(name: &str) -> Result<Option<Grant>> {
+pub(crate) fn role(name: &str) -> Result<Option<Grant>> {
     let on_all = |privileges: &[Privilege]| {
         Some(Grant { names: vec!["*".to_owned()], privileges: privileges.to_vec() })
     };

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail};
-use frostline_server::{Server, Settings, Tls};
+use frostline_server::{JwtSettings, Server, Settings, Tls};
 use frostline_show::{say, say_json};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
@@ -18,6 +18,13 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
     let mut settings = Settings { listen: given.listen, auth: given.auth, ..Settings::default() };
     settings.version = env!("CARGO_PKG_VERSION");
     settings.tls = tls(&given)?;
+    settings.jwt = given.jwt_issuer.clone().map(|issuer| JwtSettings {
+        issuer,
+        audiences: given.jwt_audience.clone(),
+        jwks: given.jwt_jwks.clone(),
+        user_claim: given.jwt_user_claim.clone(),
+        roles: given.jwt_role.clone(),
+    });
     (settings.key_rate, settings.key_concurrency) = (given.key_rate, given.key_concurrency);
     (settings.slow_query, settings.slow_query_body) = (given.slow_query, given.slow_query_body);
     settings = Settings {
