@@ -22,6 +22,7 @@ pub(crate) mod mapping;
 pub(crate) mod metrics;
 pub(crate) mod msearch;
 pub(crate) mod names;
+pub(crate) mod openapi;
 pub(crate) mod pipeline;
 pub(crate) mod pit;
 pub(crate) mod resolve;

@@ -10,7 +10,7 @@ use crate::error::{ApiError, Result};
 use crate::routes::Api;
 
 /// Parameters that every API takes.
-const COMMON: &[&str] =
+pub(crate) const COMMON: &[&str] =
     &["error_trace", "filter_path", "format", "human", "pretty", "source", "source_content_type"];
 
 /// The parameters of a request. Of a name that comes twice the last counts.

@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 use crate::answer::Answer;
 use crate::api::{
     alias, analyze, async_search, blocks, bulk, by_query, cat, cluster, data_stream, document, explain,
-    field_caps, ilm, index, info, mapping, metrics, msearch, pipeline, pit, resolve, rewrite, scroll, search,
+    field_caps, ilm, index, info, mapping, metrics, msearch, openapi, pipeline, pit, resolve, rewrite, scroll, search,
     search_template, security, shared_cache, sql, stats, tasks, template, terms_enum,
 };
 use crate::body::TREE;
@@ -223,6 +223,15 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[],
         ignores: &[],
         answer: |call| Box::pin(metrics::metrics(call)),
+    },
+    Api {
+        name: "openapi",
+        methods: GET,
+        paths: &["/_openapi.json"],
+        action: Action::Monitor,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(openapi::openapi(call)),
     },
     Api {
         name: otlp::API,

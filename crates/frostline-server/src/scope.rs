@@ -139,6 +139,7 @@ const SCOPED: &[&str] = &[
     "msearch",
     "msearch_template",
     "open_point_in_time",
+    "openapi",
     "otlp.logs",
     "reindex",
     "render_search_template",
