@@ -27,6 +27,16 @@ pub struct Index {
     pub(crate) checked_us: i64,
     /// The newest checkpoint that this process knows of.
     pub(crate) checkpoint: Option<u64>,
+    /// What is seen of the fields, if not all.
+    pub(crate) seen: Option<Arc<Seen>>,
+}
+
+/// Whether a field is seen.
+pub type IsSeen = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+pub(crate) struct Seen {
+    mapping: Mapping,
+    is_seen: IsSeen,
 }
 
 impl Index {
@@ -47,7 +57,21 @@ impl Index {
 
     /// The fields.
     pub fn mapping(&self) -> &Mapping {
-        &self.state.described.mapping
+        self.seen.as_ref().map_or(&self.state.described.mapping, |seen| &seen.mapping)
+    }
+
+    /// The same version, to be asked for whoever sees only some of the fields.
+    ///
+    /// Queries know no other fields, and documents are shown without them. Nothing is committed to it.
+    #[must_use]
+    pub fn with_fields(&self, is_seen: IsSeen) -> Index {
+        let mapping = self.state.described.mapping.seen(|path| is_seen(path));
+        Index { seen: Some(Arc::new(Seen { mapping, is_seen })), ..self.clone() }
+    }
+
+    /// Which fields of documents are seen; none where all are.
+    pub fn fields_seen(&self) -> Option<&IsSeen> {
+        self.seen.as_ref().map(|seen| &seen.is_seen)
     }
 
     /// The settings stored with the index.
@@ -179,7 +203,7 @@ impl Index {
     pub(crate) fn first(shared: Arc<Shared>, log: Log, commit: &Commit) -> Result<Index> {
         let state = State::replay(&log.folder, Base::default(), std::slice::from_ref(commit))?;
         let checked_us = shared.clock.now_us();
-        Ok(Index { shared, log, state: Arc::new(state), checked_us, checkpoint: None })
+        Ok(Index { shared, log, state: Arc::new(state), checked_us, checkpoint: None, seen: None })
     }
 
     async fn replay(shared: Arc<Shared>, log: Log, start: Start, checked_us: i64) -> Result<Index> {
@@ -196,7 +220,7 @@ impl Index {
         let state = Arc::new(State::replay(&log.folder, base, &commits)?);
         state.described.settings.check()?;
         warn_of_foreign(&log, &state, 0);
-        Ok(Index { shared, log, state, checked_us, checkpoint })
+        Ok(Index { shared, log, state, checked_us, checkpoint, seen: None })
     }
 }
 

@@ -49,7 +49,7 @@ pub use expression::{CLOSED_INDEX, Resolve, Wildcards, spelled_out};
 pub use file_entry::FileEntry;
 pub use frostline_base::{Error, Result};
 pub use history::Event;
-pub use index::Index;
+pub use index::{Index, IsSeen};
 pub use looked_up::{Located, LookedUp, Numbers, UnknownId};
 pub use names::{Alias, DataStream};
 pub use pin::Pin;

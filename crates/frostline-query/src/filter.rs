@@ -8,6 +8,7 @@ pub(crate) mod pattern;
 
 use std::cmp::Ordering;
 
+use frostline_split::Mapping;
 use serde::{Deserialize, Serialize};
 
 use crate::nesting::deeper;
@@ -110,6 +111,33 @@ impl Filter {
                 parts.iter().for_each(|part| part.each_whole_text(visit))
             }
             _ => {}
+        }
+    }
+
+    /// The same for whoever sees some of the fields: what names no field asks for those that are seen, and an object is
+    /// there where a field of it is that is seen.
+    pub(crate) fn seen(self, mapping: &Mapping, all: &FieldRef) -> Filter {
+        let each = |parts: Vec<Filter>| parts.into_iter().map(|part| part.seen(mapping, all)).collect();
+        let or_all = |field: Option<FieldRef>| Some(field.unwrap_or_else(|| all.clone()));
+        match self {
+            Filter::Match { field, text, minimum, prefix_last } => {
+                Filter::Match { field: or_all(field), text, minimum, prefix_last }
+            }
+            Filter::Phrase { field, text, prefix_last } => {
+                Filter::Phrase { field: or_all(field), text, prefix_last }
+            }
+            Filter::Pattern { field, pattern, case_insensitive } => {
+                Filter::Pattern { field: or_all(field), pattern, case_insensitive }
+            }
+            Filter::Exists { field } if mapping.hides_below(field.name()) => {
+                let below = mapping.children(field.name()).map(|path| FieldRef::resolve(mapping, path));
+                let fields = below.chain([field.clone()]);
+                Filter::AtLeast { minimum: 1, parts: fields.map(|field| Filter::Exists { field }).collect() }
+            }
+            Filter::And(parts) => Filter::And(each(parts)),
+            Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum, parts: each(parts) },
+            Filter::Not(part) => Filter::Not(Box::new(part.seen(mapping, all))),
+            same => same,
         }
     }
 

@@ -42,6 +42,34 @@ impl Json {
         Json::Object(members.iter().map(|(name, value)| (name.clone(), Json::of(value))).collect())
     }
 
+    /// Takes out the values at paths that are not seen, and what has nothing else.
+    pub(crate) fn retain(&mut self, path: &str, is_seen: &dyn Fn(&str) -> bool) {
+        let keep = |json: &mut Json, path: &str| match json {
+            Json::Scalar(_) => is_seen(path),
+            inner if inner.is_empty() => is_seen(path),
+            inner => {
+                inner.retain(path, is_seen);
+                !inner.is_empty()
+            }
+        };
+        match self {
+            Json::Object(members) => members.retain_mut(|(name, json)| match path {
+                "" => keep(json, name),
+                path => keep(json, &format!("{path}.{name}")),
+            }),
+            Json::Array(items) => items.retain_mut(|json| keep(json, path)),
+            Json::Scalar(_) => {}
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Json::Object(members) => members.is_empty(),
+            Json::Array(items) => items.is_empty(),
+            Json::Scalar(_) => false,
+        }
+    }
+
     /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Json::Scalar(scalar) if scalar.get() == "null")
@@ -201,5 +229,20 @@ mod tests {
         for number in [1_981.717_647_307_368_2_f64, 0.000_183_703_648_714_950_26, 2.473_222_201_584_867e-14] {
             assert_eq!(exact(&format!("{number:?}")), Some(number.to_bits()));
         }
+    }
+
+    #[test]
+    fn what_is_not_seen_leaves_nothing_behind() {
+        let check = |document: &str, hidden: &str, expected: &str| {
+            let mut json: Json = serde_json::from_str(document).unwrap();
+            json.retain("", &|path| path != hidden && !path.starts_with(&format!("{hidden}.")));
+            assert_eq!(serde_json::to_string(&json).unwrap(), expected, "{document} without {hidden}");
+        };
+        check(r#"{"a":1.10,"b":{"c":2,"d":[]}}"#, "b.c", r#"{"a":1.10,"b":{"d":[]}}"#);
+        check(r#"{"a":1,"b":{"c":2}}"#, "b.c", r#"{"a":1}"#);
+        check(r#"{"a":1,"b":{"c":2},"b.c":3}"#, "b", r#"{"a":1}"#);
+        check(r#"{"a":[{"b":1},{"c":2},[{"b":[3]},4]]}"#, "a.b", r#"{"a":[{"c":2},[4]]}"#);
+        check(r#"{"a":null,"b":{},"c":[]}"#, "b", r#"{"a":null,"c":[]}"#);
+        check(r#"{"a":1}"#, "a", "{}");
     }
 }

@@ -16,6 +16,29 @@ pub(crate) struct Grant {
     /// With `*`.
     pub(crate) names: Vec<String>,
     pub(crate) privileges: Vec<Privilege>,
+    /// The fields that are seen; none for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fields: Option<FieldRules>,
+}
+
+/// Which fields of documents are seen. A field is meant by its path, or by that of an object that it is in, with `*`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FieldRules {
+    pub(crate) grant: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) except: Vec<String>,
+}
+
+impl FieldRules {
+    /// Whether the field at this path is seen.
+    pub(crate) fn sees(&self, path: &str) -> bool {
+        let is_meant = |patterns: &[String]| {
+            let ends = path.match_indices('.').map(|(end, _)| end).chain([path.len()]);
+            let mut paths = ends.map(|end| &path[..end]);
+            paths.any(|path| patterns.iter().any(|pattern| wildcard_matches(pattern, path)))
+        };
+        is_meant(&self.grant) && !is_meant(&self.except)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,6 +178,29 @@ const SCOPED: &[&str] = &[
     "update_by_query",
 ];
 
+/// Of those, the ones that whoever sees only some of the fields can use: they ask indices without the others, and show
+/// documents without them.
+const FIELD_SCOPED: &[&str] = &[
+    "close_point_in_time",
+    "cluster.health",
+    "count",
+    "explain",
+    "field_caps",
+    "get",
+    "get_source",
+    "indices.exists",
+    "indices.get_field_mapping",
+    "indices.get_mapping",
+    "indices.validate_query",
+    "info",
+    "mget",
+    "msearch",
+    "open_point_in_time",
+    "openapi",
+    "search",
+    "security.authenticate",
+];
+
 /// The indices that a request may touch.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
@@ -200,6 +246,10 @@ impl Scope {
             Action::Observe => self.monitors,
             _ => self.is_all() || SCOPED.contains(&api.name),
         };
+        if is_allowed && self.limits_fields() && api.action != Action::Probe && api.action != Action::Observe
+        {
+            self.check_fields(FIELD_SCOPED.contains(&api.name), api.name)?;
+        }
         if is_allowed {
             return Ok(Scope { privilege, ..self.clone() });
         }
@@ -208,6 +258,29 @@ impl Scope {
         let reason =
             format!("action [{name}] is unauthorized for {client}: it needs a key with all privileges{or}");
         Err(ApiError::new(StatusCode::FORBIDDEN, "security_exception", reason))
+    }
+
+    /// Whether some fields of some documents are not seen.
+    pub(crate) fn limits_fields(&self) -> bool {
+        self.grants.iter().flat_map(|grants| grants.iter()).any(|grant| grant.fields.is_some())
+    }
+
+    /// Refuses what shows, or may show, fields that are not seen.
+    pub(crate) fn check_fields(&self, is_held: bool, what: &str) -> Result<()> {
+        if is_held || !self.limits_fields() {
+            return Ok(());
+        }
+        let reason = format!("action [{what}] is unauthorized for a key with [field_security]");
+        Err(ApiError::new(StatusCode::FORBIDDEN, "security_exception", reason))
+    }
+
+    /// By which rules fields are seen in an index that has these names: by any of them. None where all are.
+    pub(crate) fn fields(&self, names: &[&str]) -> Option<Vec<FieldRules>> {
+        let grants = self.grants.as_ref()?.iter().filter(|grant| {
+            self.privilege.is_in(&grant.privileges)
+                && names.iter().any(|name| grant.names.iter().any(|pattern| wildcard_matches(pattern, name)))
+        });
+        grants.map(|grant| grant.fields.clone()).collect()
     }
 
     /// The same for another privilege.
@@ -247,7 +320,7 @@ mod tests {
     fn scope(names: &[&str], privileges: &[&str]) -> Scope {
         let privileges = privileges.iter().flat_map(|name| Privilege::of(name).unwrap()).collect();
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Scope::of(Some(vec![Grant { names, privileges }]))
+        Scope::of(Some(vec![Grant { names, privileges, fields: None }]))
     }
 
     fn api(name: &str) -> &'static Api {
@@ -305,9 +378,25 @@ mod tests {
                 "{name}"
             );
         }
+        assert!(FIELD_SCOPED.iter().all(|name| SCOPED.contains(name)));
         for name in SCOPED {
             assert!(scope.for_api(api(name), "a key").is_ok(), "{name}");
         }
         assert!(Privilege::of("superuser").is_err());
+    }
+
+    #[test]
+    fn a_field_is_meant_by_its_path_or_by_what_it_is_in() {
+        let sees = |grant: &[&str], except: &[&str], path: &str| {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            FieldRules { grant: owned(grant), except: owned(except) }.sees(path)
+        };
+        assert!(sees(&["*"], &[], "a.b") && sees(&["a"], &[], "a.b.c") && sees(&["a.*"], &[], "a.b"));
+        assert!(!sees(&["a.*"], &[], "a") && !sees(&["a"], &[], "ab") && !sees(&[], &[], "a"));
+        assert!(
+            !sees(&["*"], &["a"], "a.b")
+                && !sees(&["*"], &["a.b*"], "a.bc.d")
+                && sees(&["*"], &["a.b"], "a.bc")
+        );
     }
 }

@@ -7,7 +7,7 @@
 //! - [`Mapping::column_name`] depends only on its arguments, so all writers agree.
 //! - Parameters of an Elasticsearch mapping that Frostline does not support are refused by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -55,6 +55,9 @@ pub struct Mapping {
     /// Some documents have identities that clients gave.
     #[serde(default)]
     has_identities: bool,
+    /// Fields that whoever asks does not see.
+    #[serde(skip)]
+    hidden: BTreeSet<String>,
     #[serde(skip)]
     revision: Revision,
 }
@@ -201,6 +204,12 @@ pub struct Resolved<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Revision(Arc<()>);
 
+fn is_above_any(path: &str, paths: &BTreeSet<String>) -> bool {
+    let prefix = format!("{path}.");
+    let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
+    paths.range::<str, _>(from).next().is_some_and(|path| path.starts_with(&prefix))
+}
+
 impl Mapping {
     /// A mapping that takes any document, with a budget of 1,000 columns.
     pub fn dynamic() -> Mapping {
@@ -211,8 +220,30 @@ impl Mapping {
             fields: BTreeMap::new(),
             has_nanos: false,
             has_identities: false,
+            hidden: BTreeSet::new(),
             revision: Revision::default(),
         }
+    }
+
+    /// What who sees only some of the fields knows of them. It is for questions: nothing is written by it.
+    #[must_use]
+    pub fn seen(&self, is_seen: impl Fn(&str) -> bool) -> Mapping {
+        let mut seen = self.clone();
+        seen.fields.retain(|path, _| is_seen(path));
+        let hidden = self.fields.keys().filter(|path| !seen.fields.contains_key(*path)).cloned();
+        seen.hidden = hidden.collect();
+        seen.revision = Revision::default();
+        seen
+    }
+
+    /// Whether some fields are not seen.
+    pub fn hides(&self) -> bool {
+        !self.hidden.is_empty()
+    }
+
+    /// Whether some of the fields below `path` are not seen.
+    pub fn hides_below(&self, path: &str) -> bool {
+        is_above_any(path, &self.hidden)
     }
 
     /// What happens to undeclared fields.
@@ -345,6 +376,7 @@ impl Mapping {
         for (path, field) in &other.fields {
             self.fields.entry(path.clone()).or_default().absorb(field);
         }
+        self.hidden.extend(other.hidden.iter().cloned());
         self.revision = Revision::default();
     }
 
@@ -443,9 +475,15 @@ impl Mapping {
 
     /// Whether fields are below `path`.
     pub fn has_children(&self, path: &str) -> bool {
+        self.children(path).next().is_some()
+    }
+
+    /// The fields below `path`.
+    pub fn children(&self, path: &str) -> impl Iterator<Item = &str> {
         let prefix = format!("{path}.");
-        let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
-        self.fields.range::<str, _>(from).next().is_some_and(|(path, _)| path.starts_with(&prefix))
+        let from = (Bound::Included(prefix.clone()), Bound::Unbounded);
+        let after = self.fields.range::<String, _>(from).map(|(path, _)| path.as_str());
+        after.take_while(move |path| path.starts_with(&prefix))
     }
 
     pub(crate) fn revision(&self) -> &Revision {

@@ -273,7 +273,7 @@ impl Search {
         let asked = self.asked().await;
         let found = self.found(self.plan(&asked)?, &context).await?;
         let mut report = found.report;
-        let rows = match &found.hits {
+        let mut rows = match &found.hits {
             Some(hits) => self.order.rows(hits, self.request.from, &self.splits)?,
             None => Vec::new(),
         };
@@ -295,7 +295,8 @@ impl Search {
         };
         // Those of aggregations say themselves what they show.
         let parts = if shown.is_empty() { self.parts() } else { Parts { source: true, ..self.parts() } };
-        let documents = self.fetch(unread.chain(shown), parts, &context, &mut report).await?;
+        let mut documents = self.fetch(unread.chain(shown), parts, &context, &mut report).await?;
+        self.hide(&mut rows, &mut documents)?;
         let aggregations = match state {
             Some(state) => Some(state.finalize(
                 &self.tree,
@@ -477,6 +478,28 @@ impl Search {
         found.hits.map_or(Ok(BTreeMap::new()), |documents| by_address(&documents))
     }
 
+    /// Takes out of documents what whoever asks does not see: whatever is shown of them is made of what is left.
+    fn hide(&self, rows: &mut [Row], documents: &mut BTreeMap<HitAddress, Document>) -> Result<()> {
+        let indices = || self.readings.iter().flat_map(|reading| &reading.indices);
+        if indices().all(|index| index.fields_seen().is_none()) {
+            return Ok(());
+        }
+        let of_rows = rows.iter_mut().filter_map(|row| Some((row.address, row.document.as_mut()?)));
+        let fetched = documents.iter_mut().map(|(address, document)| (*address, document));
+        for (address, document) in of_rows.chain(fetched) {
+            let (_, version) = self
+                .splits
+                .get(address.split)
+                .ok_or_else(|| Error::internal("a document is in no split of the search"))?;
+            let index = indices().find(|index| *index.name() == version.name);
+            let index = index.ok_or_else(|| Error::internal("a document is in no index of the search"))?;
+            if let (Some(is_seen), Some(source)) = (index.fields_seen(), &mut document.source) {
+                *source = seen_source(source, is_seen.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
     fn hits(
         &self,
         rows: &[Row],
@@ -534,6 +557,14 @@ fn classes(indices: &[Arc<Index>], joined: &Mapping, named: &BTreeSet<FieldRef>)
         }
     }
     classes.into_iter().map(|(_, class)| class).collect()
+}
+
+/// A document without the fields that are not seen.
+pub fn seen_source(source: &str, is_seen: &dyn Fn(&str) -> bool) -> Result<String> {
+    let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
+    let mut document: Json = serde_json::from_str(source).map_err(damaged)?;
+    document.retain("", is_seen);
+    serde_json::to_string(&document).map_err(damaged)
 }
 
 fn by_address(documents: &RecordBatch) -> Result<BTreeMap<HitAddress, Document>> {

@@ -65,7 +65,8 @@ impl FieldRef {
     /// The meaning of `name` in a query, an aggregation or a sort.
     pub fn resolve(mapping: &Mapping, name: &str) -> FieldRef {
         let resolved = mapping.resolve(name);
-        let object = mapping.has_children(name);
+        // Where some are hidden, whether a document has one below the name tells of those, too.
+        let object = mapping.has_children(name) && !mapping.hides_below(name);
         FieldRef::new(mapping, name, resolved.is_time, resolved.paths, object)
     }
 
@@ -77,6 +78,12 @@ impl FieldRef {
     /// The words of the column `path` of a table.
     pub fn words(mapping: &Mapping, path: &str) -> FieldRef {
         FieldRef::own(mapping, path, false)
+    }
+
+    /// All fields that are seen, by their words.
+    pub(crate) fn all_seen(mapping: &Mapping) -> FieldRef {
+        let paths = mapping.fields().keys().map(|path| (path.as_str(), false)).collect();
+        FieldRef::new(mapping, "*", false, paths, false)
     }
 
     /// The documents' time only, by one of its names.

@@ -88,8 +88,17 @@ const REFUSED: &[(&str, &str)] = &[
     ("wrapper", "give the query as JSON"),
 ];
 
-/// Reads one clause.
+/// Reads a query, for whoever sees the fields of the mapping.
 pub(crate) fn parse(clause: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
+    let filter = parse_clause(clause, at, context)?;
+    match context.mapping.hides() {
+        true => Ok(filter.seen(context.mapping, &FieldRef::all_seen(context.mapping))),
+        false => Ok(filter),
+    }
+}
+
+/// Reads one clause.
+fn parse_clause(clause: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
     at.check_depth()?;
     let (kind, body) = json::only_entry(clause, at, "one query")?;
     if let Some((kind, why)) = REFUSED.iter().find(|(refused, _)| *refused == kind) {
@@ -445,7 +454,7 @@ impl<'a> Clause<'a> {
         let mut all = Vec::new();
         let Some(value) = options.take(key) else { return Ok(all) };
         json::each(value, &self.at.key(key), |clause, at| {
-            all.push(parse(clause, at, self.context)?);
+            all.push(parse_clause(clause, at, self.context)?);
             Ok(())
         })?;
         Ok(all)
@@ -453,7 +462,7 @@ impl<'a> Clause<'a> {
 
     fn inner(self, options: &mut Object<'a>, key: &'static str) -> Result<Filter> {
         let clause = options.take(key).ok_or_else(|| self.at.invalid(format_args!("[{key}] is missing")))?;
-        parse(clause, &self.at.key(key), self.context)
+        parse_clause(clause, &self.at.key(key), self.context)
     }
 
     fn constant_score(self) -> Result<Filter> {

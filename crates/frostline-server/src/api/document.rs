@@ -8,8 +8,8 @@ use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
 use frostline_catalog::{Access, Located, Numbers, Resolve, Wildcards};
 use frostline_ingest::{Action, Changed, Operation as Edit, Update};
-use frostline_query::Json;
 use frostline_query::language::SourceFilter;
+use frostline_query::{Json, seen_source};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -320,7 +320,27 @@ impl<'a> Got<'a> {
 /// The documents of an index that are there, or cannot be told, by their `_id`s.
 type Stored = HashMap<String, Result<Located>>;
 
-async fn stored(state: &State, index: &IndexName, ids: &[String], with_source: bool) -> Result<Stored> {
+async fn stored(
+    state: &State,
+    scope: &Scope,
+    index: &IndexName,
+    ids: &[String],
+    with_source: bool,
+) -> Result<Stored> {
+    let mut stored = whole(state, index, ids, with_source).await?;
+    let rules = if scope.limits_fields() { indices::fields(state, scope, index) } else { None };
+    let Some(rules) = rules else { return Ok(stored) };
+    let is_seen = |path: &str| rules.iter().any(|rules| rules.sees(path));
+    for text in stored.values_mut().flatten().filter_map(|found| found.text.as_mut()) {
+        let whole = std::str::from_utf8(text)
+            .map_err(|e| Error::corrupt("a stored document is no text").with_source(e))?;
+        *text = seen_source(whole, &is_seen)?.into();
+    }
+    Ok(stored)
+}
+
+/// The same with all of their fields.
+async fn whole(state: &State, index: &IndexName, ids: &[String], with_source: bool) -> Result<Stored> {
     let looked_up = state.edits.get(index, ids, with_source).await.map_err(|error| match error.kind() {
         ErrorKind::NotFound => ApiError::no_such_index(&index.to_string()),
         _ => error.into(),
@@ -343,9 +363,15 @@ pub(crate) async fn holder(call: &Call, name: &str) -> Result<IndexName> {
 }
 
 /// The source of a document, if there is one.
-pub(crate) async fn source_in(state: &State, index: &IndexName, id: &str) -> Result<Option<Bytes>> {
+pub(crate) async fn source_in(
+    state: &State,
+    scope: &Scope,
+    index: &IndexName,
+    id: &str,
+) -> Result<Option<Bytes>> {
     let id = id.to_owned();
-    let found = stored(state, index, std::slice::from_ref(&id), true).await?.remove(&id).transpose()?;
+    let found =
+        stored(state, scope, index, std::slice::from_ref(&id), true).await?.remove(&id).transpose()?;
     Ok(found.and_then(|found| found.text))
 }
 
@@ -367,7 +393,8 @@ pub(crate) async fn holder_in(state: &State, scope: &Scope, name: &str) -> Resul
 async fn one(call: &Call, with_source: bool) -> Result<(IndexName, String, Option<Located>)> {
     let index = holder(call, call.index()).await?;
     let id = call.part("id").unwrap_or_default().to_owned();
-    let mut stored = stored(&call.state, &index, std::slice::from_ref(&id), with_source).await?;
+    let mut stored =
+        stored(&call.state, &call.client.scope, &index, std::slice::from_ref(&id), with_source).await?;
     let stored = stored.remove(&id).transpose()?;
     if let (Some(wanted), Some(stored)) = (call.params.number("version")?, &stored)
         && wanted.as_i64() != Some(stored.numbers.version)
@@ -419,7 +446,7 @@ pub(crate) async fn mget(call: Call) -> Result<Answer> {
     let mut found = BTreeMap::new();
     for ((name, with_source), ids) in by_index {
         let stored = match holder(&call, name).await {
-            Ok(index) => stored(&call.state, &index, &ids, with_source).await,
+            Ok(index) => stored(&call.state, &call.client.scope, &index, &ids, with_source).await,
             Err(error) => Err(error),
         };
         if let Err(error) = &stored

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::{Access, Index, Records, Resolve, Wildcards, spelled_out};
+use frostline_catalog::{Access, Index, IsSeen, Records, Resolve, Wildcards, spelled_out};
 use frostline_query::language::IndexVersion;
+use http::StatusCode;
 
 use serde_json::{Value, json};
 
 use crate::api::blocks;
 use crate::error::{ApiError, Result};
 use crate::params::Params;
-use crate::scope::Scope;
+use crate::scope::{FieldRules, Scope};
 use crate::state::{Call, State};
 
 /// The most parts of an expression.
@@ -116,7 +117,9 @@ async fn opened_and_filters(
         true => Vec::new(),
         false => state.node.indices(&names, how).await.map_err(|e| missing(state, scope, &names, how, e))?,
     };
-    Ok((opened, filters))
+    // A filter may be by a field that is not seen.
+    scope.check_fields(filters.is_empty(), "aliases with filters")?;
+    Ok((as_seen(state, scope, opened)?, filters))
 }
 
 /// As [`names`], for who reads documents and applies the filters of aliases.
@@ -226,20 +229,57 @@ pub(crate) async fn open(
         narrowed = Some(names.iter().map(IndexName::as_str).collect::<Vec<_>>().join(","));
     }
     let opened = state.node.indices(narrowed.as_deref().unwrap_or(expression), how).await;
-    opened.map_err(|error| missing(state, scope, expression, how, error))
+    as_seen(state, scope, opened.map_err(|error| missing(state, scope, expression, how, error))?)
+}
+
+/// Indices as they are asked for whoever has this scope. All that such requests read of them goes through here: of several
+/// together only fields are seen that are seen in each of them. An error of status 403 where the time is not among them.
+pub(crate) fn as_seen(state: &State, scope: &Scope, indices: Vec<Arc<Index>>) -> Result<Vec<Arc<Index>>> {
+    if !scope.limits_fields() {
+        return Ok(indices);
+    }
+    let rules = indices.iter().filter_map(|index| fields(state, scope, index.name()));
+    let rules: Vec<Vec<FieldRules>> = rules.collect();
+    if rules.is_empty() {
+        return Ok(indices);
+    }
+    let is_seen: IsSeen =
+        Arc::new(move |path| rules.iter().all(|of_index| of_index.iter().any(|rules| rules.sees(path))));
+    let each = indices.iter().map(|index| match index.mapping().time_field() {
+        time if is_seen(time) => Ok(Arc::new(index.with_fields(Arc::clone(&is_seen)))),
+        time => {
+            let name = index.name();
+            let reason = format!("the fields that are granted on [{name}] lack [{time}], which has its time");
+            Err(ApiError::new(StatusCode::FORBIDDEN, "security_exception", reason))
+        }
+    });
+    each.collect()
+}
+
+/// By which rules fields of an index are seen, itself or by a name that stands for it; none where all are.
+pub(crate) fn fields(state: &State, scope: &Scope, index: &IndexName) -> Option<Vec<FieldRules>> {
+    let records = state.node.catalog().seen_records();
+    let others = records.iter().flat_map(|records| names_for(records, index));
+    let names: Vec<&str> = [index].into_iter().chain(others).map(IndexName::as_str).collect();
+    scope.fields(&names)
+}
+
+/// Other names that stand for an index.
+fn names_for<'a>(records: &'a Records, index: &IndexName) -> impl Iterator<Item = &'a IndexName> {
+    let is_of_it = |alias: &frostline_catalog::Alias| alias.indices.contains(index) && !alias.has_filter();
+    let aliases = records.aliases().iter().filter(move |(_, alias)| is_of_it(alias));
+    let streams = records.data_streams().iter().filter(move |(_, stream)| stream.indices.contains(index));
+    aliases.map(|(name, _)| name).chain(streams.map(|(name, _)| name))
 }
 
 /// Whether an index is in the scope: itself, or by a name that stands for it.
 pub(crate) fn allows(state: &State, scope: &Scope, index: &IndexName) -> bool {
     scope.allows(index)
-        || state.node.catalog().seen_records().is_some_and(|records| {
-            let is_of_it =
-                |alias: &frostline_catalog::Alias| alias.indices.contains(index) && !alias.has_filter();
-            let aliases = records.aliases().iter().filter(|(_, alias)| is_of_it(alias));
-            let streams = records.data_streams().iter().filter(|(_, stream)| stream.indices.contains(index));
-            let mut names = aliases.map(|(name, _)| name).chain(streams.map(|(name, _)| name));
-            names.any(|name| scope.allows(name))
-        })
+        || state
+            .node
+            .catalog()
+            .seen_records()
+            .is_some_and(|records| names_for(&records, index).any(|name| scope.allows(name)))
 }
 
 /// Refuses versions of an index that is not in the scope.

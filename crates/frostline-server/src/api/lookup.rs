@@ -103,7 +103,7 @@ impl Lookup {
     async fn values(&self, state: &Arc<State>, scope: &Scope) -> Result<Vec<Json>> {
         let index = document::holder_in(state, scope, &self.index).await?;
         let mut values = Vec::new();
-        if let Some(source) = document::source_in(state, &index, &self.id).await? {
+        if let Some(source) = document::source_in(state, scope, &index, &self.id).await? {
             let damaged = |e| {
                 let what = format!("the document {} of {index} is not JSON", self.id);
                 frostline_base::Error::corrupt(what).with_source(e)

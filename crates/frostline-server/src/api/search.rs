@@ -76,6 +76,7 @@ pub(crate) async fn answered(call: Call, mut body: SearchBody) -> Result<Answer>
         return Err(ApiError::invalid(format!("No search type for [{search_type}]")));
     }
     if let Some(keep_alive) = call.params.duration("scroll")? {
+        call.client.scope.check_fields(false, "scroll")?;
         if call.params.flag("request_cache")? == Some(true) {
             return Err(ApiError::invalid(
                 "Validation Failed: 1: [request_cache] cannot be used in a scroll context;",
@@ -159,7 +160,9 @@ impl Asked<'_> {
                 )));
             }
         }
-        Ok((state.node.held(&held).await.map_err(gone)?, filters))
+        self.scope.check_fields(filters.is_empty(), "aliases with filters")?;
+        let held = state.node.held(&held).await.map_err(gone)?;
+        Ok((indices::as_seen(state, self.scope, held)?, filters))
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::Answer;
 use crate::auth::{self, API_KEY, Credential, Realm, USER};
 use crate::error::{ApiError, Result};
-use crate::scope::{Grant, Privilege};
+use crate::scope::{FieldRules, Grant, Privilege};
 use crate::state::{Call, State, only};
 
 /// The longest body that is kept with a key or a user.
@@ -147,7 +147,8 @@ fn granted(descriptors: Option<&Value>) -> Result<Granted> {
         }
     }
     let is_full = |grant: &Grant| {
-        grant.names.iter().any(|name| name == "*")
+        grant.fields.is_none()
+            && grant.names.iter().any(|name| name == "*")
             && Privilege::ALL.iter().all(|privilege| grant.privileges.contains(privilege))
     };
     if cluster.iter().any(|privilege| privilege == "all") && grants.iter().any(is_full) {
@@ -164,9 +165,13 @@ fn granted(descriptors: Option<&Value>) -> Result<Granted> {
 
 /// The same, as role descriptors that grant it.
 fn descriptors(grants: &[Grant], monitor: bool) -> Value {
-    let indices = grants.iter().map(
-        |Grant { names, privileges }| json!({ "names": names, "privileges": Privilege::names(privileges) }),
-    );
+    let indices = grants.iter().map(|Grant { names, privileges, fields }| {
+        let mut shown = json!({ "names": names, "privileges": Privilege::names(privileges) });
+        if let Some(fields) = fields {
+            shown["field_security"] = json!(fields);
+        }
+        shown
+    });
     let mut key = json!({ "indices": indices.collect::<Vec<_>>() });
     if monitor {
         key["cluster"] = json!(["monitor"]);
@@ -177,12 +182,8 @@ fn descriptors(grants: &[Grant], monitor: bool) -> Value {
 fn grant(value: &Value) -> Result<Grant> {
     let object =
         value.as_object().ok_or_else(|| ApiError::unparsed("privileges of indices are an object"))?;
-    for limit in ["field_security", "query"] {
-        if object.get(limit).is_some_and(|limit| !limit.is_null()) {
-            return Err(ApiError::unsupported(format!(
-                "[{limit}] is not supported: a key reads whole documents"
-            )));
-        }
+    if object.get("query").is_some_and(|query| !query.is_null()) {
+        return Err(ApiError::unsupported("[query] is not supported: give the key an alias with a filter"));
     }
     only(object, &["allow_restricted_indices", "field_security", "names", "privileges", "query"])?;
     let list = |member: &str| {
@@ -197,7 +198,29 @@ fn grant(value: &Value) -> Result<Grant> {
             }
         }
     }
-    Ok(Grant { names: list("names")?, privileges })
+    Ok(Grant { names: list("names")?, privileges, fields: field_rules(object.get("field_security"))? })
+}
+
+fn field_rules(value: Option<&Value>) -> Result<Option<FieldRules>> {
+    let rules = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Object(rules)) => rules,
+        Some(_) => return Err(ApiError::unparsed("[field_security] is an object")),
+    };
+    only(rules, &["except", "grant"])?;
+    let list = |name: &str| {
+        let list = names(rules.get(name));
+        list.ok_or_else(|| ApiError::unparsed(format!("[{name}] of [field_security] is a list of fields")))
+    };
+    let (grant, except) = (list("grant")?, list("except")?);
+    let grant = match rules.get("grant") {
+        None | Some(Value::Null) if except.is_empty() => {
+            return Err(ApiError::unparsed("[field_security] has [grant], [except] or both"));
+        }
+        None | Some(Value::Null) => vec!["*".to_owned()],
+        Some(_) => grant,
+    };
+    Ok(Some(FieldRules { grant, except }))
 }
 
 fn names(value: Option<&Value>) -> Option<Vec<String>> {
@@ -302,7 +325,7 @@ pub(crate) async fn invalidate_keys(call: Call) -> Result<Answer> {
 /// The roles that there are, and what they grant; none for everything.
 pub(crate) fn role(name: &str) -> Result<Option<Grant>> {
     let on_all = |privileges: &[Privilege]| {
-        Some(Grant { names: vec!["*".to_owned()], privileges: privileges.to_vec() })
+        Some(Grant { names: vec!["*".to_owned()], privileges: privileges.to_vec(), fields: None })
     };
     match name {
         "superuser" => Ok(None),

@@ -52,7 +52,7 @@ impl Rule {
                     is_new
                 });
                 let names = names.iter().map(|name| (*name).to_owned()).collect();
-                (format!("{claim}={value}"), Some(Grant { names, privileges }))
+                (format!("{claim}={value}"), Some(Grant { names, privileges, fields: None }))
             }
         };
         Ok(Rule { claim: claim.to_owned(), value: value.to_owned(), role, grant })

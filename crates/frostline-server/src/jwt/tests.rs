@@ -275,7 +275,10 @@ fn rules_say_what_claims_allow() {
     let rule = Rule::parse("groups=a b: read write create_doc on logs-* web").unwrap();
     let privileges =
         vec![crate::scope::Privilege::Read, crate::scope::Privilege::Write, crate::scope::Privilege::Edit];
-    assert_eq!(rule.grant(), Some(&Grant { names: vec!["logs-*".to_owned(), "web".to_owned()], privileges }));
+    assert_eq!(
+        rule.grant(),
+        Some(&Grant { names: vec!["logs-*".to_owned(), "web".to_owned()], privileges, fields: None })
+    );
     assert_eq!(rule.role(), "groups=a b");
     assert_eq!(Rule::parse("groups=root: superuser").unwrap().grant(), None);
     for wrong in [

@@ -421,3 +421,22 @@ fn what_only_says_how_elasticsearch_finds_text_is_taken() {
         r#"field "a.b": the parameter "analyzer""#,
     );
 }
+
+#[test]
+fn who_sees_some_of_the_fields_knows_no_others() {
+    let text = || json!({"type": "text"});
+    let whole = read(
+        json!({"properties": {"a": text(), "b": {"properties": {"c": text(), "d": text()}}, "b.cd": text()}}),
+    );
+    assert!(!whole.hides() && !whole.hides_below("b"));
+    assert_eq!(whole.children("b").collect::<Vec<_>>(), ["b.c", "b.cd", "b.d"]);
+    let seen = whole.seen(|path| path != "b.d");
+    assert!(seen.hides() && seen.hides_below("b") && !seen.hides_below("b.d") && !seen.hides_below("a"));
+    assert_eq!(seen.children("b").collect::<Vec<_>>(), ["b.c", "b.cd"]);
+    assert!(seen.resolve("b.d").paths.is_empty() && seen.resolve("b.d.keyword").paths.is_empty());
+    // What is hidden in one index is hidden in several.
+    let mut joined = read(json!({"properties": {"e": text()}}));
+    joined.join(&seen);
+    assert!(joined.hides_below("b") && joined.field("e").is_some());
+    assert!(!whole.seen(|_| true).hides());
+}

@@ -1,3 +1,5 @@
+mod fields;
+
 use http::Request;
 use http_body_util::Full;
 use serde_json::{Value, json};
