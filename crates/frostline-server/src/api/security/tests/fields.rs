@@ -252,8 +252,7 @@ async fn every_other_api_is_refused_to_who_does_not_see_every_field() {
                 .replace("{index}", "web")
                 .replace("{id}", "3")
                 .replace("{fields}", "*")
-                .replace('{', "")
-                .replace('}', "");
+                .replace(['{', '}'], "");
             let body = if *method == Method::GET { "" } else { "{}" };
             let (status, _) = hiding.ask(method.as_str(), &uri, body).await;
             match StatusCode::from_u16(status).unwrap() {
