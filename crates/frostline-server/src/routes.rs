@@ -11,8 +11,8 @@ use percent_encoding::percent_decode_str;
 use crate::answer::Answer;
 use crate::api::{
     alias, analyze, async_search, blocks, bulk, by_query, cat, cluster, data_stream, document, explain,
-    field_caps, ilm, index, info, mapping, metrics, msearch, openapi, pipeline, pit, resolve, rewrite, scroll, search,
-    search_template, security, shared_cache, sql, stats, tasks, template, terms_enum,
+    field_caps, ilm, index, info, mapping, metrics, msearch, openapi, pipeline, pit, resolve, rewrite,
+    scroll, search, search_template, security, shared_cache, sql, stats, tasks, template, terms_enum,
 };
 use crate::body::TREE;
 use crate::doors::otlp;
