@@ -16,8 +16,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     merged.merge(state, &tree, rows::MEMORY_BYTES_MAX).expect("a state fits its tree");
     let merged = merged.finalize(&tree, options, &());
     // An empty state adds nothing.
-    match (alone, merged) {
-        (Ok(alone), Ok(merged)) => assert_eq!(alone.to_string(), merged.to_string()),
+    let text = |json| serde_json::to_string(&json).expect("an answer is JSON");
+    match (alone.map(text), merged.map(text)) {
+        (Ok(alone), Ok(merged)) => assert_eq!(alone, merged),
         (alone, merged) => assert_eq!(alone.is_err(), merged.is_err()),
     }
 });

@@ -31,8 +31,6 @@ pub(crate) struct Config {
     pub(crate) started: Instant,
     /// Whether it serves others, who read its log rather than a terminal.
     pub(crate) serves: bool,
-    /// Whether answers that took much to find are kept in the repository, too.
-    pub(crate) share_answers: bool,
     /// What was set, by its name in the configuration file.
     pub(crate) set: BTreeMap<&'static str, toml::Value>,
     /// The configuration file, and what it says of `serve`.
@@ -93,7 +91,6 @@ impl Config {
             json: given.json || file.json.unwrap_or(false),
             started,
             serves: false,
-            share_answers: false,
             set,
             serve,
         })
@@ -106,12 +103,17 @@ impl Config {
 
     /// The node of the repository that was named; without one nothing can be searched.
     pub(crate) fn node(&self) -> Result<Node> {
-        self.open(false)
+        self.open(false, false)
     }
 
     /// The same, but creates a missing directory.
     pub(crate) fn node_made(&self) -> Result<Node> {
-        self.open(true)
+        self.open(true, false)
+    }
+
+    /// The same, which keeps answers that took much to find in the repository, too, if it `shares` them.
+    pub(crate) fn node_sharing(&self, shares: bool) -> Result<Node> {
+        self.open(true, shares)
     }
 
     /// The directories that frostline writes to itself.
@@ -120,7 +122,7 @@ impl Config {
         Own::new(repository.into_iter().chain([self.data.clone()]).chain(self.volumes.clone()).collect())
     }
 
-    fn open(&self, create: bool) -> Result<Node> {
+    fn open(&self, create: bool, share_answers: bool) -> Result<Node> {
         let repo = self.repo.as_deref().context(
             "no repository is named: pass --repo URL (s3://bucket/prefix, a directory, …), set FROSTLINE_REPO, or put \
              repo = \"…\" into the configuration file",
@@ -130,7 +132,7 @@ impl Config {
             volumes: self.volumes.clone(),
             memory_bytes_max: self.memory_bytes_max,
             query_bytes_max: self.query_bytes_max,
-            share_answers: self.share_answers,
+            share_answers,
             ..Settings::new(repo, &self.data)
         };
         let node = Node::open(&settings, Arc::new(SystemClock))?;

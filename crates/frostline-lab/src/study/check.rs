@@ -400,7 +400,7 @@ fn check_gates(source: &Source<'_>, file: &File) -> Result<()> {
     for group in &file.cells {
         let Some(gates) = &group.get_ref().gates else { continue };
         let (setup, workload) = of(group.get_ref())?;
-        for (name, why) in unjudged(gates.get_ref(), &setup, &workload) {
+        if let Some((name, why)) = unjudged(gates.get_ref(), &setup, &workload).into_iter().next() {
             return Err(
                 source.error(gates.span(), format!("the gate `{name}` would judge nothing here: {why}"))
             );

@@ -62,8 +62,7 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
         );
     }
     let mut stops = Stops::new()?;
-    let config = &Config { share_answers: given.share_answers, ..config.clone() };
-    let node = config.node_made()?;
+    let node = config.node_sharing(given.share_answers)?;
     let url = node.repository().url().to_owned();
     let indices = node.catalog().list().await.with_context(|| format!("cannot read the repository {url}"))?;
     if indices.is_empty() {
