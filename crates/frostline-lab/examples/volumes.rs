@@ -45,6 +45,9 @@ struct Arguments {
     /// MiB/s at which first touches of 512 KiB blocks load.
     #[arg(long)]
     lazy_mib_per_s: Option<f64>,
+    /// Milliseconds from such a touch to the first byte.
+    #[arg(long, default_value_t = 10.0)]
+    first_touch_ms: f64,
     /// Milliseconds of a FLUSH.
     #[arg(long, default_value_t = 0.0)]
     flush_ms: f64,
@@ -71,7 +74,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     volume.flush_ms = arguments.flush_ms;
     volume.lazy = arguments.lazy_mib_per_s.map(|mib_per_s| Lazy {
         block_bytes: 512 << 10,
-        first_touch_ms: 10.0,
+        first_touch_ms: arguments.first_touch_ms,
         mib_per_s,
     });
     if let Some(text) = &arguments.volume {
