@@ -50,7 +50,7 @@ use chosen::{Chosen, Include};
 use decimal::Decimal;
 use distinct::Precision;
 use frostline_split::parse_ip;
-use keys::{Common, Key};
+use keys::{Common, FieldIndex, Key};
 use path::Path;
 use script::Script;
 use significant::Significant;
@@ -127,9 +127,6 @@ struct Agg {
     #[serde(deserialize_with = "deeper")]
     children: Vec<Agg>,
 }
-
-/// A position in [`AggTree::fields`].
-type FieldIndex = usize;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Kind {

@@ -158,6 +158,9 @@ impl Key {
     }
 }
 
+/// A position in the list of fields of an aggregation tree.
+pub(super) type FieldIndex = usize;
+
 /// What the keys of a field are, so that a value has the same key in whichever split it is, and a field that
 /// is a number here and text there has one key for `404` and `"404"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

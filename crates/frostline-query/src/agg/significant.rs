@@ -4,9 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::FieldIndex;
 use super::chosen::Chosen;
-use super::keys::Common;
+use super::keys::{Common, FieldIndex};
 use super::time::DateFormat;
 
 /// A `significant_terms`.

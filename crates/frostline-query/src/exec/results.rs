@@ -9,15 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use frostline_base::{Meter, SplitId};
 use frostline_store::Repository;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::{Error, Result};
+use entry::{VERSION, sealed, unsealed};
 use shared::{Answers, Question, Shared, Worth};
 
+mod entry;
 pub(crate) mod shared;
-
-/// Version of entries: a program that aggregates differently must not read another's.
-const VERSION: u64 = 3;
 
 /// The result cache.
 #[derive(Debug)]
@@ -162,19 +161,6 @@ impl Results {
             })
             .collect()
     }
-}
-
-/// An entry: a checksum and what it is of.
-fn sealed(body: Vec<u8>) -> Vec<u8> {
-    let mut entry = xxh3_64(&body).to_le_bytes().to_vec();
-    entry.extend(body);
-    entry
-}
-
-/// What is in an entry, if it is whole.
-fn unsealed(entry: &[u8]) -> Option<&[u8]> {
-    let (sum, body) = entry.split_first_chunk::<8>()?;
-    (u64::from_le_bytes(*sum) == xxh3_64(body)).then_some(body)
 }
 
 struct Entry {

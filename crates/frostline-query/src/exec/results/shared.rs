@@ -12,7 +12,7 @@ use frostline_catalog::answers_key;
 use frostline_store::Repository;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{VERSION, sealed, unsealed};
+use super::entry::{VERSION, sealed, unsealed};
 use crate::Result;
 
 /// One object is not larger.
