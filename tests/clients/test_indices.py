@@ -86,3 +86,57 @@ def test_a_policy_is_kept(servers):
     assert client.ilm.explain_lifecycle(index="web")["indices"]["web"]["managed"] is False
     assert client.searchable_snapshots.cache_stats()["nodes"]
     client.ilm.delete_lifecycle(name="logs")
+
+
+def test_commands_keep_to_what_is_closed_and_blocked(servers, frostline, tmp_path):
+    line = '{"@timestamp":"2024-05-01T00:00:00Z","n":11}\n'
+    taken = lambda: frostline.sql("select count(*) from web")[0][0]
+    ingest = ("ingest", "--index", "web", "--format", "ndjson", "-")
+    for block in ["write", "read_only"]:
+        assert servers[0].ask("PUT", f"/web/_block/{block}")[0] == 200
+        frostline.fails(*ingest, says=["index.blocks"], stdin=line)
+        servers[0].ask("DELETE", f"/web/_block/{block}")
+    servers[0].ask("PUT", "/web/_block/read_only")
+    frostline.fails("index", "delete", "web", "--yes", says=["index.blocks"])
+    servers[0].ask("DELETE", "/web/_block/read_only")
+    servers[0].ask("POST", "/web/_close")
+    frostline.fails(*ingest, says=["the index is closed"], stdin=line)
+    log = tmp_path / "a.log"
+    log.write_text("2024-05-01T10:00:00Z started\n")
+    ship = ("ship", "--to", servers[0].url, "--index", "web", "--once", "--retry-for", "1s", log)
+    frostline.fails(*ship, says=["index_closed_exception"])
+    servers[0].ask("POST", "/web/_open")
+    assert taken() == 10
+    assert frostline.ok(*ship)["documents"] == 1
+    frostline.ok(*ingest, stdin=line)
+    assert taken() == 12
+
+
+def test_records_for_a_closed_index_are_to_be_sent_again(servers):
+    record = {"timeUnixNano": "1700000000000000000", "body": {"stringValue": "hi"}}
+    send = lambda: servers[0].ask("POST", "/v1/logs", {"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
+    assert send()[0] == 200
+    for closed, opened in [("POST /logs-otlp/_close", "POST /logs-otlp/_open"), ("PUT /logs-otlp/_block/write", "DELETE /logs-otlp/_block/write")]:
+        assert servers[0].ask(*closed.split())[0] == 200
+        status, headers, _ = send()
+        assert status == 503 and "retry-after" in {name.lower() for name in headers}
+        assert servers[0].ask(*opened.split())[0] == 200
+    assert send()[0] == 200
+    assert json.loads(servers[0].ask("GET", "/logs-otlp/_count")[2])["count"] == 2
+
+
+def test_a_stream_with_a_blocked_index_is_not_deleted(servers):
+    server = servers[0]
+    server.ask("PUT", "/_index_template/streams", {"index_patterns": ["stm*"], "data_stream": {}})
+    server.ask("POST", "/stm/_doc", {"@timestamp": "2026-01-01T00:00:00Z"})
+    server.ask("PUT", "/ds-stm-000001/_block/read_only")
+    assert server.ask("DELETE", "/_data_stream/stm")[0] == 403
+    server.ask("DELETE", "/ds-stm-000001/_block/read_only")
+    assert server.ask("DELETE", "/_data_stream/stm")[0] == 200
+    server.ask("PUT", "/web/_block/read")
+    assert server.ask("GET", "/_cat/count/web")[0] == 403
+
+
+def test_shippers_of_the_default_distribution_find_an_active_license(servers):
+    status, _, body = servers[0].ask("GET", "/_license")
+    assert (status, json.loads(body)["license"]["status"]) == (200, "active")

@@ -98,6 +98,9 @@ def test_keys_and_certificates_come_from_files_and_the_environment(binary, frost
     assert "d3Jvbmc6c2VjcmV0" not in said
     trusting.environment["FROSTLINE_API_KEY"] = server.first_key
     assert trusting.ok(*ship)["documents"] == 1
+    del trusting.environment["FROSTLINE_API_KEY"]
+    key.write_text(f"ApiKey {server.first_key}\n")
+    assert trusting.ok(*ship, "--api-key-file", key)["documents"] == 0
     assert server.first_key not in "".join(path.read_text() for path in (tmp_path / "shipper").rglob("*.json"))
     assert server.stop() == DONE
     assert frostline.search("app", {"size": 0})["hits"]["total"]["value"] == 1

@@ -110,6 +110,16 @@ impl Records {
         }
     }
 
+    /// `Invalid` where a block keeps the index from being deleted.
+    pub fn check_deletion(&self, index: &IndexName) -> Result<()> {
+        let keeps =
+            |block: Block| block != Block::ReadOnlyAllowDelete && block.forbids(Access::WriteMetadata);
+        match self.blocks(index).any(keeps) {
+            true => self.check_access(index, Access::WriteMetadata),
+            false => Ok(()),
+        }
+    }
+
     fn says(&self, index: &IndexName, member: &str) -> bool {
         let settings = self.other(INDEX_SETTINGS, index.as_str());
         settings.and_then(|settings| settings.get(member)).is_some_and(|value| *value == Value::Bool(true))

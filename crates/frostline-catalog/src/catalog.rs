@@ -191,6 +191,14 @@ impl Catalog {
         if table == Some(index.table_id()) { refreshed } else { self.open(index.name()).await }
     }
 
+    /// Opens an index into which documents are to be written. `Invalid` where it is closed or blocked for writes.
+    pub async fn open_to_write(&self, name: &IndexName) -> Result<Index> {
+        let index = self.open(name).await?;
+        let records = self.seen_records();
+        records.map_or(Ok(()), |records| records.check_access(name, Access::Write))?;
+        Ok(index)
+    }
+
     /// The index of that name; it is created with this mapping and these settings if it does not exist. However many
     /// writers call this at the same time, all get the same index. `Invalid` where it is closed or blocked for writes.
     pub async fn open_or_create(
@@ -201,14 +209,9 @@ impl Catalog {
     ) -> Result<Index> {
         let mut lost = 0;
         loop {
-            match self.open(name).await {
+            match self.open_to_write(name).await {
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
-                Ok(index) => {
-                    let records = self.seen_records();
-                    records.map_or(Ok(()), |records| records.check_access(name, Access::Write))?;
-                    return Ok(index);
-                }
-                Err(e) => return Err(e),
+                opened => return opened,
             }
             match self.create(name, mapping.clone(), settings.clone()).await {
                 // Another writer created it in the meantime, and a third one may already have deleted it.

@@ -198,6 +198,15 @@ pub(crate) static APIS: &[Api] = &[
         answer: |call| Box::pin(info::info(call)),
     },
     Api {
+        name: "license.get",
+        methods: GET,
+        paths: &["/_license"],
+        action: Action::Monitor,
+        takes: &[],
+        ignores: &[&["accept_enterprise", "local"]],
+        answer: |call| Box::pin(info::license(call)),
+    },
+    Api {
         name: "health",
         methods: GET,
         paths: &["/health"],

@@ -62,6 +62,8 @@ pub(crate) fn judge(reply: &Reply, count: usize) -> Result<Answer> {
             200..=299 => Ok(Verdict::Taken),
             409 => Ok(Verdict::There),
             429 | 500.. => Ok(Verdict::Again(reason())),
+            // Until it is opened again.
+            400 if text("type") == "index_closed_exception" => Ok(Verdict::Again(reason())),
             400 | 413 => Ok(Verdict::Refused(reason())),
             _ => Err(Error::invalid(format!(
                 "the server refuses documents with status {status}: {}",

@@ -311,6 +311,10 @@ impl Upkeep {
                 Ok(index) => {
                     kept.splits_expired = old.len() as u64;
                     kept.documents_expired = old.values().sum();
+                    if kept.splits_expired > 0 {
+                        let (splits, documents) = (kept.splits_expired, kept.documents_expired);
+                        tracing::info!(index = %index.name(), splits, documents, "removed what is older than is kept");
+                    }
                     merging.continue_at(&index);
                     return Ok(());
                 }

@@ -49,7 +49,7 @@ impl Target {
 
     /// Looks for the index.
     pub(super) async fn find(mut self, options: &IngestOptions) -> Result<Target> {
-        let index = match self.catalog.open(&self.name).await {
+        let index = match self.catalog.open_to_write(&self.name).await {
             Ok(index) => index,
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             Err(_) if self.catalog.stands_for_others(&self.name) => {

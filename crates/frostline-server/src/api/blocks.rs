@@ -31,6 +31,11 @@ pub(crate) fn check<'a>(
     Ok(indices.try_for_each(|index| records.check_access(index, access))?)
 }
 
+/// Whether an index takes nothing now, so that no document is at fault.
+pub(crate) fn is_refusal(error: &ApiError) -> bool {
+    matches!(error.kind, "index_closed_exception" | "cluster_block_exception")
+}
+
 /// `POST /{index}/_open`.
 pub(crate) async fn open(call: Call) -> Result<Answer> {
     let names = named(&call, Wildcards { open: false, ..Wildcards::SHOWN }).await?;

@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 use std::time::Instant;
 
-use frostline_catalog::{Index, Wildcards};
+use frostline_catalog::{Access, Index, Wildcards};
 use frostline_query::language::wildcard_matches;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::info::{NAME, VERSION, uuid};
-use crate::api::{indices, tasks};
+use crate::api::{blocks, indices, tasks};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::searches::Task;
@@ -100,6 +100,7 @@ pub(crate) async fn count(call: Call) -> Result<Answer> {
         column("count", &["dc", "docs.count", "docsCount"], "the document count"),
     ];
     let found = self::indices::named(&call).await?;
+    blocks::check(&call.state, found.iter().map(|index| index.name()), Access::Read)?;
     let documents = found.iter().map(|index| size(index).0).sum();
     let [epoch, time] = now(&call);
     table(COLUMNS, vec![vec![epoch, time, Cell::Number(documents)]], &call.params)

@@ -82,8 +82,11 @@ pub(crate) fn matching<'a>(
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
     let (catalog, wanted) = (call.state.node.catalog(), call.part("name").unwrap_or_default());
     let records = catalog.records().await?;
-    let found: Vec<IndexName> =
-        matching(&records, wanted)?.into_iter().map(|(name, _)| name.clone()).collect();
+    let found = matching(&records, wanted)?;
+    for (_, stream) in &found {
+        stream.indices.iter().try_for_each(|index| records.check_deletion(index))?;
+    }
+    let found: Vec<IndexName> = found.into_iter().map(|(name, _)| name.clone()).collect();
     for name in found {
         // The stream goes first, so that nothing is sent to it any more.
         let gone = |_: &Records| Ok(vec![RecordChange::DataStream(name.clone(), None)]);

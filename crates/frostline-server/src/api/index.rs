@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use frostline_catalog::{Access, Block, Index, Records, Wildcards};
+use frostline_catalog::{Access, Index, Records, Wildcards};
 use frostline_ingest::{Merge, MergePolicy};
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
@@ -64,10 +64,7 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
     }
     let records = catalog.records().await?;
     for name in &found {
-        let mut blocks = records.blocks(name);
-        if blocks.any(|block| block != Block::ReadOnlyAllowDelete && block.forbids(Access::WriteMetadata)) {
-            records.check_access(name, Access::WriteMetadata)?;
-        }
+        records.check_deletion(name)?;
         let mut streams = records.data_streams().iter();
         if let Some((stream, _)) = streams.find(|(_, stream)| stream.indices.last() == Some(name)) {
             return Err(ApiError::invalid(format!(

@@ -338,8 +338,14 @@ pub(crate) fn role(name: &str) -> Result<Option<Grant>> {
 /// `PUT /_security/user/{username}`.
 pub(crate) async fn put_user(call: Call) -> Result<Answer> {
     let name = call.part("username").unwrap_or_default();
-    if name.is_empty() || name.len() > 256 || name.contains(|c: char| c.is_control() || c == ':') {
-        return Err(ApiError::invalid("a user's name has 1 to 256 characters, and no colon"));
+    if name.is_empty()
+        || name.len() > 256
+        || name.starts_with('_')
+        || name.contains(|c: char| c.is_control() || c == ':')
+    {
+        return Err(ApiError::invalid(
+            "a user's name has 1 to 256 characters, no colon, and does not begin with an underscore",
+        ));
     }
     let body = kept_body(&call)?;
     only(&body, &["email", "enabled", "full_name", "metadata", "password", "roles"])?;

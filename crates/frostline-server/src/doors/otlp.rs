@@ -13,9 +13,8 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 
 use crate::answer::{Answer, Content};
-use crate::api::bulk;
-use crate::api::names;
 use crate::api::pipeline::aside;
+use crate::api::{blocks, bulk, names};
 use crate::body::Hold;
 use crate::error::{ApiError, Result};
 use crate::state::Call;
@@ -147,11 +146,12 @@ pub(crate) async fn store(call: &Call, encoding: Encoding) -> Result<Refused> {
     let read = aside(move || read(&body, encoding, held, received_us)).await?;
     drop(turn);
     let Read { documents, places, mut refused, _held } = read;
-    let stored = bulk::store(call, &index, documents).await?;
+    let stored = bulk::store(call, &index, documents).await.map_err(later)?;
     let is_stored = stored.iter().any(std::result::Result::is_ok);
     for (place, stored) in places.into_iter().zip(stored) {
         match stored {
             Ok(()) => {}
+            Err(error) if blocks::is_refusal(&error) => return Err(later(error)),
             // The record is at fault, or a part of the records is stored and must not be sent again.
             Err(error) if error.status == StatusCode::BAD_REQUEST || is_permanent(&error) && is_stored => {
                 refused.add(place, &error.reason);
@@ -196,6 +196,14 @@ fn read(body: &[u8], encoding: Encoding, mut held: Hold, received_us: i64) -> Re
             read?;
             Ok(Read { documents, places, refused, _held: held })
         }
+    }
+}
+
+/// The same where an index takes nothing now: a client keeps its records only if it is told to come again.
+fn later(error: ApiError) -> ApiError {
+    match blocks::is_refusal(&error) {
+        true => ApiError { status: StatusCode::SERVICE_UNAVAILABLE, try_again_s: Some(10), ..error },
+        false => error,
     }
 }
 

@@ -241,6 +241,7 @@ async fn delete(node: &Node, config: &Config, name: &str, yes: bool) -> Result<O
             bail!("{name} was not deleted");
         }
     }
+    node.catalog().records().await?.check_deletion(&name)?;
     node.catalog().delete(&name).await.with_context(|| format!("cannot delete the index {name}"))?;
     node.unmount(&name).await?;
     if config.json {
@@ -273,6 +274,12 @@ async fn retain(
         index = set_retention(index, keep).await?;
     }
     let kept = retention(index.settings())?;
+    let older = older_than(&index, kept, node.clock().now_us());
+    if older.splits > 0 {
+        let (splits, documents) =
+            (show_count(older.splits, "split"), show_count(older.documents, "document"));
+        note!("{name}: {splits} of {documents} are older: a server removes them at its next round, for good");
+    }
     if !config.json {
         match kept {
             Some(kept) => say!("{name} keeps documents for {}", show_kept(kept))?,
@@ -281,6 +288,24 @@ async fn retain(
     }
     let kept_ms = kept.map(|kept| kept.as_millis() as u64);
     Ok((Outcome::Done, json!({ "index": name, "retention_ms": kept_ms })))
+}
+
+/// What retention removes.
+struct Older {
+    splits: u64,
+    documents: u64,
+}
+
+/// The splits of which every document with a time is older than documents are kept.
+fn older_than(index: &Index, kept: Option<Duration>, now_us: i64) -> Older {
+    let mut older = Older { splits: 0, documents: 0 };
+    let Some(kept) = kept else { return older };
+    let oldest_us = now_us.saturating_sub(i64::try_from(kept.as_micros()).unwrap_or(i64::MAX));
+    for split in index.splits().iter().filter(|split| split.times.is_some_and(|(_, last)| last < oldest_us)) {
+        older.splits += 1;
+        older.documents += split.rows;
+    }
+    older
 }
 
 /// In the largest unit of which it is a whole number.

@@ -106,7 +106,11 @@ async fn access(url: &str, given: &args::Access) -> Result<Access> {
             })?;
             Some(Credentials::Basic(user, password))
         }
-        None => secret(given.api_key_file.clone(), "FROSTLINE_API_KEY").await?.map(Credentials::ApiKey),
+        None => {
+            let key = secret(given.api_key_file.clone(), "FROSTLINE_API_KEY").await?;
+            // As `serve --auth` prints it, for a header.
+            key.map(|key| Credentials::ApiKey(key.trim_start_matches("ApiKey ").trim().to_owned()))
+        }
     };
     let ca = given.ca.clone().or(variable("FROSTLINE_CA")?.map(PathBuf::from));
     Ok(Access { url: url.to_owned(), credentials, ca })
