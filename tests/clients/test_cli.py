@@ -66,7 +66,7 @@ def test_a_retention_is_set_shown_and_ended(frostline):
     assert retain() is None
     frostline.ingest("old", [{"@timestamp": "2015-05-17T10:05:03Z", "n": 1}])
     said = frostline.run("index", "retain", "old", "90d").stderr
-    assert "1 split of 1 document are older" in said, said
+    assert "for good: 1 document in 1 split" in said, said
 
 
 def test_a_search_says_what_it_cost(logs):

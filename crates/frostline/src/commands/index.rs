@@ -278,7 +278,7 @@ async fn retain(
     if older.splits > 0 {
         let (splits, documents) =
             (show_count(older.splits, "split"), show_count(older.documents, "document"));
-        note!("{name}: {splits} of {documents} are older: a server removes them at its next round, for good");
+        note!("{name}: a server removes what is older at its next round, for good: {documents} in {splits}");
     }
     if !config.json {
         match kept {

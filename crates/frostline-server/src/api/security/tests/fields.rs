@@ -277,6 +277,7 @@ async fn every_other_api_is_refused_to_who_does_not_see_every_field() {
         "indices.get_mapping",
         "indices.validate_query",
         "info",
+        "license.get",
         "mget",
         "msearch",
         "open_point_in_time",
