@@ -122,7 +122,10 @@ impl Aggregation {
             let Some(results) = &self.scan.local.results else { break };
             let mut answers = results.others(&question, &self.scan.meter).await;
             let memory = reservation(&self.scan.local.memory, "shared answers");
-            memory.try_resize(answers.values().map(Vec::len).sum()).map_err(internal)?;
+            // Without them the splits are read, which may take less.
+            if memory.try_resize(answers.values().map(Vec::len).sum()).is_err() {
+                continue;
+            }
             for number in numbers {
                 let target = &self.scan.targets[number];
                 let Some((_, key)) = self.kept(target)? else { continue };
@@ -175,7 +178,9 @@ impl Aggregation {
                 if let Some((_, key)) = self.kept(&self.scan.targets[number])?
                     && let Some(bytes) = results.get(&key).await
                 {
-                    memory.try_grow(bytes.len()).map_err(internal)?;
+                    if memory.try_grow(bytes.len()).is_err() {
+                        return Ok(());
+                    }
                     answers.insert(key.bits(), bytes);
                 }
             }
