@@ -293,10 +293,7 @@ impl Upkeep {
         let mut index = merging.index().clone();
         for _ in 0..CONFLICTS_MAX {
             let Some(retention) = retention(index.settings())? else { return Ok(()) };
-            let oldest_us = self.clock.now_us().saturating_sub(micros(retention));
-            let is_old = |split: &&Arc<SplitEntry>| split.times.is_some_and(|(_, last)| last < oldest_us);
-            let old: BTreeMap<SplitId, u64> =
-                index.splits().iter().filter(is_old).map(|split| (split.id, split.rows)).collect();
+            let old = expired(&index, retention, self.clock.now_us());
             let is_live = |split| !old.contains_key(&split) && index.split(split).is_some();
             let dead =
                 needle::dead_files(&index, is_live).into_iter().chain(packs::dead_files(&index, is_live));
@@ -373,6 +370,13 @@ fn tell(kept: Result<Vec<(IndexName, Result<Kept>)>>) {
             }
         }
     }
+}
+
+/// The splits that retention removes, with their rows: those of which every document with a time is older.
+pub fn expired(index: &Index, retention: Duration, now_us: i64) -> BTreeMap<SplitId, u64> {
+    let oldest_us = now_us.saturating_sub(micros(retention));
+    let is_old = |split: &&Arc<SplitEntry>| split.times.is_some_and(|(_, last)| last < oldest_us);
+    index.splits().iter().filter(is_old).map(|split| (split.id, split.rows)).collect()
 }
 
 fn micros(time: Duration) -> i64 {

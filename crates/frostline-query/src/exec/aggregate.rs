@@ -16,7 +16,7 @@ use roaring::RoaringBitmap;
 
 use crate::agg::{AggState, AggTree, Batch, Collector, FieldColumn, Scope};
 use crate::errors::internal;
-use crate::exec::results::shared::{Answers, Question};
+use crate::exec::results::shared::{Answers, Question, Shared};
 use crate::exec::results::{Key, Results};
 use crate::exec::scan::{Scan, Tally, spawned};
 use crate::filter::{FieldRef, Filter, Scalar};
@@ -116,11 +116,10 @@ impl Aggregation {
     /// Merges what other machines have answered of these splits and keeps it, leaves the numbers of the others, and
     /// returns what was asked.
     async fn ask_others(&self, unknown: &mut Vec<usize>, merging: &mut Merging) -> Result<Vec<Asked>> {
-        let questions = self.questions(unknown)?;
         let (mut asked, mut answered) = (Vec::new(), BTreeSet::new());
-        for (question, numbers) in questions {
-            let Some(results) = &self.scan.local.results else { break };
-            let mut answers = results.others(&question, &self.scan.meter).await;
+        let Some((results, shared)) = self.shared() else { return Ok(asked) };
+        for (question, numbers) in self.questions(unknown)? {
+            let mut answers = shared.read(&question, &self.scan.meter).await;
             let memory = reservation(&self.scan.local.memory, "shared answers");
             // Without them the splits are read, which may take less.
             if memory.try_resize(answers.values().map(Vec::len).sum()).is_err() {
@@ -142,14 +141,17 @@ impl Aggregation {
         Ok(asked)
     }
 
+    /// Where answers are kept and shared; none where they are not.
+    fn shared(&self) -> Option<(&Results, &Shared)> {
+        let results = self.scan.local.results.as_deref()?;
+        Some((results, results.shared()?))
+    }
+
     /// The questions to other machines about these splits, with the numbers of those that each is about. None where
-    /// answers are not shared, or the splits are of so many indices that asking costs more than it saves.
+    /// the splits are of so many indices that asking costs more than it saves.
     fn questions(&self, unknown: &[usize]) -> Result<BTreeMap<Question, Vec<usize>>> {
         let mut questions: BTreeMap<Question, Vec<usize>> = BTreeMap::new();
         let Some(name) = &self.name else { return Ok(questions) };
-        if self.scan.local.results.as_ref().and_then(|results| results.shares()).is_none() {
-            return Ok(questions);
-        }
         for number in unknown {
             let target = &self.scan.targets[*number];
             // Whatever range of time is asked, most splits are inside of it.
@@ -165,9 +167,9 @@ impl Aggregation {
 
     /// Shares the answers to what was asked, if they took much to find.
     async fn tell_others(&self, asked: Vec<Asked>) -> Result<()> {
-        let Some(results) = &self.scan.local.results else { return Ok(()) };
+        let Some((results, shared)) = self.shared() else { return Ok(()) };
         let read = self.scan.meter.cost().bytes_read;
-        if asked.is_empty() || results.shares().is_none_or(|worth| read < worth.read_bytes_min) {
+        if asked.is_empty() || read < shared.worth.read_bytes_min {
             return Ok(());
         }
         let all: Vec<usize> = (0..self.scan.targets.len()).collect();
@@ -184,7 +186,7 @@ impl Aggregation {
                     answers.insert(key.bits(), bytes);
                 }
             }
-            results.share(&question, answers, older, read, &self.scan.meter).await;
+            shared.write(&question, answers, older, read, &self.scan.meter).await;
         }
         Ok(())
     }

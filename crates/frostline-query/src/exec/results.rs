@@ -7,13 +7,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use frostline_base::{Meter, SplitId};
+use frostline_base::SplitId;
 use frostline_store::Repository;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::{Error, Result};
 use entry::{VERSION, sealed, unsealed};
-use shared::{Answers, Question, Shared, Worth};
+use shared::{Shared, Worth};
 
 mod entry;
 pub(crate) mod shared;
@@ -64,31 +64,9 @@ impl Results {
         Results { shared: Some(Shared { repository: repository.clone(), worth }), ..self }
     }
 
-    /// Which answers are shared; none if none are.
-    pub(crate) fn shares(&self) -> Option<Worth> {
-        self.shared.as_ref().map(|shared| shared.worth)
-    }
-
-    /// What other machines have answered to a question.
-    pub(crate) async fn others(&self, question: &Question, meter: &Meter) -> Answers {
-        match &self.shared {
-            Some(shared) => shared.read(question, meter).await,
-            None => Answers::default(),
-        }
-    }
-
-    /// Shares answers for which so many bytes were read, if they are worth it, beside `older` ones.
-    pub(crate) async fn share(
-        &self,
-        question: &Question,
-        answers: Answers,
-        older: Answers,
-        read: u64,
-        meter: &Meter,
-    ) {
-        if let Some(shared) = &self.shared {
-            shared.write(question, answers, older, read, meter).await;
-        }
+    /// Where answers are shared; none if they are not.
+    pub(crate) fn shared(&self) -> Option<&Shared> {
+        self.shared.as_ref()
     }
 
     /// Removes every entry.

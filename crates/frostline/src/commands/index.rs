@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use frostline_base::{Error, ErrorKind, IndexName, Meter, Share, SplitId};
 use frostline_catalog::{FileEntry, Index, Resolve, SplitEntry};
-use frostline_ingest::{retention, set_retention};
+use frostline_ingest::{expired, retention, set_retention};
 use frostline_node::Node;
 use frostline_query::language::date::parse_duration_us;
 use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
@@ -274,10 +274,10 @@ async fn retain(
         index = set_retention(index, keep).await?;
     }
     let kept = retention(index.settings())?;
-    let older = older_than(&index, kept, node.clock().now_us());
-    if older.splits > 0 {
-        let (splits, documents) =
-            (show_count(older.splits, "split"), show_count(older.documents, "document"));
+    let older = kept.map(|kept| expired(&index, kept, node.clock().now_us())).unwrap_or_default();
+    if !older.is_empty() {
+        let splits = show_count(older.len() as u64, "split");
+        let documents = show_count(older.values().sum(), "document");
         note!("{name}: a server removes what is older at its next round, for good: {documents} in {splits}");
     }
     if !config.json {
@@ -288,24 +288,6 @@ async fn retain(
     }
     let kept_ms = kept.map(|kept| kept.as_millis() as u64);
     Ok((Outcome::Done, json!({ "index": name, "retention_ms": kept_ms })))
-}
-
-/// What retention removes.
-struct Older {
-    splits: u64,
-    documents: u64,
-}
-
-/// The splits of which every document with a time is older than documents are kept.
-fn older_than(index: &Index, kept: Option<Duration>, now_us: i64) -> Older {
-    let mut older = Older { splits: 0, documents: 0 };
-    let Some(kept) = kept else { return older };
-    let oldest_us = now_us.saturating_sub(i64::try_from(kept.as_micros()).unwrap_or(i64::MAX));
-    for split in index.splits().iter().filter(|split| split.times.is_some_and(|(_, last)| last < oldest_us)) {
-        older.splits += 1;
-        older.documents += split.rows;
-    }
-    older
 }
 
 /// In the largest unit of which it is a whole number.

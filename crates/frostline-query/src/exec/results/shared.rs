@@ -37,9 +37,9 @@ impl Default for Worth {
 
 /// The repository as the place of shared answers.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     pub(super) repository: Repository,
-    pub(super) worth: Worth,
+    pub(crate) worth: Worth,
 }
 
 /// A question over the splits of one index: its object in the repository.
@@ -65,7 +65,7 @@ impl Question {
 
 impl Shared {
     /// What other machines have answered; nothing where that cannot be read.
-    pub(super) async fn read(&self, question: &Question, meter: &Meter) -> Answers {
+    pub(crate) async fn read(&self, question: &Question, meter: &Meter) -> Answers {
         match self.try_read(&question.key, meter).await {
             Ok(answers) => answers,
             Err(error) => {
@@ -88,7 +88,7 @@ impl Shared {
 
     /// Writes answers that took `read` bytes to find, if they are worth it, with as many of the `older` ones as there
     /// is room for. A failure is only logged.
-    pub(super) async fn write(
+    pub(crate) async fn write(
         &self,
         question: &Question,
         answers: Answers,
