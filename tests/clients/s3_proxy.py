@@ -1,4 +1,4 @@
-"""Stands between the binary and an S3-compatible server: counts requests, refuses some, and lets some wait."""
+"""Stands between the binary and an S3-compatible server: counts requests, refuses some, lets some wait, or answers none."""
 
 import contextlib
 import http.client
@@ -16,6 +16,9 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         proxy = self.server.proxy
         proxy.arrived(self.command, self.path)
+        if proxy.is_down:
+            self.close_connection = True
+            return
         status, headers, answer = (403, {}, DENIED) if proxy.denies(self.command) else self.forward(body)
         with contextlib.suppress(ConnectionError):
             self.send_response(status)
@@ -49,6 +52,8 @@ class S3Proxy:
     def __init__(self, endpoint):
         self.server = urlsplit(endpoint).netloc
         self.denies = lambda method: False
+        # Connections end without an answer.
+        self.is_down = False
         self.waits = lambda path, earlier: False
         self.requests = []
         self.changed = threading.Condition()

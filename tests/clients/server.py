@@ -24,9 +24,9 @@ class Server:
         self.process = subprocess.Popen(
             frostline.command("serve", "--listen", listen, *options),
             env=frostline.clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=open(frostline.repo.parent / "serve.log", "ab"),
+            stderr=open(frostline.data.parent / "serve.log", "ab"),
         )
-        self.log = frostline.repo.parent / "serve.log"
+        self.log = frostline.data.parent / "serve.log"
         line = self.process.stdout.readline()
         assert line, self.log.read_text()
         listening = line.decode()

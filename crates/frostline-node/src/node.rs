@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Meter, ReadRanges, Result};
 use frostline_cache::{CacheOptions, RegionCache};
-use frostline_catalog::{Catalog, Index, Resolve};
+use frostline_catalog::{Catalog, Index, Records, Resolve};
 use frostline_query::{Results, SearchOptions, Searcher, Worth};
-use frostline_store::{OpenOptions, Repository};
+use frostline_store::{OpenOptions, Repository, RetryOptions};
 use tokio::sync::OnceCell;
 
 use crate::mounts::{CacheSize, Mount, Mounted, Mounts, Tier};
@@ -39,8 +39,9 @@ impl Node {
     /// The node of these settings. Makes no request and touches no file, but for a directory that is to be made.
     pub fn open(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Node> {
         let url = &settings.repo;
+        let retry = RetryOptions { outage_ms: settings.outage_ms, ..RetryOptions::default() };
         let repository =
-            Repository::open(url, &OpenOptions { create: settings.create, ..OpenOptions::default() })
+            Repository::open(url, &OpenOptions { create: settings.create, retry, ..OpenOptions::default() })
                 .map_err(|e| e.context(format!("cannot open the repository {url}")))?;
         Ok(Node::of(settings, repository, clock))
     }
@@ -88,7 +89,8 @@ impl Node {
     }
 
     /// The newest version of an index. One that this node has opened before is refreshed, which is two GETs at once
-    /// when nothing changed: of the index's log and of the repository's.
+    /// when nothing changed: of the index's log and of the repository's. Where the repository does not answer, the newest
+    /// version that this node has seen.
     pub async fn index(&self, name: &IndexName) -> Result<Arc<Index>> {
         let kept = self.opened().get(name).cloned();
         let opened = match kept {
@@ -116,8 +118,31 @@ impl Node {
         }
         let known = self.opened().clone();
         let opened = self.catalog.open_all(expression, how, |name| known.get(name).cloned()).await;
-        let opened = opened.map_err(|e| e.context(format!("in {}", self.repository.url())))?;
+        let opened = match (opened, self.catalog.seen_records()) {
+            (Err(error), Some(seen)) if error.kind() == ErrorKind::Unavailable => {
+                let names = seen.resolve(expression, self.clock.now_us(), how, |_| true)?;
+                let unread = names.into_iter().map(|name| (name, Err(Error::unavailable(error.to_string()))));
+                unread.collect()
+            }
+            (opened, _) => opened.map_err(|e| e.context(format!("in {}", self.repository.url())))?,
+        };
         opened.into_iter().map(|(name, opened)| self.remember(&name, opened)).collect()
+    }
+
+    /// The newest names and records. Where the repository does not answer, those that this node has seen, which are for
+    /// reading: what is written by them may be refused.
+    pub async fn records(&self) -> Result<Records> {
+        match self.catalog.records().await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => self.catalog.seen_records().ok_or(error),
+            read => read,
+        }
+    }
+
+    /// The newest version of an index that this node has seen, if the index is still the one that it opened.
+    fn seen(&self, name: &IndexName) -> Option<Arc<Index>> {
+        let (records, opened) = (self.catalog.seen_records()?, self.opened());
+        let index = opened.get(name)?;
+        (records.table_id(name) == Some(index.table_id())).then(|| Arc::clone(index))
     }
 
     /// What opening an index gave, for the next who asks.
@@ -125,8 +150,14 @@ impl Node {
         let index = match opened {
             Ok(index) => Arc::new(index),
             Err(e) => {
-                if e.kind() == ErrorKind::NotFound {
-                    self.opened().remove(name);
+                match e.kind() {
+                    ErrorKind::NotFound => drop(self.opened().remove(name)),
+                    ErrorKind::Unavailable => {
+                        if let Some(seen) = self.seen(name) {
+                            return Ok(seen);
+                        }
+                    }
+                    _ => {}
                 }
                 let url = self.repository.url();
                 return Err(e.context(format!("cannot open the index {name} of {url}")));

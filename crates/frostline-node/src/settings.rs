@@ -24,6 +24,9 @@ pub struct Settings {
     /// Whether partial answers that took much to find are also kept in the repository, for other machines. Writing them
     /// needs permission to put objects.
     pub share_answers: bool,
+    /// Where the repository has not answered for so long, requests to it fail at once; none for a process that waits as long
+    /// as each of its requests may take.
+    pub outage_ms: Option<u64>,
 }
 
 impl Settings {
@@ -38,6 +41,7 @@ impl Settings {
             query_bytes_max: None,
             results_bytes_max: 256 << 20,
             share_answers: false,
+            outage_ms: None,
         }
     }
 

@@ -216,7 +216,17 @@ impl Service {
             }
             _ => answer.await?,
         };
-        Ok(answer.with_warnings(warnings))
+        Ok(answer.with_warnings(warnings).with_warnings(self.outage(api)))
+    }
+
+    /// What a client of an answer should know that may be outdated, since the repository cannot be read.
+    fn outage(&self, api: &Api) -> Option<String> {
+        let reads = matches!(api.action, Action::Monitor | Action::Read | Action::ViewIndex);
+        let lasts = self.state.node.repository().outage().filter(|_| reads)?;
+        let s = lasts.as_secs();
+        Some(format!(
+            "the repository has not answered for {s} s: this is what the server had read of it before"
+        ))
     }
 
     fn task(&self, api: &'static Api, head: &http::request::Parts) -> Task {

@@ -18,6 +18,8 @@ pub enum Fault {
     Broken,
     /// Fewer bytes arrived than announced.
     Short,
+    /// The store has not answered for so long that it was not asked.
+    Outage,
     /// The store answered with this status and code.
     Answered(u16, &'static str),
 }
@@ -29,6 +31,7 @@ impl fmt::Display for Fault {
             Fault::Timeout => f.write_str("the store did not answer in time"),
             Fault::Broken => f.write_str("the connection broke"),
             Fault::Short => f.write_str("fewer bytes came than were promised"),
+            Fault::Outage => f.write_str("the store has not answered for a while"),
             Fault::Answered(status, code) => {
                 write!(f, "{STATUS_FOLLOWS}{status}: <Error><Code>{code}</Code></Error>")
             }
@@ -207,7 +210,7 @@ impl Facts {
         }
         match self.fault {
             Some(Fault::Answered(..)) | None => {}
-            Some(Fault::SlowDown) => return Trouble::NotDone,
+            Some(Fault::SlowDown | Fault::Outage) => return Trouble::NotDone,
             Some(Fault::Timeout | Fault::Broken | Fault::Short) => return Trouble::Unknown,
         }
         match self.status {

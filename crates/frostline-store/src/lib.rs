@@ -20,6 +20,7 @@ mod fault;
 mod hedged;
 mod metered;
 mod open;
+mod outage;
 mod plan;
 mod prices;
 mod profile;

@@ -144,6 +144,13 @@ impl Repository {
         &self.0.meter
     }
 
+    /// For how long the store has not answered, once that is more than [`RetryOptions::outage_ms`].
+    ///
+    /// [`RetryOptions::outage_ms`]: crate::RetryOptions::outage_ms
+    pub fn outage(&self) -> Option<std::time::Duration> {
+        self.0.store.outage()
+    }
+
     /// Reads that were sent twice because the first was late. [`Count::Retries`] counts them, too.
     pub fn hedges(&self) -> u64 {
         self.0.hedged.as_ref().map_or(0, |hedged| hedged.sent())

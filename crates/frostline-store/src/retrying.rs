@@ -30,6 +30,7 @@ use tokio::time::Instant;
 
 use crate::fault::{Fault, Trouble, said, trouble};
 use crate::metered::Meters;
+use crate::outage::Outage;
 use crate::ranges::ranges_by_get;
 
 /// How often and how long a request is retried.
@@ -43,6 +44,9 @@ pub struct RetryOptions {
     pub backoff_ms_max: u64,
     /// No request is repeated later than this after its first attempt began.
     pub total_ms_max: u64,
+    /// Where no request was answered for so long, none is retried, and all but one a second fail at once. None: each is
+    /// retried up to its own limits.
+    pub outage_ms: Option<u64>,
     /// Seed of the random half of the waits.
     pub seed: u64,
 }
@@ -54,6 +58,7 @@ impl Default for RetryOptions {
             backoff_ms: 100,
             backoff_ms_max: 10_000,
             total_ms_max: 120_000,
+            outage_ms: None,
             seed: rand::random(),
         }
     }
@@ -83,6 +88,7 @@ struct Core {
     inner: Arc<dyn ObjectStore>,
     meter: Arc<Meter>,
     options: RetryOptions,
+    outage: Outage,
     random: Mutex<SmallRng>,
     listener: OnceLock<OnRetry>,
 }
@@ -97,12 +103,18 @@ impl Retrying {
     /// Retries requests to `inner`, counting [`Count::Retries`] into `meter`.
     pub fn new(inner: Arc<dyn ObjectStore>, meter: Arc<Meter>, options: RetryOptions) -> Self {
         let random = Mutex::new(SmallRng::seed_from_u64(options.seed));
-        Retrying { core: Arc::new(Core { inner, meter, options, random, listener: OnceLock::new() }) }
+        let outage = Outage::new(options.outage_ms);
+        Retrying { core: Arc::new(Core { inner, meter, options, outage, random, listener: OnceLock::new() }) }
     }
 
     /// Notifies `listener` of each retry from now on. Only the first listener is kept.
     pub fn on_retry(&self, listener: OnRetry) {
         let _ = self.core.listener.set(listener);
+    }
+
+    /// For how long the store has not answered, once that is more than [`RetryOptions::outage_ms`].
+    pub(crate) fn outage(&self) -> Option<Duration> {
+        self.core.outage.lasts()
     }
 
     /// Notifies the listener of a retry that a caller makes.
@@ -245,7 +257,7 @@ impl Core {
     ) -> Result<T> {
         let mut pace = Pace::new(self, meters.clone());
         loop {
-            let error = match ask().await {
+            let error = match self.outage.attempt(ask()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -262,7 +274,7 @@ impl Core {
 
     async fn get(&self, location: &Path, options: &GetOptions, pace: &mut Pace) -> Result<GetResult> {
         loop {
-            match self.inner.get_opts(location, options.clone()).await {
+            match self.outage.attempt(self.inner.get_opts(location, options.clone())).await {
                 Err(error) if trouble(&error) != Trouble::Final && pace.wait(self, &error).await => {}
                 answer => return answer,
             }
@@ -274,7 +286,8 @@ impl Core {
         // Once true, a later attempt may lose against an earlier attempt of ours.
         let mut unsure = false;
         loop {
-            let error = match self.inner.put_opts(location, payload.clone(), opts.clone()).await {
+            let put = self.inner.put_opts(location, payload.clone(), opts.clone());
+            let error = match self.outage.attempt(put).await {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
@@ -323,11 +336,19 @@ impl Core {
         let mut pace = Pace::new(&self, self.meters(&Default::default()));
         loop {
             let asked = stream::iter(paths.clone().into_iter().map(Ok)).boxed();
+            let sent = match self.outage.admit() {
+                Ok(sent) => sent,
+                Err(outage) => {
+                    done.push(Err(outage));
+                    return done;
+                }
+            };
             let answers: Vec<Result<Path>> = self.inner.delete_stream(asked).collect().await;
             // Some stores report each key's outcome, so only failed keys are retried; others repeat all or nothing.
             let in_pairs = answers.len() == paths.len();
             let again = |answer: &&Error| trouble(answer) != Trouble::Final;
             let failed = answers.iter().filter_map(|answer| answer.as_ref().err()).find(again);
+            self.outage.saw(sent, failed);
             let repeat = match failed {
                 Some(error) => pace.wait(&self, error).await,
                 None => false,
@@ -395,6 +416,7 @@ impl Pace {
             .random_range(longest_ms / 2..=longest_ms);
         let wait = Duration::from_millis(wait_ms);
         if self.attempts >= attempts_max
+            || core.outage.lasts().is_some()
             || self.started.elapsed() + wait > Duration::from_millis(total_ms_max)
         {
             return false;
@@ -485,7 +507,7 @@ impl Listing {
 
     async fn key(&mut self) -> Result<Option<ObjectMeta>> {
         loop {
-            match self.keys.try_next().await {
+            match self.core.outage.attempt(self.keys.try_next()).await {
                 Ok(Some(key)) => {
                     self.after = Some(key.location.clone());
                     return Ok(Some(key));

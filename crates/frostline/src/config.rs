@@ -133,6 +133,7 @@ impl Config {
             memory_bytes_max: self.memory_bytes_max,
             query_bytes_max: self.query_bytes_max,
             share_answers,
+            outage_ms: self.serves.then_some(OUTAGE_MS),
             ..Settings::new(repo, &self.data)
         };
         let node = Node::open(&settings, Arc::new(SystemClock))?;
@@ -140,6 +141,9 @@ impl Config {
         Ok(node)
     }
 }
+
+/// After so long without any answer of the bucket a server waits no more. A command has nothing else to do.
+const OUTAGE_MS: u64 = 10_000;
 
 /// Reports on the terminal, or in the log, at most once a second, why a request is retried. The first and second failures
 /// are not reported.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use frostline_base::FixedClock;
 use frostline_ingest::{Ingest, IngestOptions, Inputs};
 use frostline_query::{QueryCost, Response, Search};
+use frostline_store::{Failing, HedgeOptions, Mishap};
 use tempfile::TempDir;
 
 use super::*;
@@ -412,4 +413,55 @@ async fn answers_are_shared_with_machines_that_ask_the_same() {
         assert_eq!((&answer, cost.splits.opened), (&alone, 5));
         assert!(put > 0, "it is shared again");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_of_a_repository_that_stops_answering_is_answered_and_nothing_else() {
+    let place = Place::new();
+    for index in ["app", "web", "new"] {
+        place.ingest(&place.node(), index, 90).await;
+    }
+    let settings = Settings { outage_ms: Some(10_000), ..place.settings() };
+    let below = place.node().repository().object_store();
+    let failing = Arc::new(Failing::drawing(below, 1, 0.0, vec![Mishap::Lost]));
+    let retry = RetryOptions { seed: 1, outage_ms: settings.outage_ms, ..RetryOptions::default() };
+    let hedge = HedgeOptions { enabled: false, ..HedgeOptions::default() };
+    let options = OpenOptions { retry, hedge, ..OpenOptions::default() };
+    let repository = Repository::with_store(&settings.repo, Arc::clone(&failing) as _, &options);
+    let node = Node::of(&settings, repository, Arc::new(FixedClock::at(NOW_US)));
+    node.mount(&name("web"), CacheSize::Bytes(1 << 20)).await.unwrap();
+    let before = search(&node, "web").await;
+    let (how, known) =
+        (Resolve { ignore_unavailable: false, ..Resolve::default() }, node.records().await.unwrap());
+    node.index(&name("app")).await.unwrap();
+
+    failing.set_share(1.0);
+    // The first ones wait; then none does.
+    for round in 0..2 {
+        let began = tokio::time::Instant::now();
+        let after = search(&node, "web").await;
+        assert_eq!(found(&after), found(&before), "{round}");
+        for expression in ["web", "w*", "web,app"] {
+            let indices = node.indices(expression, how).await.unwrap();
+            assert_eq!(indices.len(), expression.split(',').count(), "{expression}");
+        }
+        assert_eq!(node.records().await.unwrap().version(), known.version());
+        let took = began.elapsed();
+        assert!(if round == 0 { took.as_secs() < 30 } else { took.is_zero() }, "{round}: {took:?}");
+    }
+    assert!(node.repository().outage().is_some());
+    // What was not read is not made up: an index that was not opened, and one of which nothing is known.
+    for expression in ["new", "none", "*"] {
+        let error = node.indices(expression, how).await.map(|found| found.len()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{expression}: {error}");
+    }
+    assert_eq!(node.index(&name("new")).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(node.catalog().open_to_write(&name("web")).await.unwrap_err().kind(), ErrorKind::Unavailable);
+
+    // Documents that came in the meantime are there as soon as it answers again.
+    place.ingest(&place.node(), "web", 9).await;
+    failing.set_share(0.0);
+    tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    assert_eq!(found(&search(&node, "web").await), found(&before) + 1);
+    assert!(node.repository().outage().is_none());
 }

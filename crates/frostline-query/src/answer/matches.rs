@@ -64,11 +64,11 @@ impl Matches {
         let scan = Arc::new(Scan::new(local, &splits, &filter, meter, false));
         let opened = scan.targets.iter().filter(|target| *target.filter != Filter::All);
         scan.expect(opened.map(|target| target.number)).await;
-        let reads = (0..scan.targets.len()).map(|number| {
+        let reads = stream::iter(0..scan.targets.len()).map(|number| {
             let scan = Arc::clone(&scan);
             spawned(async move { Ok((number, rows(&scan, number).await?)) })
         });
-        let mut reads = stream::iter(reads.collect::<Vec<_>>()).buffered(scan.in_flight());
+        let mut reads = reads.buffered(scan.in_flight());
         let mut matched = Vec::new();
         while let Some((number, rows)) = reads.try_next().await? {
             let target = &scan.targets[number];

@@ -130,12 +130,12 @@ impl Lookup {
         let meter = Arc::new(Meter::default());
         let scan = Arc::new(Scan::new(Arc::clone(&self.local), &asked, &filter, Arc::clone(&meter), false));
         scan.expect(0..scan.targets.len()).await;
-        let reads = (0..scan.targets.len()).map(|number| {
+        let reads = stream::iter(0..scan.targets.len()).map(|number| {
             let (lookup, of_scan) = (Arc::clone(self), Arc::clone(&scan));
             let read = spawned(async move { lookup.of_split(&of_scan, &of_scan.targets[number]).await });
             async move { (number, read.await) }
         });
-        let mut reads = stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(scan.in_flight());
+        let mut reads = reads.buffer_unordered(scan.in_flight());
         let (mut found, memory) = (LookedUp::default(), reservation(&self.local.memory, "documents by id"));
         while let Some((number, read)) = reads.next().await {
             let entry = &scan.targets[number].entry;

@@ -78,7 +78,7 @@ impl Fetch {
     async fn answer(self, scan: Arc<Scan>) -> Result<Found> {
         let fetch = Arc::new(self);
         let in_flight = scan.in_flight();
-        let parts = (0..scan.targets.len()).map(|number| {
+        let parts = stream::iter(0..scan.targets.len()).map(|number| {
             let (fetch, scan) = (Arc::clone(&fetch), Arc::clone(&scan));
             spawned(async move {
                 let target = &scan.targets[number];
@@ -86,7 +86,7 @@ impl Fetch {
                 Ok(stream::iter(parts.into_iter().map(move |rows| Ok((number, rows)))))
             })
         });
-        let parts = stream::iter(parts.collect::<Vec<_>>()).buffer_unordered(in_flight).try_flatten();
+        let parts = parts.buffer_unordered(in_flight).try_flatten();
         let reads = parts.map_ok(|(number, rows)| {
             let (fetch, scan) = (Arc::clone(&fetch), Arc::clone(&scan));
             spawned(async move {

@@ -226,14 +226,15 @@ impl Scan {
             if self.matched() > limit {
                 break;
             }
-            let counted = wave.iter().map(|target| {
-                let (scan, number) = (Arc::clone(self), target.number);
+            let numbers: Vec<usize> = wave.iter().map(|target| target.number).collect();
+            let counted = stream::iter(numbers).map(|number| {
+                let scan = Arc::clone(self);
                 spawned(async move {
                     let target = &scan.targets[number];
                     scan.tolerate(target, scan.count(target).await)
                 })
             });
-            let mut counted = stream::iter(counted.collect::<Vec<_>>()).buffer_unordered(self.in_flight());
+            let mut counted = counted.buffer_unordered(self.in_flight());
             while counted.try_next().await?.is_some() {}
         }
         Ok(())
@@ -305,8 +306,13 @@ impl Searcher {
         let scan =
             Scan::new(Arc::new(Local::new(self, None)), &splits, &Filter::All, Arc::clone(meter), false);
         scan.expect(0..scan.targets.len()).await;
-        let opened: Vec<_> = scan.targets.iter().map(|target| scan.open(target)).collect();
-        let mut opened = stream::iter(opened).buffer_unordered(scan.in_flight());
+        let scan = Arc::new(scan);
+        // A read takes kilobytes before it starts, so each is made when its turn comes.
+        let opened = stream::iter(0..scan.targets.len()).map(|number| {
+            let scan = Arc::clone(&scan);
+            spawned(async move { scan.open(&scan.targets[number]).await.map(drop) })
+        });
+        let mut opened = opened.buffer_unordered(scan.in_flight());
         while opened.try_next().await?.is_some() {}
         Ok(())
     }

@@ -143,7 +143,7 @@ pub(crate) async fn aliases(call: Call) -> Result<Answer> {
         column("routing.search", &["rs", "routingSearch"], "search routing"),
         column("is_write_index", &["w", "isWriteIndex"], "write index"),
     ];
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let wanted = |name: &str| {
         call.part("name").is_none_or(|names| names.split(',').any(|pattern| wildcard_matches(pattern, name)))
     };
@@ -173,7 +173,7 @@ pub(crate) async fn templates(call: Call) -> Result<Answer> {
         column("version", &["v"], "version"),
         column("composed_of", &["c"], "component templates comprising index template"),
     ];
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let wanted = call.part("name").unwrap_or("*");
     let legacy = records.others("legacy_template").map(|found| (found, "order", Cell::Text(String::new())));
     let composed =

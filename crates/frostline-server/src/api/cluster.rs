@@ -108,7 +108,7 @@ pub(crate) async fn state(call: Call) -> Result<Answer> {
     }
     let default = if call.part("index").is_some() { Wildcards::OPEN } else { Wildcards::ALL };
     let found = indices::named_of_any(&call, default).await?;
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let (id, name) = (uuid(&call.state), |index: &Arc<Index>| index.name().to_string());
     let shard = |index: &Arc<Index>| {
         json!({

@@ -97,7 +97,7 @@ async fn opened_and_filters(
     // What was seen may be outdated: it only saves a request where no alias has a filter.
     let seen = through_filters(state, expression, state.node.catalog().seen_records())?;
     let newest = match seen {
-        Some(_) => through_filters(state, expression, Some(state.node.catalog().records().await?))?,
+        Some(_) => through_filters(state, expression, Some(state.node.records().await?))?,
         None => None,
     };
     let through = match newest {
@@ -130,7 +130,7 @@ pub(crate) async fn names_filtered(
     how: Resolve,
 ) -> Result<(Vec<IndexName>, Filters)> {
     check_length(expression)?;
-    let records = state.node.catalog().records().await?;
+    let records = state.node.records().await?;
     let (names, filters) = match through_filters(state, expression, Some(records))? {
         Some(through) => through.resolve(state, scope, how).await?,
         None => (names(state, scope, expression, how).await?, Filters::new()),
@@ -299,7 +299,7 @@ pub(crate) async fn names(
     how: Resolve,
 ) -> Result<Vec<IndexName>> {
     check_length(expression)?;
-    let (records, now_us) = (state.node.catalog().records().await?, state.node.clock().now_us());
+    let (records, now_us) = (state.node.records().await?, state.node.clock().now_us());
     if let Some(other) = spelled_out(expression, now_us)?.iter().find(|name| !allows(state, scope, name)) {
         return Err(scope.forbidden(other.as_str()));
     }

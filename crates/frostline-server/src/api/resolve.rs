@@ -15,7 +15,7 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
     let expression = call.part("name").unwrap_or("_all");
     let how = indices::how_of_any(&call.params, Wildcards::OPEN)?;
     let names = indices::names(&call.state, &call.client.scope, expression, how).await?;
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let is_named = |name: &IndexName| {
         let parts = expression.split(',').map(|part| if part == "_all" { "*" } else { part });
         let mut parts = parts.filter(|part| !part.starts_with('-'));

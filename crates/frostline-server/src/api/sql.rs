@@ -84,7 +84,7 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
 /// The indices and aliases, as Elasticsearch lists them.
 async fn tables_of(call: &Call, sql: &Sql) -> Result<SqlAnswer> {
     let (state, scope) = (&call.state, &call.client.scope);
-    let records = state.node.catalog().records().await?;
+    let records = state.node.records().await?;
     let indices = indices::names(state, scope, "*", frostline_catalog::Resolve::default()).await?;
     let aliases = records.aliases().keys().filter(|name| scope.allows(name));
     let row = |name: &IndexName, ty: &str, kind: &str| [NAME, name.as_str(), ty, kind].map(str::to_owned);

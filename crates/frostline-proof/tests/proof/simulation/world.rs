@@ -86,8 +86,14 @@ impl World {
 }
 
 fn open(store: Arc<dyn ObjectStore>) -> Repository {
-    let retry =
-        RetryOptions { attempts_max: 4, backoff_ms: 0, backoff_ms_max: 0, total_ms_max: 600_000, seed: 1 };
+    let retry = RetryOptions {
+        attempts_max: 4,
+        backoff_ms: 0,
+        backoff_ms_max: 0,
+        total_ms_max: 600_000,
+        outage_ms: None,
+        seed: 1,
+    };
     let hedge = HedgeOptions { enabled: false, ..HedgeOptions::default() };
     Repository::with_store("simulated:", store, &OpenOptions { retry, hedge, ..OpenOptions::default() })
 }

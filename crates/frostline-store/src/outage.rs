@@ -1,0 +1,105 @@
+//! Whether a store that has stopped answering is asked at all.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use object_store::Result;
+use tokio::time::Instant;
+
+use crate::fault::{Fault, Trouble, said, trouble};
+
+/// Knows since when no request was answered. Once that is too long, requests fail at once instead of each waiting by
+/// itself, but for one a second, which finds out whether the store answers again.
+pub(crate) struct Outage {
+    after: Option<Duration>,
+    heard: Mutex<Heard>,
+}
+
+struct Heard {
+    /// When the store last answered, or when this began.
+    answered: Instant,
+    silence: Option<Silence>,
+}
+
+#[derive(Clone, Copy)]
+struct Silence {
+    /// When the first request was sent that was not answered.
+    since: Instant,
+    /// When a request is let through again.
+    probe_at: Instant,
+    /// Whether the log says so.
+    is_told: bool,
+}
+
+/// The time between two requests that are let through.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+impl Outage {
+    /// None of `after_ms` never makes a request fail at once.
+    pub(crate) fn new(after_ms: Option<u64>) -> Outage {
+        let heard = Heard { answered: Instant::now(), silence: None };
+        Outage { after: after_ms.map(Duration::from_millis), heard: Mutex::new(heard) }
+    }
+
+    /// Runs one attempt of a request, unless it would be in vain.
+    pub(crate) async fn attempt<T>(&self, ask: impl Future<Output = Result<T>>) -> Result<T> {
+        let sent = self.admit()?;
+        let answer = ask.await;
+        self.saw(sent, answer.as_ref().err());
+        answer
+    }
+
+    /// When the request is sent; an error where the store is not to be asked now.
+    pub(crate) fn admit(&self) -> Result<Instant> {
+        let now = Instant::now();
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(silence) = heard.silence.as_mut().filter(|silence| self.is_long(silence)) {
+            if now < silence.probe_at {
+                return Err(Fault::Outage.into());
+            }
+            silence.probe_at = now + PROBE_EVERY;
+        }
+        Ok(now)
+    }
+
+    /// What became of a request that was sent then. A refusal is an answer too.
+    pub(crate) fn saw(&self, sent: Instant, error: Option<&object_store::Error>) {
+        let is_answer = error.is_none_or(|error| trouble(error) == Trouble::Final);
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_answer {
+            heard.answered = Instant::now();
+            if heard.silence.take().is_some_and(|silence| silence.is_told) {
+                tracing::info!("the store answers again");
+            }
+            return;
+        }
+        let since = sent.max(heard.answered);
+        let first = Silence { since, probe_at: Instant::now() + PROBE_EVERY, is_told: false };
+        let silence = heard.silence.get_or_insert(first);
+        if self.is_long(silence) && !silence.is_told {
+            silence.is_told = true;
+            let why = error.map(said).unwrap_or_default();
+            tracing::warn!(why, "the store has not answered for {:?}", silence.since.elapsed());
+        }
+    }
+
+    /// For how long no request was answered, if that is too long.
+    pub(crate) fn lasts(&self) -> Option<Duration> {
+        let silence = self.heard.lock().unwrap_or_else(PoisonError::into_inner).silence;
+        silence.filter(|silence| self.is_long(silence)).map(|silence| silence.since.elapsed())
+    }
+
+    fn is_long(&self, silence: &Silence) -> bool {
+        self.after.is_some_and(|after| silence.since.elapsed() >= after)
+    }
+}
+
+impl fmt::Debug for Outage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outage").field("after", &self.after).field("lasts", &self.lasts()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;
