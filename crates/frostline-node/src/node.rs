@@ -93,11 +93,13 @@ impl Node {
     /// version that this node has seen.
     pub async fn index(&self, name: &IndexName) -> Result<Arc<Index>> {
         let kept = self.opened().get(name).cloned();
-        let opened = match kept {
-            Some(index) => self.catalog.refresh(&index).await,
-            None => self.catalog.open(name).await,
+        let read = || async {
+            match &kept {
+                Some(index) => self.catalog.refresh(index).await,
+                None => self.catalog.open(name).await,
+            }
         };
-        self.remember(name, opened)
+        self.remember(name, self.read(read).await)
     }
 
     /// The newest versions of the indices that an expression names, sorted, opened or refreshed several at a time. The
@@ -117,7 +119,8 @@ impl Node {
             }
         }
         let known = self.opened().clone();
-        let opened = self.catalog.open_all(expression, how, |name| known.get(name).cloned()).await;
+        let read = || self.catalog.open_all(expression, how, |name| known.get(name).cloned());
+        let opened = self.read(read).await;
         let opened = match (opened, self.catalog.seen_records()) {
             (Err(error), Some(seen)) if error.kind() == ErrorKind::Unavailable => {
                 let names = seen.resolve(expression, self.clock.now_us(), how, |_| true)?;
@@ -132,8 +135,24 @@ impl Node {
     /// The newest names and records. Where the repository does not answer, those that this node has seen, which are for
     /// reading: what is written by them may be refused.
     pub async fn records(&self) -> Result<Records> {
-        match self.catalog.records().await {
+        match self.read(|| self.catalog.records()).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => self.catalog.seen_records().ok_or(error),
+            read => read,
+        }
+    }
+
+    /// Reads of the repository, and once more where one of the reads has just found that it answers again: the others
+    /// failed at once.
+    async fn read<T, F: Future<Output = Result<T>>>(&self, read: impl Fn() -> F) -> Result<T> {
+        let was_silent = self.repository.outage().is_some();
+        match read().await {
+            Err(error)
+                if error.kind() == ErrorKind::Unavailable
+                    && was_silent
+                    && self.repository.outage().is_none() =>
+            {
+                read().await
+            }
             read => read,
         }
     }

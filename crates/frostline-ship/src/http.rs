@@ -133,7 +133,8 @@ impl Http {
         Ok(Http { client, url, runtime: Handle::current() })
     }
 
-    async fn answer(&self, request: &Request) -> std::result::Result<Reply, String> {
+    /// The answer, or why there is none.
+    pub async fn send(&self, request: &Request) -> std::result::Result<Reply, String> {
         let mut url = self.url.clone();
         let path = format!("{}{}", url.path().trim_end_matches('/'), request.path);
         match path.split_once('?') {
@@ -170,7 +171,7 @@ impl Http {
 
 impl Post for Http {
     fn post(&self, request: &Request) -> std::result::Result<Reply, String> {
-        self.runtime.block_on(self.answer(request))
+        self.runtime.block_on(self.send(request))
     }
 }
 

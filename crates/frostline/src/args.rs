@@ -299,6 +299,12 @@ pub(crate) struct Search {
     pub(crate) index: Option<String>,
     /// Lucene-style query string, such as 'status:404 AND clientip:10.0.0.0/8'
     pub(crate) query: Option<String>,
+    /// Ask this server instead of reading the repository, such as http://127.0.0.1:9200 [env: FROSTLINE_SERVER, unless --repo is
+    /// given]
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    #[command(flatten)]
+    pub(crate) access: Access,
     /// The rest of a query that is not in quotes, to be told so.
     #[arg(hide = true)]
     pub(crate) rest: Vec<String>,

@@ -10,6 +10,7 @@ mod lab;
 mod mount;
 mod needle;
 mod pit;
+mod remote;
 mod search;
 mod serve;
 mod ship;

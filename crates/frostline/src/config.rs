@@ -22,6 +22,8 @@ pub(crate) struct Config {
     repo: Option<String>,
     /// Whether the repository is named on the command line.
     pub(crate) is_repo_typed: bool,
+    /// The server that searches ask which name no repository.
+    server: Option<String>,
     pub(crate) data: PathBuf,
     volumes: Vec<PathBuf>,
     pub(crate) memory_bytes_max: u64,
@@ -42,6 +44,7 @@ pub(crate) struct Config {
 #[serde(deny_unknown_fields)]
 struct File {
     repo: Option<String>,
+    server: Option<String>,
     data: Option<PathBuf>,
     volumes: Option<Vec<PathBuf>>,
     memory: Option<String>,
@@ -80,6 +83,7 @@ impl Config {
         Ok(Config {
             repo: given.repo.or(file.repo),
             is_repo_typed,
+            server: variable("FROSTLINE_SERVER")?.or(file.server),
             data,
             volumes: if given.volumes.is_empty() { file.volumes.unwrap_or_default() } else { given.volumes },
             memory_bytes_max: parse_bytes(&memory).context("--memory")?,
@@ -99,6 +103,11 @@ impl Config {
     /// The configuration file, and what it says of `serve`.
     pub(crate) fn serve(&self) -> Option<(&Path, &toml::Table)> {
         self.serve.as_ref().map(|(path, table)| (path.as_path(), table))
+    }
+
+    /// The server that a search asks: the one that it names, else the one that is configured, unless a repository is typed.
+    pub(crate) fn server<'a>(&'a self, named: Option<&'a str>) -> Option<&'a str> {
+        named.or(self.server.as_deref().filter(|_| !self.is_repo_typed))
     }
 
     /// The node of the repository that was named; without one nothing can be searched.

@@ -1,11 +1,12 @@
 //! The response of a search, in Elasticsearch's format, with its cost.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use frostline_base::Cost;
 use frostline_split::Mapping;
 use frostline_store::Prices;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -20,7 +21,7 @@ use crate::read::open::Searcher;
 use crate::{Error, Result};
 
 /// The body of an answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Response {
     /// The point in time that was searched: the one that was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +39,7 @@ pub struct Response {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregations: Option<Json>,
     /// What whoever asked may have meant otherwise.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The position that the next page starts after, where there may be one: that of the last hit, also if its
     /// document could not be read.
@@ -49,7 +50,7 @@ pub struct Response {
 }
 
 /// Splits, as Elasticsearch counts shards.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Shards {
     /// Live splits.
     pub total: u64,
@@ -60,12 +61,12 @@ pub struct Shards {
     /// Those that could not be read: the answer lacks them.
     pub failed: u64,
     /// Which, and why.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<ShardFailure>,
 }
 
 /// A part that the answer lacks.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ShardFailure {
     /// The index.
     pub index: String,
@@ -78,7 +79,7 @@ pub struct ShardFailure {
 }
 
 /// What was found.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Hits {
     /// How many documents match; absent where it was not to be counted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,16 +91,16 @@ pub struct Hits {
 }
 
 /// A number of documents.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Total {
     /// The number.
     pub value: u64,
     /// `eq`, or `gte` where counting up to a limit was requested and there are more.
-    pub relation: &'static str,
+    pub relation: Cow<'static, str>,
 }
 
 /// One document.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Hit {
     /// The index.
     #[serde(rename = "_index")]
@@ -129,7 +130,7 @@ pub struct Hit {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub highlight: Option<Json>,
     /// The names of those clauses of the query that match it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matched_queries: Vec<String>,
     /// The values it was sorted by.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,7 +138,7 @@ pub struct Hit {
 }
 
 /// What a query cost.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct QueryCost {
     /// Milliseconds.
     pub took_ms: f64,
@@ -158,7 +159,7 @@ pub struct QueryCost {
 }
 
 /// What it cost to find out what is in the indices.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct OpeningCost {
     /// Reads of the store.
     pub gets: u64,
@@ -186,7 +187,7 @@ impl OpeningCost {
 }
 
 /// What became of the splits of an index.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct SplitCost {
     /// In the index.
     pub live: u64,
@@ -368,7 +369,7 @@ impl Hit {
 
 fn shown_total(value: u64, request: &SearchRequest) -> Total {
     match request.track_total_hits {
-        TotalHits::UpTo(limit) if value > limit => Total { value: limit, relation: "gte" },
-        _ => Total { value, relation: "eq" },
+        TotalHits::UpTo(limit) if value > limit => Total { value: limit, relation: Cow::Borrowed("gte") },
+        _ => Total { value, relation: Cow::Borrowed("eq") },
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use frostline_base::ErrorKind;
 use frostline_catalog::Index;
 use frostline_node::Node;
-use frostline_query::language::{Held, IndexVersion, PointInTime};
+use frostline_query::language::{Held, IndexVersion};
 use frostline_query::{Json, OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost};
 use frostline_show::{Table, json_line, nearest, note, printable, say, say_json, show_bytes, show_count};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::highlight::Highlight;
 use super::hits::Columns;
+use super::remote::Remote;
 use crate::Outcome;
 use crate::args::{self, Format};
 use crate::config::Config;
@@ -25,6 +26,11 @@ use crate::config::Config;
 const EXPORT_PAGE: usize = 10_000;
 
 pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome> {
+    check_quotes(&given)?;
+    tell_of_operators(&given);
+    if let Some(url) = config.server(given.server.as_deref()) {
+        return through(config, &Remote::of(url, &given).await?, &given).await;
+    }
     let node = config.node()?;
     if given.all {
         let outcome = export(config, &node, &given).await;
@@ -32,26 +38,46 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
         return outcome;
     }
     let (indices, body) = asked(&node, &given).await?;
-    tell_of_likely_mistakes(&given, &indices);
+    tell_of_fields(&given, &indices);
     let options = node.search_options(!given.no_result_cache, given.strict).await;
     let search = prepared(&node, &indices, &given, &body, &options).await?;
     let (opening, opening_cost) = (config.started.elapsed(), opening_cost(&node));
     let mut response = search.run().await?;
     response.cost.opening.add(&opening_cost);
     node.close().await;
+    tell(config, &given, &response, opening)
+}
+
+/// Asks a server.
+async fn through(config: &Config, remote: &Remote, given: &args::Search) -> Result<Outcome> {
+    if given.all {
+        let pit = remote.point_in_time().await?;
+        return export_of(config, &Source::Server(remote), Some(pit), given).await;
+    }
+    let body = given_body(given)?.unwrap_or_else(|| written_body(given, TIME));
+    let response = remote.search(&body).await?;
+    tell(config, given, &response, Duration::ZERO)
+}
+
+/// Prints an answer that had to wait so long for the indices to be opened.
+fn tell(config: &Config, given: &args::Search, response: &Response, opening: Duration) -> Result<Outcome> {
     let waited = Waited { opening, whole: config.started.elapsed() };
     for warning in &response.warnings {
         note!("{}", printable(warning));
     }
     match given.format.unwrap_or(if config.json { Format::Json } else { Format::Lines }) {
-        Format::Json => say_json(&response)?,
-        Format::Lines => print(&response, &Highlight::of(given.query.as_deref()), &waited)?,
-        format => print_hits(&response, &given, format, &waited)?,
+        Format::Json => say_json(response)?,
+        Format::Lines => print(response, &Highlight::of(given.query.as_deref()), &waited)?,
+        format => print_hits(response, given, format, &waited)?,
     }
     Ok(if response.is_partial() { Outcome::Partial } else { Outcome::Done })
 }
 
 pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outcome> {
+    if given.server.is_some() {
+        bail!("explain reads the repository itself: leave out --server");
+    }
+    check_quotes(&given)?;
     let node = config.node()?;
     let (indices, body) = asked(&node, &given).await?;
     let options = node.search_options(false, given.strict).await;
@@ -82,10 +108,9 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
 
 /// The indices that are asked, and the body of the request.
 async fn asked(node: &Node, given: &args::Search) -> Result<(Vec<Arc<Index>>, Vec<u8>)> {
-    check_quotes(given)?;
     let body = given_body(given)?;
     let indices = indices(node, given, body.as_deref().unwrap_or(b"{}")).await?;
-    let body = body.unwrap_or_else(|| written_body(given, &indices));
+    let body = body.unwrap_or_else(|| written_body(given, time_field(&indices)));
     Ok((indices, body))
 }
 
@@ -139,9 +164,9 @@ fn given_body(given: &args::Search) -> Result<Option<Vec<u8>>> {
 }
 
 /// The Elasticsearch body that is equivalent to the arguments.
-fn written_body(given: &args::Search, indices: &[Arc<Index>]) -> Vec<u8> {
+fn written_body(given: &args::Search, time_field: &str) -> Vec<u8> {
     let mut body = json!({});
-    if let Some(query) = query(given, time_field(indices)) {
+    if let Some(query) = query(given, time_field) {
         body["query"] = query;
     }
     if let Some(size) = given.size {
@@ -162,8 +187,11 @@ fn written_body(given: &args::Search, indices: &[Arc<Index>]) -> Vec<u8> {
 
 /// The name of the documents' time: all indices of one search have the same.
 fn time_field(indices: &[Arc<Index>]) -> &str {
-    indices.first().map_or("@timestamp", |index| index.mapping().time_field())
+    indices.first().map_or(TIME, |index| index.mapping().time_field())
 }
+
+/// By this name the documents' time is known whatever its field.
+const TIME: &str = "@timestamp";
 
 /// The shell gives each word of a query that is not in quotes as an argument of its own.
 fn check_quotes(given: &args::Search) -> Result<()> {
@@ -191,8 +219,8 @@ fn query(given: &args::Search, time_field: &str) -> Option<Value> {
     Some(json!({ "bool": { "filter": query.into_iter().chain([range]).collect::<Value>() } }))
 }
 
-/// Notices about what the user may have meant instead.
-fn tell_of_likely_mistakes(given: &args::Search, indices: &[Arc<Index>]) {
+/// Notices of words that may have been meant as operators.
+fn tell_of_operators(given: &args::Search) {
     let words: Vec<&str> = given.query.as_deref().unwrap_or_default().split_whitespace().collect();
     let between = words.get(1..words.len().saturating_sub(1)).unwrap_or_default();
     for word in ["and", "or", "not"] {
@@ -200,11 +228,15 @@ fn tell_of_likely_mistakes(given: &args::Search, indices: &[Arc<Index>]) {
             note!("searching for the word `{word}`; the operator is {}", word.to_uppercase());
         }
     }
+}
+
+/// Notices of fields that no document has.
+fn tell_of_fields(given: &args::Search, indices: &[Arc<Index>]) {
     for field in given.source.iter().filter(|field| !field.contains('*')) {
         let below = format!("{field}.");
         let known = |path: &str| path == field || path.starts_with(&below);
-        if field != "@timestamp" && !paths(indices).any(known) {
-            let meant = nearest(field, paths(indices).chain(["@timestamp"]))
+        if field != TIME && !paths(indices).any(known) {
+            let meant = nearest(field, paths(indices).chain([TIME]))
                 .map_or(String::new(), |name| format!("; did you mean {}?", printable(name)));
             note!("no document has the field {}{meant}", printable(field));
         }
@@ -218,49 +250,90 @@ fn paths(indices: &[Arc<Index>]) -> impl Iterator<Item = &str> {
 
 /// Writes every match in the order of time, page after page of one version of each index, which is pinned until the end.
 async fn export(config: &Config, node: &Node, given: &args::Search) -> Result<Outcome> {
-    check_quotes(given)?;
     let expression = given.index.as_deref().unwrap_or_default();
     let names = super::names_of(node, expression, super::READ).await?;
     let kept = match node.keep(&names).await {
         Ok(kept) => kept,
         // Who may only read pins nothing.
         Err(e) if e.kind() == ErrorKind::Denied => {
-            return export_of(config, node, &super::indices_of(node, expression).await?, None, given).await;
+            let indices = super::indices_of(node, expression).await?;
+            return export_of(config, &Source::repository(node, &indices, given).await, None, given).await;
         }
         Err(e) => return Err(e.into()),
     };
-    let outcome = export_of(config, node, kept.indices(), Some(kept.point_in_time()), given).await;
+    let source = Source::repository(node, kept.indices(), given).await;
+    let outcome = export_of(config, &source, Some(kept.point_in_time().to_string()), given).await;
     kept.release().await;
     outcome
 }
 
-/// Writes every match in these versions.
+/// Where the matches come from.
+enum Source<'a> {
+    Repository { node: &'a Node, indices: &'a [Arc<Index>], options: SearchOptions },
+    Server(&'a Remote),
+}
+
+impl<'a> Source<'a> {
+    async fn repository(node: &'a Node, indices: &'a [Arc<Index>], given: &args::Search) -> Source<'a> {
+        tell_of_fields(given, indices);
+        Source::Repository { node, indices, options: node.search_options(false, given.strict).await }
+    }
+
+    async fn page(&self, given: &args::Search, body: &Value) -> Result<Response> {
+        let body = body.to_string();
+        match self {
+            Source::Repository { node, indices, options } => {
+                let search = prepared(node, indices, given, body.as_bytes(), options).await?;
+                Ok(search.run().await?)
+            }
+            Source::Server(remote) => remote.search(body.as_bytes()).await,
+        }
+    }
+
+    /// Documents of a page. An answer over HTTP has a limit.
+    fn page_size(&self) -> usize {
+        match self {
+            Source::Repository { .. } => EXPORT_PAGE,
+            Source::Server(_) => EXPORT_PAGE / 10,
+        }
+    }
+}
+
+/// Writes every match of a point in time, or of these versions where there is none.
 async fn export_of(
     config: &Config,
-    node: &Node,
-    indices: &[Arc<Index>],
-    pit: Option<&PointInTime>,
+    source: &Source<'_>,
+    pit: Option<String>,
     given: &args::Search,
 ) -> Result<Outcome> {
-    tell_of_likely_mistakes(given, indices);
-    let options = node.search_options(false, given.strict).await;
     let mut out = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
     let as_csv = match given.format {
         Some(Format::Csv) => true,
         None | Some(Format::Lines) if !config.json => false,
         _ => bail!("--all supports only --format ndjson and --format csv"),
     };
-    let columns = Columns::named(&given.source).unwrap_or_else(|| Columns::all(paths(indices)));
-    let time = time_field(indices);
+    let (columns, time) = match (Columns::named(&given.source), source) {
+        (named, Source::Repository { indices, .. }) => {
+            (named.unwrap_or_else(|| Columns::all(paths(indices))), time_field(indices))
+        }
+        (Some(columns), Source::Server(_)) => (columns, TIME),
+        (None, Source::Server(_)) if as_csv => {
+            bail!("a server does not say which columns there are: name them with --source")
+        }
+        (None, Source::Server(_)) => (Columns::all(std::iter::empty()), TIME),
+    };
     let mut body = json!({
-        "size": EXPORT_PAGE, "sort": [{ time: { "order": "asc" } }, { "_doc": { "order": "asc" } }],
+        "size": source.page_size(), "sort": [{ time: { "order": "asc" } }, { "_doc": { "order": "asc" } }],
         "track_total_hits": true, "query": query(given, time).unwrap_or_else(|| json!({ "match_all": {} })),
     });
     if !given.source.is_empty() {
         body["_source"] = json!(given.source);
     }
-    if let Some(pit) = pit {
-        body["pit"] = json!({ "id": pit.to_string() });
+    if let Some(pit) = &pit {
+        body["pit"] = json!({ "id": pit });
+        if let Source::Server(_) = source {
+            body["pit"]["keep_alive"] = json!(super::remote::KEEP_ALIVE);
+        }
     }
     let bar = ProgressBar::no_length();
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} documents  {per_sec}  ETA {eta}") {
@@ -271,8 +344,7 @@ async fn export_of(
     }
     let (mut missing, mut written) = (0, 0);
     loop {
-        let response =
-            prepared(node, indices, given, body.to_string().as_bytes(), &options).await?.run().await?;
+        let response = source.page(given, &body).await?;
         if let Some(total) = &response.hits.total {
             bar.set_length(total.value);
             body["track_total_hits"] = json!(false);

@@ -82,7 +82,7 @@ pub(crate) async fn run(config: &Config, given: args::Ship) -> Result<Outcome> {
 }
 
 /// Who asks, from options, files and the environment.
-async fn access(url: &str, given: &args::Access) -> Result<Access> {
+pub(super) async fn access(url: &str, given: &args::Access) -> Result<Access> {
     let secret = |file: Option<PathBuf>, name: &'static str| async move {
         match file {
             None => variable(name),

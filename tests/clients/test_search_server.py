@@ -1,0 +1,83 @@
+"""`frostline search` through a server prints what it prints of the repository."""
+
+import json
+import subprocess
+
+import pytest
+
+from frostline import DONE
+from server import Server, documents
+
+
+@pytest.fixture
+def served(frostline):
+    frostline.ingest("logs-web", documents())
+    server = Server(frostline)
+    yield frostline, server
+    assert server.stop() == 0
+
+
+def plain(outcome):
+    """Without what differs from one run to the next."""
+    assert outcome.status == DONE, outcome
+    answer = outcome.json
+    for name in ("took", "cost"):
+        answer.pop(name)
+    return answer
+
+
+QUESTIONS = [
+    ["status:404"],
+    ["status:404", "--size", "3", "--from", "2", "--sort", "n:desc", "--source", "n,host.name"],
+    ["message:user3", "--since", "2024-05-01T00:30:00Z", "--until", "2024-05-01T00:31:00Z"],
+    ["--body", '{"size":0,"aggs":{"hosts":{"terms":{"field":"host.name"}},"max":{"max":{"field":"n"}}}}'],
+    ["--strict", "--no-result-cache", "nothing:here"],
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=str)
+def test_a_server_answers_as_the_repository_does(served, question):
+    frostline, server = served
+    direct = frostline.run("search", "--index", "logs-*", *question)
+    through = frostline.run("search", "--server", server.url, "--index", "logs-*", *question)
+    assert plain(through) == plain(direct)
+
+
+def test_a_server_is_configured_by_the_environment_and_needs_no_repository(served, tmp_path):
+    frostline, server = served
+    command = [word for word in frostline.command("search", "--index", "logs-web", "status:500")]
+    at = command.index("--repo")
+    del command[at : at + 2]
+    environment = {**frostline.clean_environment(), "FROSTLINE_SERVER": server.url}
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=60)
+    assert done.returncode == DONE, done.stderr
+    assert json.loads(done.stdout)["hits"]["total"]["value"] == len([n for n in range(5_000) if n % 3 == 2])
+    # A repository that is typed is read itself.
+    environment["FROSTLINE_SERVER"] = "http://127.0.0.1:1"
+    frostline.environment["FROSTLINE_SERVER"] = "http://127.0.0.1:1"
+    assert frostline.run("search", "--index", "logs-web", "status:500").status == DONE
+
+
+def test_everything_is_written_in_the_order_of_time(served):
+    frostline, server = served
+    command = [word for word in frostline.command("search", "--server", server.url, "--index", "logs-web", "status:404", "--all") if word != "--json"]
+    done = subprocess.run(command, env=frostline.clean_environment(), capture_output=True, timeout=60)
+    assert done.returncode == DONE, done.stderr
+    numbers = [json.loads(line)["n"] for line in done.stdout.splitlines()]
+    assert numbers == [n for n in range(5_000) if n % 3 == 1]
+
+
+def test_refusals_say_what_to_do(frostline):
+    frostline.ingest("logs-web", documents())
+    server = Server(frostline, "--auth")
+    asked = ("search", "--server", server.url, "--index", "logs-web", "status:404")
+    frostline.fails(*asked, says=["--api-key-file"])
+    key = frostline.data.parent / "key"
+    key.write_text(server.first_key)
+    assert frostline.ok(*asked, "--api-key-file", key)["hits"]["total"]["value"] > 0
+    frostline.fails("search", "--server", server.url, "--api-key-file", key, "--index", "none", "x", says=["no such index [none]"])
+    frostline.fails("search", "--server", server.url, "--api-key-file", key, "--index", "logs-web", "n:(", says=["query_string"])
+    frostline.fails("search", "--server", "http://127.0.0.1:1", "--index", "logs-web", "x", says=["cannot ask http://127.0.0.1:1"])
+    frostline.fails("search", "--server", "127.0.0.1", "--index", "logs-web", "x", says=["http://HOST:PORT"])
+    frostline.fails("explain", "--server", server.url, "--index", "logs-web", "x", says=["leave out --server"])
+    assert server.stop() == 0
