@@ -51,6 +51,10 @@ pub struct Options {
     pub write_cache: WriteCache,
     /// Milliseconds that a FLUSH takes. Cloud volumes have no volatile cache and answer at once (0).
     pub flush_ms: f64,
+    /// MiB/s at which a volatile cache drains to the medium: a write is done when it is in the cache, a FLUSH when the
+    /// cache is empty. Without it a FLUSH takes [`Options::flush_ms`] alone.
+    #[serde(default)]
+    pub drain_mib_per_s: Option<f64>,
     /// Whether every write, discard and flush is kept in order for [`crate::crash`].
     pub record: bool,
 }
@@ -65,6 +69,7 @@ impl Options {
             lazy: None,
             write_cache: WriteCache::WriteBack,
             flush_ms: 0.0,
+            drain_mib_per_s: None,
             record: false,
         }
     }
@@ -296,7 +301,8 @@ impl Emulated {
     }
 
     /// Gives every volume another model, whose time begins now with its balance; `None` is as fast as the
-    /// host. So data can be laid out at the host's speed, and each sample begins with known buckets.
+    /// host. So data can be laid out at the host's speed, and each sample begins with known buckets. Volatile caches are
+    /// empty from now on.
     ///
     /// # Errors
     /// Invalid if there is not one for each volume.

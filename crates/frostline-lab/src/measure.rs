@@ -21,7 +21,7 @@ use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use self::cost::Cost;
-use self::curve::{Knee, Point};
+use self::curve::{Doubt, Knee, Point};
 use self::load::Load;
 use self::watch::{Round, Watched};
 use crate::record::Machine;
@@ -97,6 +97,9 @@ pub struct Measured {
     pub points: Vec<Point>,
     /// Where latency begins to rise steeply.
     pub knee: Option<Knee>,
+    /// Why no knee can be told. Earlier measurements have none.
+    #[serde(default)]
+    pub doubt: Option<Doubt>,
     /// What it costs, if the volume's type was given.
     pub cost: Option<Cost>,
     /// Why the rest is missing.
@@ -156,7 +159,10 @@ pub fn measure(
         }
     }
     for path in paths {
-        path.knee = curve::knee(&path.points);
+        match curve::told(&path.points) {
+            Ok(knee) => path.knee = knee,
+            Err(doubt) => path.doubt = Some(doubt),
+        }
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ mod compare;
 mod evidence;
 mod load;
 mod markdown;
+mod matrix;
 mod page;
 mod pareto;
 mod schema;

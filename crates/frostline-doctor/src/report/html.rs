@@ -5,17 +5,15 @@ use std::fmt::Write as _;
 use super::{Finding, Report};
 use frostline_show::escape_html;
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
-article{border:1px solid #ccc;border-left-width:6px;border-radius:4px;padding:.5rem 1rem;margin:1rem 0}\
-.high{border-left-color:#b3261e}.medium{border-left-color:#b06000}.low{border-left-color:#5f6368}\
-pre{background:#f4f4f4;padding:.5rem;overflow-x:auto}h2{font-size:1.1rem;margin:.3rem 0}small{color:#555}\
-@media(prefers-color-scheme:dark){body{color:#e8e8e8;background:#181818}pre{background:#262626}small{color:#aaa}article{border-color:#444}}";
+/// The look of the lab's pages: the same colours in both themes, and the room of a phone.
+const STYLE: &str = include_str!("page.css");
 
 pub(super) fn page(report: &Report) -> String {
     let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Frostline doctor</title><style>{STYLE}</style></head><body>\n<h1>Frostline doctor</h1>\n\
-         <p>{}: {} findings, {} rules quiet, {} unknown.</p>\n",
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>Frostline doctor</title><style>{STYLE}</style></head><body><main>\n<h1>Frostline doctor</h1>\n\
+         <p class=lead><b>{}</b></p>\n<p class=quiet>{}: {} findings, {} rules quiet, {} unknown.</p>\n",
+        escape_html(&answer(report)),
         escape_html(&report.subject),
         report.findings.len(),
         report.quiet.len(),
@@ -23,7 +21,8 @@ pub(super) fn page(report: &Report) -> String {
     );
     report.findings.iter().for_each(|finding| out += &article(finding));
     if !report.unknown.is_empty() {
-        out += "<h2>Not known</h2>\n<ul>\n";
+        let count = report.unknown.len();
+        let _ = writeln!(out, "<details><summary>Not known: {count}</summary>\n<ul>");
         for unknown in &report.unknown {
             let _ = writeln!(
                 out,
@@ -33,17 +32,35 @@ pub(super) fn page(report: &Report) -> String {
                 escape_html(&unknown.reason)
             );
         }
-        out += "</ul>\n";
+        out += "</ul></details>\n";
     }
-    let _ = writeln!(out, "<h2>Quiet</h2>\n<p>{}</p>\n</body></html>", report.quiet.join(", "));
+    let (count, quiet) = (report.quiet.len(), report.quiet.join(", "));
+    let _ = writeln!(
+        out,
+        "<details><summary>Quiet rules: {count}</summary>\n<p>{quiet}</p></details>\n</main></body></html>"
+    );
     out
+}
+
+/// What to do first, in words. Findings are in the order of their severity.
+fn answer(report: &Report) -> String {
+    let Some(first) = report.findings.first() else {
+        return match report.unknown.is_empty() {
+            true => "Nothing to fix was found.".to_owned(),
+            false => "Nothing to fix was found in what could be read.".to_owned(),
+        };
+    };
+    let fix =
+        first.fixes.first().map_or(String::new(), |fix| format!(" {}: {}.", fix.side.label(), fix.what));
+    let of = format!("{:?}", first.severity).to_lowercase();
+    format!("First, of {of} severity: {} ({}).{fix}", first.title.trim_end_matches('.'), first.object)
 }
 
 fn article(finding: &Finding) -> String {
     let severity = format!("{:?}", finding.severity).to_lowercase();
     let confidence = format!("{:?}", finding.confidence).to_lowercase();
     let mut out = format!(
-        "<article class=\"{severity}\"><h2>{} {}: {}</h2>\n<p><b>{}</b></p>\n<p>{}</p>\n",
+        "<article class=\"{severity}\"><h2>{} {}: {} <span class=badge>{severity}</span></h2>\n<p><b>{}</b></p>\n<p>{}</p>\n",
         finding.rule,
         escape_html(&finding.object),
         escape_html(finding.title),

@@ -541,7 +541,10 @@ fn forms_are_what_they_say() {
     assert_eq!(sarif["runs"][0]["tool"]["driver"]["rules"][0]["id"], "N02");
     let metrics = report.prometheus();
     assert!(metrics.contains("frostline_doctor_finding{rule=\"N02\",name=\"single-queue-nic\",object=\"eth0\",severity=\"medium\"} 1\n"), "{metrics}");
-    assert!(report.render(Format::Html).starts_with("<!doctype html>"));
+    let page = report.render(Format::Html);
+    assert!(page.starts_with("<!doctype html>"));
+    assert!(page.contains("<p class=lead><b>First, of medium severity: "), "{page}");
+    assert!(page.contains("(eth0)."), "{page}");
 }
 
 /// The seeds of the fuzz target: every fixture that fires, one file for each letter of rules.

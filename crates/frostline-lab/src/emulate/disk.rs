@@ -18,6 +18,9 @@ use super::{Account, Lazy, Model, Stripe};
 use crate::crash::log::{Event, Writer};
 use crate::host::io;
 
+/// Slower than this, one flush outlasts any sample.
+const DRAIN_MIB_PER_S_MIN: f64 = 0.1;
+
 pub(super) struct Disk {
     file: File,
     pub(super) bytes: u64,
@@ -35,6 +38,7 @@ struct State {
     members: Option<Members>,
     instance: Option<Arc<Mutex<Instance>>>,
     touched: Option<Touched>,
+    cache: Option<Cache>,
     account: Account,
     late: Late,
 }
@@ -59,6 +63,7 @@ impl Disk {
         let members = served.options.model.as_ref().map(members).transpose()?;
         let flush = Duration::try_from_secs_f64(served.options.flush_ms / 1e3)
             .map_err(|e| Error::invalid("a flush cannot take that long").with_source(e))?;
+        let cache = served.options.drain_mib_per_s.map(Cache::new).transpose()?;
         let (account, late) = (Account::default(), Late::default());
         Ok(Disk {
             file,
@@ -66,7 +71,7 @@ impl Disk {
             flush,
             started,
             stripe: served.options.stripe,
-            state: Mutex::new(State { members, instance, touched, account, late }),
+            state: Mutex::new(State { members, instance, touched, cache, account, late }),
             spare: Mutex::default(),
             log: log.map(Mutex::new),
         })
@@ -88,6 +93,9 @@ impl Disk {
         if let Some(touched) = &mut state.touched {
             done = done.max(touched.touch(now, io));
         }
+        if let Some(cache) = state.cache.as_mut().filter(|_| io.write) {
+            cache.take(now, io.bytes);
+        }
         state.account.count(io, done - now);
         (done > now).then(|| self.started + Duration::from_secs_f64(done))
     }
@@ -97,6 +105,9 @@ impl Disk {
         let mut state = self.state();
         let now = self.started.elapsed().as_secs_f64();
         state.members = model.map(|model| Members::new(model, self.stripe, now)).transpose()?;
+        if let Some(cache) = &mut state.cache {
+            cache.clean_at = now;
+        }
         Ok(())
     }
 
@@ -154,9 +165,13 @@ impl Disk {
     /// Counts a flush that arrives now and says when it is done; `None` is at once. The backing file is not
     /// synced: it is as volatile as the run.
     pub(super) fn flush(&self) -> io::Result<Option<Instant>> {
-        self.state().account.flushes += 1;
         self.logged(Event::Flush, || Ok(()))?;
-        Ok((self.flush > Duration::ZERO).then(|| Instant::now() + self.flush))
+        let mut state = self.state();
+        state.account.flushes += 1;
+        let now = self.started.elapsed().as_secs_f64();
+        let dirty_s = state.cache.as_ref().map_or(0.0, |cache| (cache.clean_at - now).max(0.0));
+        let wait = self.flush + Duration::from_secs_f64(dirty_s);
+        Ok((wait > Duration::ZERO).then(|| Instant::now() + wait))
     }
 
     pub(super) fn mark(&self, text: &str) -> io::Result<()> {
@@ -210,6 +225,26 @@ impl Account {
         *bytes += io.bytes;
         self.delayed += u64::from(delay_s > 0.0);
         self.delay_s += delay_s;
+    }
+}
+
+/// A volatile cache, which drains all the time: when the medium has everything that was written so far.
+struct Cache {
+    mib_per_s: f64,
+    clean_at: f64,
+}
+
+impl Cache {
+    fn new(mib_per_s: f64) -> Result<Cache> {
+        if !(mib_per_s.is_finite() && mib_per_s >= DRAIN_MIB_PER_S_MIN) {
+            let what = format!("a cache drains at {DRAIN_MIB_PER_S_MIN} MiB/s or more, not at {mib_per_s}");
+            return Err(Error::invalid(what));
+        }
+        Ok(Cache { mib_per_s, clean_at: 0.0 })
+    }
+
+    fn take(&mut self, now: f64, bytes: u64) {
+        self.clean_at = self.clean_at.max(now) + bytes as f64 / (self.mib_per_s * frostline_model::MIB);
     }
 }
 

@@ -216,3 +216,19 @@ fn nothing_to_serve_is_invalid() {
     let error = Emulated::attach_all(&mut ledger, folder.path(), &setup(Vec::new())).expect_err("no volumes");
     assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
 }
+
+#[test]
+fn a_flush_waits_until_the_cache_has_drained() {
+    let volume = Options { drain_mib_per_s: Some(40.0), ..Options::new(1 << 26) };
+    on("a_flush_waits_until_the_cache_has_drained", vec![volume], |emulated| {
+        let mut file = open(&emulated.device);
+        file.write_all(&vec![7; 8 << 20]).expect("write");
+        let start = Instant::now();
+        file.sync_all().expect("sync");
+        // 8 MiB at 40 MiB/s, less what drained while they were written.
+        let flush = start.elapsed();
+        assert!(flush >= Duration::from_millis(100), "{flush:?}");
+        file.write_all(&vec![7; 8 << 20]).expect("write");
+        emulated.set_models(&[None]).expect("an empty cache");
+    });
+}

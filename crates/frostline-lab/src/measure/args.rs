@@ -152,6 +152,7 @@ fn unmeasured((directory, cost): (&Directory, Option<Cost>)) -> Measured {
         watched: None,
         points: Vec::new(),
         knee: None,
+        doubt: None,
         cost,
         failed: None,
     }

@@ -8,6 +8,10 @@ pub const PARTS: [f64; 8] = [0.975, 0.95, 0.9, 0.8, 0.7, 0.5, 0.25, 0.1];
 const GAP_MAX: f64 = 0.05;
 /// Latency at the limit over that at the least load, below which it did not rise.
 const RISE_MIN: f64 = 2.0;
+/// A knee at this part of the limit or more is the volume's, however busy this host is.
+const AT_LIMIT_MIN: f64 = 0.9;
+/// Percent of CPU pressure above which latencies are also this host's.
+pub const CPU_PRESSURE_MAX: f64 = 25.0;
 
 /// What a load did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,6 +41,34 @@ pub struct Knee {
     pub p50_ms: f64,
     /// 99th percentile there.
     pub p99_ms: f64,
+}
+
+/// Why the points name no knee although latency may have one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// Where latency bends, requests a second; absent where it hardly rises.
+    pub bends_at_iops: Option<f64>,
+    /// The largest percentage of 10 s in which something waited for a CPU of this host, from there up to the limit.
+    pub cpu_pressure: f64,
+}
+
+/// The knee, unless it cannot be told from this host's own: while something waits for a CPU, requests queue for that too,
+/// so that latency bends at a load that the volume keeps up with. Close to the limit, only the volume bends it.
+///
+/// # Errors
+/// The doubt.
+pub fn told(points: &[Point]) -> Result<Option<Knee>, Doubt> {
+    let sorted = sorted(points);
+    let at = place(&sorted);
+    let limit_iops = sorted.last().map_or(f64::NAN, |point| point.iops);
+    let is_at_limit = at.is_some_and(|at| sorted[at].iops >= limit_iops * AT_LIMIT_MIN);
+    let pressures = sorted[at.unwrap_or(0)..].iter().filter_map(|point| point.cpu_pressure);
+    match pressures.reduce(f64::max).filter(|pressure| *pressure > CPU_PRESSURE_MAX) {
+        Some(cpu_pressure) if !is_at_limit => {
+            Err(Doubt { bends_at_iops: at.map(|at| sorted[at].iops), cpu_pressure })
+        }
+        _ => Ok(knee(points)),
+    }
 }
 
 /// The point farthest below the line from the least load to the most, both axes taken as parts of the whole

@@ -163,6 +163,7 @@ fn unmeasured(count: usize) -> Vec<Measured> {
         watched: None,
         points: Vec::new(),
         knee: None,
+        doubt: None,
         cost: None,
         failed: None,
     };

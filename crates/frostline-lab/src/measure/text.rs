@@ -2,12 +2,10 @@
 
 use frostline_show::{Table, printable, show_count};
 
+use super::curve::{CPU_PRESSURE_MAX, Doubt};
 use super::watch::Watched;
 use super::{Measured, Measurement};
 use crate::report::text::round;
-
-/// Above this, latencies are also this host's.
-const CPU_PRESSURE_MAX: f64 = 25.0;
 
 /// The measurement as lines.
 pub(super) fn text(measurement: &Measurement) -> String {
@@ -85,6 +83,9 @@ fn burst(watched: &Watched, measurement: &Measurement) -> String {
 
 fn knee(path: &Measured) -> Vec<String> {
     let (Some(watched), false) = (&path.watched, path.points.is_empty()) else { return Vec::new() };
+    if let Some(doubt) = &path.doubt {
+        return vec![doubtful(doubt)];
+    }
     let line = match &path.knee {
         Some(knee) => format!(
             "  knee    {:.0} IOPS, {:.0} % of the limit: median {:.2} ms, p99 {:.2} ms",
@@ -99,6 +100,18 @@ fn knee(path: &Measured) -> Vec<String> {
         }
     };
     vec![line]
+}
+
+/// Why there is none, and what to do.
+fn doubtful(doubt: &Doubt) -> String {
+    let what = match doubt.bends_at_iops {
+        Some(iops) => format!("latency rises from {iops:.0} IOPS on"),
+        None => "latency hardly rises".to_owned(),
+    };
+    format!(
+        "  knee    cannot tell: {what}, at a processor pressure of {:.0} %, so that it may be this host's; measure again on a quieter one",
+        doubt.cpu_pressure
+    )
 }
 
 fn cost(path: &Measured) -> Option<String> {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::text::round;
+use super::text::{escape, round};
 
 /// From values to percentages of the width.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +13,8 @@ pub(super) struct Scale {
     logarithmic: bool,
     /// Where lines and labels are.
     pub(super) ticks: Vec<f64>,
+    /// Labels of the ticks that are no numbers.
+    names: Vec<String>,
 }
 
 impl Scale {
@@ -27,21 +29,41 @@ impl Scale {
         let step = nice_step(span / 4.0);
         let (first, last) = ((least / step).floor(), ((least + span) / step).ceil());
         let ticks = (0..=8).map(|at| (first + f64::from(at)) * step).take_while(|tick| *tick <= last * step);
-        Scale { from: first * step, to: last * step, logarithmic: false, ticks: ticks.collect() }
+        Scale {
+            from: first * step,
+            to: last * step,
+            logarithmic: false,
+            ticks: ticks.collect(),
+            names: Vec::new(),
+        }
+    }
+
+    /// For names at equal distances: the first is at 0, the next at 1.
+    pub(super) fn of_names(names: &[&str]) -> Scale {
+        let last = names.len().max(2) as f64 - 1.0;
+        let ticks = (0..names.len()).map(|at| at as f64).collect();
+        let names = names.iter().map(|name| escape(name)).collect();
+        Scale { from: 0.0, to: last, logarithmic: false, ticks, names }
     }
 
     fn decades(least: f64, most: f64) -> Scale {
         let (first, last) = (least.log10().floor() as i32, most.log10().ceil() as i32);
         let every = ((last - first) as usize).div_ceil(5).max(1);
         let ticks = (first..=last).step_by(every).map(|power| 10_f64.powi(power)).collect();
-        Scale { from: 10_f64.powi(first), to: 10_f64.powi(last), logarithmic: true, ticks }
+        Scale { from: 10_f64.powi(first), to: 10_f64.powi(last), logarithmic: true, ticks, names: Vec::new() }
     }
 
     /// For ratios: logarithmic, 1 always on it.
     pub(super) fn of_ratios(values: impl Iterator<Item = f64>) -> Scale {
         let (least, most) = ends(values.filter(|ratio| *ratio > 0.0).chain([1.0]));
         let (from, to) = ((least / 1.05).max(1e-6), (most * 1.05).min(1e6));
-        let mut scale = Scale { from: from.min(0.95), to: to.max(1.05), logarithmic: true, ticks: vec![1.0] };
+        let mut scale = Scale {
+            from: from.min(0.95),
+            to: to.max(1.05),
+            logarithmic: true,
+            ticks: vec![1.0],
+            names: Vec::new(),
+        };
         // Outwards from 1, each label with room of its own.
         for tick in [1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4, 1e5] {
             scale.try_tick(tick);
@@ -72,8 +94,9 @@ impl Scale {
     /// The labels below a chart.
     pub(super) fn axis(&self) -> String {
         let mut axis = String::from("<div class=axis aria-hidden=true>");
-        for tick in &self.ticks {
+        for (index, tick) in self.ticks.iter().enumerate() {
             let Some(at) = self.place(*tick) else { continue };
+            let label = self.names.get(index).cloned().unwrap_or_else(|| round(*tick));
             // Labels at the ends lean inwards.
             let lean = if at < 2.0 {
                 " class=left"
@@ -82,7 +105,7 @@ impl Scale {
             } else {
                 ""
             };
-            let _ = write!(axis, "<span{lean} style=\"left:{at:.2}%\">{}</span>", round(*tick));
+            let _ = write!(axis, "<span{lean} style=\"left:{at:.2}%\">{label}</span>");
         }
         axis.push_str("</div>");
         axis

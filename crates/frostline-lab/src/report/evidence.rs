@@ -7,21 +7,26 @@
 //! <!-- lab page end -->
 //! ```
 //!
-//! A folder of a run has `answer` and `cells`, the JSON of `lab measure` has `limits` and `curve`. Files are below the
+//! A folder of a run has `answer` and `cells` as tables, `ratios` and `bars METRIC` as charts, the JSON of `lab measure` has `limits` and `curve`. Files are below the
 //! page's folder, so that a page goes with its evidence.
 
 use std::path::{Component, Path};
 
 use frostline_base::{Error, Result};
-use frostline_show::suggestion;
+use frostline_show::{printable, suggestion};
 
 use super::markdown;
-use super::text::{escape_markdown as escape, number, round};
+use super::page::varying_factors;
+use super::text::{escape_markdown as escape, number, ratio, round};
 use crate::measure::Measurement;
+use crate::measure::curve::told;
+use crate::record::{Cell, Run, Summary};
 
 const BEGIN: &str = "<!-- lab page: ";
 const END: &str = "<!-- lab page end -->";
-const KINDS: [&str; 4] = ["answer", "cells", "limits", "curve"];
+const KINDS: [&str; 6] = ["answer", "cells", "bars", "ratios", "limits", "curve"];
+/// Characters of the longest bar.
+const BAR_MAX: f64 = 40.0;
 
 /// The page with every block made anew; `folder` is the page's, `name` stands in errors.
 ///
@@ -53,8 +58,11 @@ pub fn fill(page: &str, folder: &Path, name: &str) -> Result<String> {
 /// `data/run answer -->` as a table.
 fn made(asked: &str, folder: &Path) -> Result<String> {
     let words: Vec<&str> = asked.trim_end().trim_end_matches("-->").split_whitespace().collect();
-    let [file, kind] = words.as_slice() else {
-        return Err(Error::invalid("a block names a file and what to make of it"));
+    let (file, kind, metric) = match words.as_slice() {
+        [file, kind @ "bars", metric] => (file, kind, *metric),
+        [file, kind] if *kind != "bars" => (file, kind, ""),
+        [_, "bars"] => return Err(Error::invalid("`bars` names the metric to draw")),
+        _ => return Err(Error::invalid("a block names a file and what to make of it")),
     };
     let file = Path::new(file);
     if !file.components().all(|part| matches!(part, Component::Normal(_))) {
@@ -64,10 +72,56 @@ fn made(asked: &str, folder: &Path) -> Result<String> {
     match *kind {
         "answer" => Ok(markdown::answer(&super::read_run(&path)?)),
         "cells" => Ok(markdown::cells(&super::read_run(&path)?)),
+        "bars" => bars(&super::read_run(&path)?, metric),
+        "ratios" => Ok(ratios(&super::read_run(&path)?)),
         "limits" => Ok(limits(&measurement(&path)?)),
         "curve" => Ok(curve(&measurement(&path)?)),
         other => Err(Error::invalid(format!("nothing is called `{other}`{}", suggestion(other, KINDS)))),
     }
+}
+
+/// A bar for each cell that measured the metric, the longest as long as there is room.
+fn bars(run: &Run, metric: &str) -> Result<String> {
+    let cells: Vec<(&Cell, &Summary)> =
+        run.cells.iter().filter_map(|cell| Some((cell, cell.measured.get(metric)?))).collect();
+    let Some((_, first)) = cells.first() else {
+        let known = run.cells.iter().flat_map(|cell| cell.measured.keys()).map(String::as_str);
+        let near = suggestion(metric, known);
+        return Err(Error::invalid(format!("no cell measured `{metric}`{near}")));
+    };
+    let factors = varying_factors(&cells.iter().map(|(cell, _)| *cell).collect::<Vec<_>>());
+    let label = |cell: &Cell| {
+        let levels = factors.iter().filter_map(|factor| cell.levels.get(*factor)).map(String::as_str);
+        levels.collect::<Vec<_>>().join(", ")
+    };
+    let lines = cells.iter().map(|(cell, summary)| {
+        let text = format!("{} ({} – {})", number(summary.median), number(summary.low), number(summary.high));
+        (label(cell), summary.median, text)
+    });
+    Ok(drawn(&format!("{metric}, {}", first.unit), &lines.collect::<Vec<_>>()))
+}
+
+/// A bar for each comparison that was measured; null controls last.
+fn ratios(run: &Run) -> String {
+    let (controls, asked): (Vec<_>, Vec<_>) =
+        run.comparisons.iter().filter(|c| c.pairs > 0).partition(|c| c.null_control);
+    let lines = asked.into_iter().chain(controls).map(|c| {
+        (c.name.clone(), c.ratio, format!("{} ({} – {})", ratio(c.ratio), ratio(c.low), ratio(c.high)))
+    });
+    drawn("ratio", &lines.collect::<Vec<_>>())
+}
+
+/// Label, bar and text of each line.
+fn drawn(title: &str, lines: &[(String, f64, String)]) -> String {
+    let most = lines.iter().map(|(_, value, _)| *value).filter(|v| v.is_finite()).fold(0.0, f64::max);
+    let width = lines.iter().map(|(label, ..)| label.chars().count()).max().unwrap_or(0);
+    let mut chart = format!("```text\n{}\n", printable(title));
+    for (label, value, text) in lines {
+        let length = if most > 0.0 { (value / most * BAR_MAX).round().clamp(0.0, BAR_MAX) } else { 0.0 };
+        let bar = "█".repeat(length as usize);
+        chart.push_str(&format!("{:<width$} {bar:<40} {text}\n", printable(label)));
+    }
+    chart + "```\n"
 }
 
 fn measurement(path: &Path) -> Result<Measurement> {
@@ -90,13 +144,20 @@ fn limits(measured: &Measurement) -> String {
     for path in &measured.paths {
         let dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
         let watched = path.watched.as_ref();
+        // Also of measurements from before doubts were recorded.
+        let is_doubtful = path.doubt.is_some() || told(&path.points).is_err();
+        let knee = path.knee.filter(|_| !is_doubtful);
         let pressure = path.points.iter().filter_map(|point| point.cpu_pressure).reduce(f64::max);
         let cells = [
             escape(&path.path.display().to_string()),
             dash(watched.map(|watched| number(watched.sustained.iops))),
             dash(path.cost.as_ref().map(|cost| round(cost.promised_iops))),
-            dash(path.knee.map(|knee| number(knee.iops))),
-            dash(path.knee.map(|knee| number(knee.p99_ms))),
+            if is_doubtful {
+                "cannot tell".to_owned()
+            } else {
+                dash(knee.map(|knee| number(knee.iops)))
+            },
+            dash(knee.map(|knee| number(knee.p99_ms))),
             dash(
                 watched
                     .and_then(|watched| watched.burst)

@@ -107,6 +107,13 @@ fn facts(path: &Measured, kib: u64) -> String {
             &format!("꺾이는 점: <b>{iops} IOPS</b>, 중앙값 {p50} ms, 99 백분위수 {p99} ms"),
         ));
     }
+    if let Some(doubt) = &path.doubt {
+        let pressure = round(doubt.cpu_pressure);
+        facts.push(both(
+            &format!("Knee: <b>cannot tell</b>, at a processor pressure of {pressure} %: latency may be this host's"),
+            &format!("꺾이는 점: CPU 압력이 {pressure} %여서 <b>알 수 없습니다</b>. 지연 시간이 이 호스트의 것일 수 있습니다"),
+        ));
+    }
     if let Some(cost) = &path.cost {
         let (usd, volume, region) = (round(cost.usd_per_month), escape(&cost.volume), escape(&cost.region));
         facts.push(both(

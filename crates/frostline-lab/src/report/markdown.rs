@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::matrix::Matrix;
 use super::page::{expected, is_failed_control};
 use super::text::{
     bytes, escape_markdown as escape, how, interval, mode, number, p_value, percent, ratio, round,
@@ -30,7 +31,15 @@ fn write_run(text: &mut String, run: &Run) -> std::fmt::Result {
     )?;
     write_warnings(text, run)?;
     write_comparisons(text, run)?;
-    write_cells(text, run)?;
+    match Matrix::of(run) {
+        matrices if run.mode == Mode::Simulate && !matrices.is_empty() => {
+            for (at, matrix) in matrices.iter().enumerate() {
+                text.push_str(if at > 0 { "\n" } else { "" });
+                write_matrix(text, matrix)?;
+            }
+        }
+        _ => write_cells(text, run)?,
+    }
     if !run.notes.is_empty() {
         writeln!(text, "\n## Notes\n")?;
         for note in &run.notes {
@@ -149,6 +158,20 @@ fn write_cells(text: &mut String, run: &Run) -> std::fmt::Result {
             writeln!(text, "\n{more} figures of other metrics are in `run.json` and on the page of `--html`.")
         }
     }
+}
+
+fn write_matrix(text: &mut String, matrix: &Matrix<'_>) -> std::fmt::Result {
+    writeln!(text, "## By the model: {}, by {}\n", escape(matrix.metric), escape(matrix.across))?;
+    let heads = matrix.by.iter().chain(&matrix.columns).map(|head| escape(head)).collect::<Vec<_>>();
+    writeln!(text, "| {} |", heads.join(" | "))?;
+    writeln!(text, "|{}{}", "---|".repeat(matrix.by.len()), "--:|".repeat(matrix.columns.len()))?;
+    for row in &matrix.rows {
+        let values = (0..matrix.columns.len())
+            .map(|column| row.values.get(&column).map_or("–".to_owned(), |value| number(*value)));
+        let cells: Vec<String> = row.labels.iter().map(|label| escape(label)).chain(values).collect();
+        writeln!(text, "| {} |", cells.join(" | "))?;
+    }
+    Ok(())
 }
 
 /// Writes the metrics that the study asks for, or all if the cell has none of these; returns how many it left out.

@@ -16,6 +16,7 @@ use super::Language;
 use super::text::{both, bytes, escape, how, interval, mode, number, of_study, round};
 use answer::write_answer;
 pub(super) use answer::{expected, is_failed_control};
+pub(super) use charts::varying_factors;
 use charts::write_charts;
 use cpus::write_cpus;
 
@@ -61,11 +62,25 @@ fn write_page(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Res
     write_charts(page, run)?;
     write_cpus(page, run)?;
     write_gates(page, run, samples)?;
-    write_ways(page, run)?;
-    write_table(page, run)?;
     write_notes(page, run)?;
-    write_method(page)?;
-    write_provenance(page, run)
+    folded(page, ("How the cells were had", "셀을 얻은 방법"), |page| write_ways(page, run))?;
+    folded(page, ("Every cell", "모든 셀"), |page| write_table(page, run))?;
+    folded(page, ("How to read it", "읽는 법"), write_method)?;
+    folded(page, ("Provenance", "실행 환경"), |page| write_provenance(page, run))
+}
+
+/// What a reader opens to check an answer: its summary is there, its content folded.
+fn folded(
+    page: &mut String,
+    (english, korean): (&str, &str),
+    write: impl FnOnce(&mut String) -> std::fmt::Result,
+) -> std::fmt::Result {
+    let mut content = String::new();
+    write(&mut content)?;
+    match content.is_empty() {
+        true => Ok(()),
+        false => writeln!(page, "<details><summary>{}</summary>\n{content}</details>", both(english, korean)),
+    }
 }
 
 fn write_question(page: &mut String, run: &Run) -> std::fmt::Result {
@@ -245,7 +260,7 @@ fn write_ways(page: &mut String, run: &Run) -> std::fmt::Result {
     if reasons.is_empty() {
         return Ok(());
     }
-    writeln!(page, "<h2>{}</h2><ul>", both("How the cells were had", "셀을 얻은 방법"))?;
+    writeln!(page, "<ul>")?;
     for ((way, why), cells) in reasons.iter().take(LISTED_MAX) {
         let (english, korean) = how(*way);
         let first = cells.first().map_or("", |cell| cell.id.as_str());
@@ -266,8 +281,7 @@ fn write_ways(page: &mut String, run: &Run) -> std::fmt::Result {
 fn write_table(page: &mut String, run: &Run) -> std::fmt::Result {
     writeln!(
         page,
-        "<h2>{}</h2><div class=scroll tabindex=0><table><thead><tr><th>{}<th>{}<th>{}<th>95 %<th>n<th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
-        both("Every cell", "모든 셀"),
+        "<div class=scroll tabindex=0><table><thead><tr><th>{}<th>{}<th>{}<th>95 %<th>n<th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
         both("cell", "셀"),
         both("metric", "지표"),
         both("median", "중앙값"),
@@ -345,7 +359,7 @@ fn write_notes(page: &mut String, run: &Run) -> std::fmt::Result {
 }
 
 fn write_method(page: &mut String) -> std::fmt::Result {
-    writeln!(page, "<h2>{}</h2><ul>", both("How to read it", "읽는 법"))?;
+    writeln!(page, "<ul>")?;
     for (english, korean) in METHOD {
         writeln!(page, "<li>{}", both(english, korean))?;
     }
@@ -378,7 +392,7 @@ const METHOD: [(&str, &str); 5] = [
 fn write_provenance(page: &mut String, run: &Run) -> std::fmt::Result {
     let machine = &run.machine;
     let hypervisor = machine.hypervisor.as_deref().unwrap_or("–");
-    writeln!(page, "<h2>{}</h2><dl>", both("Provenance", "실행 환경"))?;
+    writeln!(page, "<dl>")?;
     let mut line = |english: &str, korean: &str, value: String| {
         writeln!(page, "<dt>{}<dd>{value}", both(english, korean))
     };

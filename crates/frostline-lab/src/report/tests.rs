@@ -839,3 +839,61 @@ fn text_cannot_become_markup_or_a_command() {
     assert_eq!(plain("\u{1b}[31mred\u{202e}"), "\u{fffd}[31mred\u{fffd}");
     assert_eq!(escape_markdown("a|b\n`<x>`*"), "a\\|b \\`&lt;x&gt;\\`\\*");
 }
+
+/// [`run`] by the model alone.
+fn simulated() -> Run {
+    let mut run = run();
+    run.mode = Mode::Simulate;
+    for cell in &mut run.cells {
+        cell.measured.clear();
+        cell.published.clear();
+    }
+    for comparison in &mut run.comparisons {
+        comparison.pairs = 0;
+    }
+    run
+}
+
+#[test]
+fn a_simulation_is_a_matrix_in_markdown() {
+    let mut run = simulated();
+    // One that lies outside of the matrix of the others.
+    run.cells[0].levels.remove("class");
+    let text = markdown(&run);
+    assert!(text.contains("## By the model: mib\\_per\\_s, by layout\n"), "{text}");
+    assert!(text.contains("| class | fs | 1x8TiB | 2x4TiB | 4x2TiB | 8x1TiB |\n"), "{text}");
+    assert!(text.contains("| – | ext4 | 128.8 | – | – | – |\n"), "{text}");
+    assert!(text.contains("| sc1 | zfs | 63.86 | 127.7 | 249.1 | 252.2 |\n"), "{text}");
+    assert!(!text.contains("## Every cell"), "{text}");
+    assert!(text.lines().count() < 60, "{text}");
+    // Measured cells have intervals and notes of their own.
+    run.mode = Mode::Quick;
+    assert!(markdown(&run).contains("## Every cell"));
+}
+
+#[test]
+fn a_simulation_is_lines_on_a_page() {
+    let page = html(&simulated(), &[], Language::English);
+    check_page(&page);
+    // A chart for each class and a line for each file system over the layouts.
+    assert_eq!(page.matches("<section class=\"panel load\">").count(), 2);
+    assert_eq!(page.matches("<line class=\"line l2\"").count(), 2 * 3);
+    assert!(!page.contains("<section class=panel>"));
+}
+
+#[test]
+fn a_page_answers_in_words_and_folds_what_is_for_checking() {
+    let page = html(&run(), &samples(), Language::English);
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    let words = at("1 of 2 ratios are as expected.");
+    assert!(at("<h2><span class=en lang=en>The answer") < words && words < at("<div class=cards>"));
+    assert!(page.contains("; 2.7 was published."));
+    for folded in ["Every cell", "How to read it", "Provenance", "How the cells were had"] {
+        assert!(page.contains(&format!("<details><summary><span class=en lang=en>{folded}")), "{folded}");
+    }
+    let mut many = run();
+    many.comparisons = (0..9).map(|_| many.comparisons[0].clone()).collect();
+    let page = html(&many, &[], Language::English);
+    check_page(&page);
+    assert!(page.contains("3 more ratios"));
+}

@@ -231,6 +231,11 @@ impl<'a> Live<'a> {
     fn set_buckets(&self, cell: &PlannedCell, rig: &Rig, reading: &mut Reading) -> Result<serde_json::Value> {
         let setup = self.setup(cell);
         let Some(emulated) = rig.emulated() else { return Ok(serde_json::Value::Null) };
+        if setup.place == Place::File {
+            // What the sample before left in the cache is none of this one's.
+            emulated.set_models(&[None])?;
+            return Ok(json!({"accounts": emulated.accounts()?}));
+        }
         let word = fill(setup.bucket.as_deref().unwrap_or("full"), &cell.levels)?;
         let (start, time_scale) = bucket_of(&word, self.time_scale)?;
         let class = fill(setup.class.as_deref().unwrap_or_default(), &cell.levels)?;

@@ -188,6 +188,7 @@ fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Set
         &setup.stripe,
         &setup.bucket,
         &setup.write_cache,
+        &setup.drain_mib_per_s,
         &setup.pin,
     ];
     let texts = optional.into_iter().flatten().chain(&setup.make).chain([&setup.options]);
@@ -235,6 +236,9 @@ fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Set
     }
     if matches!(setup.place, Place::Path | Place::Device) && setup.write_cache.is_some() {
         return Err(source.error(span, "`write_cache` is changed only on devices that the lab makes"));
+    }
+    if setup.place != Place::File && setup.drain_mib_per_s.is_some() {
+        return Err(source.error(span, "`drain_mib_per_s` is of a device on a file: place = \"file\""));
     }
     if (setup.place == Place::Guest) != setup.guest.is_some() {
         return Err(source.error(span, "a setup in a guest, and only such, has a table `guest`"));
@@ -364,6 +368,7 @@ fn implied(setup: &file::Setup) -> Vec<Need> {
     let mut needs = match setup.place {
         Place::Folder | Place::Path | Place::Model | Place::Published => vec![],
         Place::Device => vec![Need::Root],
+        Place::File if setup.drain_mib_per_s.is_some() => vec![Need::Root, Need::Fuse, Need::Loop],
         Place::File => vec![Need::Root, Need::Loop],
         Place::Volumes | Place::Crash => vec![Need::Root, Need::Fuse, Need::Loop],
         Place::Guest => vec![Need::Root, Need::Guest],

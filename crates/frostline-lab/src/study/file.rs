@@ -113,6 +113,10 @@ pub struct Setup {
     /// What the device says about its cache: `write back` or `write through` (a template).
     #[serde(default)]
     pub write_cache: Option<String>,
+    /// MiB/s at which the device's volatile cache drains, on a device that is emulated for it (a template); `none` for an
+    /// ordinary loop device.
+    #[serde(default)]
+    pub drain_mib_per_s: Option<String>,
     /// Tools that the commands run.
     #[serde(default)]
     pub tools: Vec<Word>,

@@ -270,7 +270,10 @@ fn decide(study: &Study, mode: Mode, host: &Host, cell: &Cell) -> (How, String) 
             let verb = if overwrites(study, group) { "overwriting" } else { "reading" };
             (How::Run, format!("{verb} {}", named(setup.device.as_deref(), &cell.levels)))
         }
-        Place::File => (How::Run, "on a loop device on an ordinary file".to_owned()),
+        Place::File => match drain(setup, &cell.levels) {
+            Some(rate) => (How::Emulate, format!("on a device whose volatile cache drains at {rate} MiB/s")),
+            None => (How::Run, "on a loop device on an ordinary file".to_owned()),
+        },
         Place::Volumes => (How::Emulate, "real tools on emulated volumes".to_owned()),
         Place::Crash => (How::Emulate, "the kernel's file system on a device that records".to_owned()),
         Place::Guest => {
@@ -366,9 +369,16 @@ pub(crate) fn rig_key(study: &Study, cell: &PlannedCell) -> String {
     let machines = setup.machines.as_ref().map(|machines| machines.shape_texts());
     let machines = machines.into_iter().flatten().map(String::as_str);
     let texts = setup.make.iter().map(String::as_str).chain(layout).chain(setup.volumes.as_deref());
-    let texts = texts.chain(machines).chain(setup.path.as_deref()).chain(setup.device.as_deref());
+    let named = [&setup.path, &setup.device, &setup.drain_mib_per_s];
+    let texts = texts.chain(machines).chain(named.into_iter().filter_map(Option::as_deref));
     let filled: Vec<String> = texts.map(|text| super::fill(text, &values).unwrap_or_default()).collect();
     format!("{}|{}", group.setup, filled.join("|"))
+}
+
+/// MiB/s at which the cell's device drains its cache, unless it is an ordinary one.
+pub(crate) fn drain(setup: &super::Setup, levels: &BTreeMap<String, String>) -> Option<String> {
+    let rate = super::fill(setup.drain_mib_per_s.as_deref()?, levels).ok()?;
+    (rate != "none").then_some(rate)
 }
 
 /// The count of `COUNTxSIZE`; one device without volumes.

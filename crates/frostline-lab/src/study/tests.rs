@@ -308,3 +308,18 @@ fn a_gate_that_would_judge_nothing_is_refused() {
     let nothing_runs = with("[gates]\nsteal_percent_max = 5", "", model).unwrap_err().to_string();
     assert!(nothing_runs.contains("the gate `steal_percent_max` would judge nothing"), "{nothing_runs}");
 }
+
+#[test]
+fn a_cache_drains_only_on_a_device_of_the_labs_own() {
+    let with = |place: &str| {
+        Study::parse(&SMALL.replace("place = \"folder\"", place), "small.toml")
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    let refused = with("place = \"folder\"\ndrain_mib_per_s = \"80\"").unwrap_err();
+    assert!(refused.contains("`drain_mib_per_s` is of a device on a file"), "{refused}");
+    let device = "place = \"file\"\ndevice_mib = 64\nfile_system = \"ext4\"\ndrain_mib_per_s";
+    with(&format!("{device} = \"80\"")).unwrap();
+    let unknown = with(&format!("{device} = \"{{rate}}\"")).unwrap_err();
+    assert!(unknown.contains("nothing is called {rate}"), "{unknown}");
+}

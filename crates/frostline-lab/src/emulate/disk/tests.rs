@@ -58,3 +58,18 @@ fn lateness_is_counted_by_class() {
     assert!((late.mean() - 149.0).abs() < 1e-9);
     assert_eq!(Late::default().quantile(0.99), 0.0);
 }
+
+#[test]
+fn a_cache_is_clean_when_all_that_was_written_has_drained() {
+    let mut cache = Cache::new(10.0).expect("new");
+    cache.take(1.0, 20 << 20);
+    assert!((cache.clean_at - 3.0).abs() < 1e-9, "{}", cache.clean_at);
+    // It drains meanwhile, and what comes later waits behind what is there.
+    cache.take(2.0, 5 << 20);
+    assert!((cache.clean_at - 3.5).abs() < 1e-9, "{}", cache.clean_at);
+    cache.take(9.0, 10 << 20);
+    assert!((cache.clean_at - 10.0).abs() < 1e-9, "{}", cache.clean_at);
+    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(Cache::new(rate).is_err(), "{rate}");
+    }
+}

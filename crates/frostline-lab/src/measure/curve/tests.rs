@@ -46,3 +46,36 @@ fn latency_that_does_not_rise_has_no_knee() {
         assert_eq!(knee(few), None);
     }
 }
+
+/// [`limited`] on a host where requests wait for a CPU from `late` of the limit on.
+fn on_a_host(late: f64, cpu_pressure: Option<f64>) -> Vec<Point> {
+    let seen = |point: &Point| {
+        let is_late = point.iops > 3000.0 * late && point.iops < 3000.0;
+        Point { p50_ms: if is_late { 10.0 } else { point.p50_ms }, cpu_pressure, ..*point }
+    };
+    limited().iter().map(seen).collect()
+}
+
+#[test]
+fn a_knee_that_may_be_the_hosts_is_not_told() {
+    // As recorded: the median is 10 ms from 1,500 of 3,000 requests a second on, all of which are done.
+    let busy = on_a_host(0.5, Some(94.0));
+    assert_eq!(knee(&busy).unwrap().iops, 1500.0);
+    assert_eq!(told(&busy).unwrap_err(), Doubt { bends_at_iops: Some(1500.0), cpu_pressure: 94.0 });
+    // Nor that there is none.
+    let flat: Vec<Point> = busy.iter().map(|point| Point { p50_ms: 9.0, ..*point }).collect();
+    assert_eq!(told(&flat).unwrap_err(), Doubt { bends_at_iops: None, cpu_pressure: 94.0 });
+}
+
+#[test]
+fn a_knee_at_the_limit_or_of_a_quiet_host_is_told() {
+    let iops = |points: &[Point]| told(points).unwrap().unwrap().iops;
+    assert_eq!(iops(&on_a_host(1.0, Some(97.0))), 2925.0);
+    assert_eq!(iops(&on_a_host(0.5, Some(3.0))), 1500.0);
+    assert_eq!(iops(&on_a_host(0.5, None)), 1500.0, "a host without pressure information");
+    // Busy only below the knee.
+    let mut points = on_a_host(0.5, Some(3.0));
+    points.iter_mut().filter(|point| point.iops < 1500.0).for_each(|point| point.cpu_pressure = Some(90.0));
+    assert_eq!(iops(&points), 1500.0);
+    assert_eq!(told(&[]), Ok(None));
+}

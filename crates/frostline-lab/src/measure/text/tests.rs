@@ -37,6 +37,7 @@ pub(crate) fn example() -> Measurement {
             point(Some(78.0), 78.0, 1.2, None),
         ],
         knee: Some(Knee { iops: 78.0, mib_per_s: 9.75, p50_ms: 1.2, p99_ms: 2.4 }),
+        doubt: None,
         cost: Some(Cost {
             volume: "st1:2TiB".to_owned(),
             region: "us-east-1".to_owned(),
@@ -57,6 +58,7 @@ pub(crate) fn example() -> Measurement {
         watched: Some(level),
         points: Vec::new(),
         knee: None,
+        doubt: None,
         cost: None,
         failed: Some("/mnt/<b> disappeared: what was mounted there is gone".to_owned()),
     };
@@ -97,4 +99,16 @@ The CPUs of this host were busy (pressure up to 30 %): latencies are partly its 
 ";
     assert_eq!(text(&example()), expected);
     assert_eq!(failures(&example().paths).as_deref(), Some("1 of 2 paths failed"));
+}
+
+#[test]
+fn a_knee_that_cannot_be_told_is_said_to_be_none() {
+    let mut measurement = example();
+    let path = &mut measurement.paths[0];
+    path.knee = None;
+    path.doubt = Some(Doubt { bends_at_iops: Some(40.0), cpu_pressure: 94.0 });
+    let said = text(&measurement);
+    let line = "  knee    cannot tell: latency rises from 40 IOPS on, at a processor pressure of 94 %, so that it may be this host's";
+    assert!(said.contains(line), "{said}");
+    assert!(!said.contains("per IOPS at the knee"), "{said}");
 }

@@ -44,6 +44,10 @@ fn a_block_is_made_anew_and_the_rest_is_kept() {
         "{made}"
     );
     assert_eq!(fill(&made, folder.path(), "a.md").unwrap(), made, "a second time changes nothing");
+    let busy = measured.to_string().replace("\"cpu_pressure\":7.0", "\"cpu_pressure\":90.0");
+    fs::write(folder.path().join("m.json"), busy).unwrap();
+    let made = fill(&page, folder.path(), "a.md").unwrap();
+    assert!(made.contains("| /mnt/a\\|b | 80.00 | – | cannot tell | – | – | 90 % |"), "{made}");
 }
 
 #[test]
@@ -67,4 +71,23 @@ fn a_wrong_block_is_named_by_line() {
     assert!(open.is_err());
     fs::write(folder.path().join("m.json"), "{}").unwrap();
     assert!(error("m.json limits -->").contains("is not what `lab measure --json` printed"));
+}
+
+#[test]
+fn a_chart_has_a_bar_for_each_cell_or_comparison() {
+    let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies");
+    let block = |words: &str| {
+        let page = format!("{BEGIN}data/warm-tier {words} -->\n{END}\n");
+        fill(&page, &studies, "a.md").map_err(|error| crate::run::gates::chain(&error))
+    };
+    let chart = block("bars mib_per_s").unwrap();
+    assert!(chart.contains("```text\nmib_per_s, MiB/s\n") && chart.contains("244.4 ("), "{chart}");
+    let longest = chart.lines().map(|line| line.matches('█').count()).max();
+    assert_eq!(longest, Some(BAR_MAX as usize));
+    assert_eq!(chart.lines().filter(|line| line.contains(" – ")).count(), 12, "{chart}");
+    let chart = block("ratios").unwrap();
+    let last = chart.lines().rfind(|line| line.contains('█')).unwrap();
+    assert!(last.starts_with("null control ") && last.contains("1.000 ("), "{chart}");
+    assert!(block("bars mib_per_").unwrap_err().contains("did you mean `mib_per_s`?"));
+    assert!(block("bars").unwrap_err().contains("`bars` names the metric to draw"));
 }

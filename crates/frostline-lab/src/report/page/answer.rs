@@ -11,6 +11,10 @@ use crate::stats;
 
 /// Comparisons that get a card; the rest are in a table.
 const CARDS_MAX: usize = 60;
+/// Cards that are not folded.
+const CARDS_OPEN: usize = 6;
+/// Comparisons that the answer in words names.
+const WORDS_MAX: usize = 6;
 
 fn is_measured(comparison: &Comparison) -> bool {
     comparison.pairs > 0 && comparison.ratio.is_finite()
@@ -29,6 +33,9 @@ pub(super) fn write_answer(page: &mut String, run: &Run) -> std::fmt::Result {
             both("The study asks for no ratio.", "이 연구는 비율을 묻지 않습니다.")
         );
     }
+    // Null controls last: they are about the run, not about the question.
+    let (controls, asked): (Vec<_>, Vec<_>) = run.comparisons.iter().partition(|c| c.null_control);
+    write_words(page, run, &asked)?;
     writeln!(
         page,
         "<p class=key>{}</p>{}",
@@ -37,17 +44,57 @@ pub(super) fn write_answer(page: &mut String, run: &Run) -> std::fmt::Result {
     )?;
     let scale = Scale::of_ratios(run.comparisons.iter().flat_map(values_of));
     page.push_str("<div class=cards>\n");
-    // Null controls last: they are about the run, not about the question.
-    let (controls, asked): (Vec<_>, Vec<_>) = run.comparisons.iter().partition(|c| c.null_control);
     let ordered: Vec<&Comparison> = asked.into_iter().chain(controls).collect();
-    for comparison in ordered.iter().take(CARDS_MAX) {
-        write_card(page, run, comparison, &scale)?;
-    }
+    let carded = &ordered[..ordered.len().min(CARDS_MAX)];
+    let (open, more) = carded.split_at(carded.len().min(CARDS_OPEN));
+    open.iter().try_for_each(|comparison| write_card(page, run, comparison, &scale))?;
     writeln!(page, "</div>")?;
+    if !more.is_empty() {
+        let (english, korean) = (plural(more.len(), "more ratio"), format!("나머지 비율 {}건", more.len()));
+        writeln!(page, "<details><summary>{}</summary><div class=cards>", both(&english, &korean))?;
+        more.iter().try_for_each(|comparison| write_card(page, run, comparison, &scale))?;
+        writeln!(page, "</div></details>")?;
+    }
     if ordered.len() > CARDS_MAX {
         write_more_comparisons(page, run, &ordered[CARDS_MAX..])?;
     }
     Ok(())
+}
+
+/// The answer as sentences.
+fn write_words(page: &mut String, run: &Run, asked: &[&Comparison]) -> std::fmt::Result {
+    let judged = asked.iter().filter(|comparison| comparison.met.is_some()).count();
+    let met = asked.iter().filter(|comparison| comparison.met == Some(true)).count();
+    if judged > 0 {
+        let (english, korean) = (
+            format!("{met} of {judged} ratios are as expected."),
+            format!("기대 범위가 있는 비율 {judged}개 중 {met}개가 기대와 일치합니다."),
+        );
+        writeln!(page, "<p class=lead><b>{}</b></p>", both(&english, &korean))?;
+    }
+    writeln!(page, "<ul class=words>")?;
+    for comparison in asked.iter().take(WORDS_MAX) {
+        writeln!(page, "<li>{}: {}", name(run, comparison), in_words(comparison))?;
+    }
+    writeln!(page, "</ul>")
+}
+
+fn in_words(comparison: &Comparison) -> String {
+    let published = comparison.published.map(round).map_or_else(Default::default, |value| {
+        (format!("; {value} was published"), format!(", 발표값은 {value}배"))
+    });
+    let (value, low, high) = (ratio(comparison.ratio), ratio(comparison.low), ratio(comparison.high));
+    let (english, korean) = if is_measured(comparison) {
+        (format!("<b>{value}</b> times ({low} to {high})"), format!("<b>{value}</b>배({low}–{high})"))
+    } else {
+        match comparison.modelled.map(ratio) {
+            Some(value) => {
+                (format!("<b>{value}</b> times by the model"), format!("모델로는 <b>{value}</b>배"))
+            }
+            None => ("not measured".to_owned(), "측정하지 않음".to_owned()),
+        }
+    };
+    both(&format!("{english}{}.", published.0), &format!("{korean}{}.", published.1))
 }
 
 fn name(run: &Run, comparison: &Comparison) -> String {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::super::chart::{MODEL, PUBLISHED, Scale, Strip};
+use super::super::chart::{MODEL, PUBLISHED, Plane, Scale, Strip};
 use super::super::text::{both, escape, number};
 use super::cpus::per_cpu;
 use super::plural;
@@ -13,6 +13,12 @@ use crate::record::{Cell, How, Run};
 const PANELS_MAX: usize = 48;
 /// Rows of one chart.
 const ROWS_MAX: usize = 24;
+/// Charts of a metric that are not folded.
+const PANELS_OPEN: usize = 6;
+/// Lines that colours can tell apart in one chart.
+const SERIES_MAX: usize = 5;
+/// Levels from which on a line says more than a row for each.
+const LINE_LEVELS_MIN: usize = 3;
 /// Single values drawn in a row.
 const DOTS_MAX: usize = 30;
 
@@ -59,13 +65,18 @@ pub(super) fn write_charts(page: &mut String, run: &Run) -> std::fmt::Result {
         let cells: Vec<&Cell> = run.cells.iter().filter(|cell| has(cell, metric)).collect();
         write_metric(page, metric, &cells)
     };
+    // One is drawn, the others are there for who asks.
+    let mut seen = BTreeSet::new();
+    let mut folded = open.split_off(open.len().min(1));
+    folded.retain(|metric| seen.insert(*metric));
+    folded.extend(metrics);
     open.into_iter().try_for_each(|metric| write(page, metric))?;
-    if metrics.is_empty() {
+    if folded.is_empty() {
         return Ok(());
     }
-    let summary = both(&plural(metrics.len(), "other metric"), &format!("다른 지표 {}개", metrics.len()));
+    let summary = both(&plural(folded.len(), "other metric"), &format!("다른 지표 {}개", folded.len()));
     writeln!(page, "<details><summary>{summary}</summary>")?;
-    metrics.into_iter().try_for_each(|metric| write(page, metric))?;
+    folded.into_iter().try_for_each(|metric| write(page, metric))?;
     writeln!(page, "</details>")
 }
 
@@ -106,12 +117,28 @@ fn write_metric(page: &mut String, metric: &str, cells: &[&Cell]) -> std::fmt::R
     let factors = varying_factors(cells);
     let across = factors.iter().max_by_key(|factor| levels(cells, factor).iter().flatten().count()).copied();
     let scale = Scale::of_sizes(cells.iter().flat_map(|cell| marks_of(cell, metric)));
+    if !is_measured && let Some(across) = across {
+        let columns: Vec<&str> = ordered_levels(cells, across);
+        if columns.len() >= LINE_LEVELS_MIN && cells.iter().all(|cell| cell.modelled.contains_key(metric)) {
+            return write_lines(page, metric, cells, &factors, (across, &columns), &scale);
+        }
+    }
     let panels = panels(cells, &factors, across);
+    let drawn = &panels[..panels.len().min(PANELS_MAX)];
+    let (open, folded) = drawn.split_at(drawn.len().min(PANELS_OPEN));
     page.push_str("<div class=panels>\n");
-    for (title, rows) in panels.iter().take(PANELS_MAX) {
+    for (title, rows) in open {
         write_panel(page, metric, title, across, rows, &scale)?;
     }
     writeln!(page, "</div>")?;
+    if !folded.is_empty() {
+        let (english, korean) = (plural(folded.len(), "more chart"), format!("차트 {}개 더", folded.len()));
+        writeln!(page, "<details><summary>{}</summary><div class=panels>", both(&english, &korean))?;
+        for (title, rows) in folded {
+            write_panel(page, metric, title, across, rows, &scale)?;
+        }
+        writeln!(page, "</div></details>")?;
+    }
     let hidden = panels.iter().skip(PANELS_MAX).map(|(_, rows)| rows.len()).sum::<usize>()
         + panels.iter().take(PANELS_MAX).map(|(_, rows)| rows.len().saturating_sub(ROWS_MAX)).sum::<usize>();
     if hidden > 0 {
@@ -132,7 +159,7 @@ fn only_value(cells: &[&Cell], metric: &str) -> Option<f64> {
 }
 
 /// Factors with more than one level (to have none counts as one), in the study's order, which the cells' ids have.
-pub(super) fn varying_factors<'a>(cells: &[&'a Cell]) -> Vec<&'a str> {
+pub(in crate::report) fn varying_factors<'a>(cells: &[&'a Cell]) -> Vec<&'a str> {
     let names: BTreeSet<&str> =
         cells.iter().flat_map(|cell| cell.levels.keys()).map(String::as_str).collect();
     let mut names: Vec<&str> = names.into_iter().filter(|name| levels(cells, name).len() > 1).collect();
@@ -146,6 +173,71 @@ pub(super) fn varying_factors<'a>(cells: &[&'a Cell]) -> Vec<&'a str> {
 
 fn levels<'a>(cells: &[&'a Cell], factor: &str) -> BTreeSet<Option<&'a str>> {
     cells.iter().map(|cell| cell.levels.get(factor).map(String::as_str)).collect()
+}
+
+/// The levels of a factor in the order of cells.
+fn ordered_levels<'a>(cells: &[&'a Cell], factor: &str) -> Vec<&'a str> {
+    let mut ordered = Vec::new();
+    for level in cells.iter().filter_map(|cell| cell.levels.get(factor)) {
+        if !ordered.contains(&level.as_str()) {
+            ordered.push(level.as_str());
+        }
+    }
+    ordered
+}
+
+/// The model's values as lines over the levels of one factor: a line for each level of another one, a chart for each
+/// combination of the rest.
+fn write_lines(
+    page: &mut String,
+    metric: &str,
+    cells: &[&Cell],
+    factors: &[&str],
+    (across, columns): (&str, &[&str]),
+    scale: &Scale,
+) -> std::fmt::Result {
+    let others = factors.iter().copied().filter(|factor| *factor != across);
+    let many = |factor: &&str| ordered_levels(cells, factor).len();
+    let by = others.clone().filter(|factor| many(factor) <= SERIES_MAX).max_by_key(many);
+    let series = by.map_or_else(Vec::new, |factor| ordered_levels(cells, factor));
+    let rest: Vec<&str> = others.filter(|factor| Some(*factor) != by).chain([across]).collect();
+    if let Some(by) = by {
+        let mut key = format!("<p class=marks><span>{}</span> ", escape(by));
+        for (at, name) in series.iter().enumerate() {
+            write!(
+                key,
+                "<span><svg width=12 height=12 aria-hidden=true><circle class=\"series s{at}\" cx=6 cy=6 r=5 /></svg>{}</span> ",
+                escape(name)
+            )?;
+        }
+        writeln!(page, "{key}</p>")?;
+    }
+    let names = Scale::of_names(columns);
+    page.push_str("<div class=panels>\n");
+    for (title, rows) in panels(cells, &rest, Some(across)).iter().take(PANELS_MAX) {
+        let mut plane = Plane::new(&names, scale);
+        let place = |cell: &Cell| {
+            let column =
+                columns.iter().position(|column| cell.levels.get(across).is_some_and(|l| l == column));
+            Some((column? as f64, *cell.modelled.get(metric)?))
+        };
+        let lines: Vec<Option<&str>> =
+            if series.is_empty() { vec![None] } else { series.iter().copied().map(Some).collect() };
+        for (at, line) in lines.iter().enumerate() {
+            let of = |cell: &&&Cell| by.is_none_or(|by| cell.levels.get(by).map(String::as_str) == *line);
+            let points: Vec<(f64, f64)> = rows.iter().filter(of).filter_map(|cell| place(cell)).collect();
+            plane.path(&format!("line l{at}"), &points);
+            points.iter().for_each(|point| plane.dot(&format!("series s{at}"), *point, 4));
+        }
+        let title = if title.is_empty() { String::new() } else { format!("<h3>{}</h3>", escape(title)) };
+        let axis = escape(across);
+        writeln!(
+            page,
+            "<section class=\"panel load\">{title}{}<p class=key>{axis}</p></section>",
+            plane.end(&[])
+        )?;
+    }
+    writeln!(page, "</div>")
 }
 
 /// Titles and rows, in the order of cells.

@@ -13,7 +13,7 @@ use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{run_short, run_tool};
 use crate::host::target;
 use crate::run::virtual_time::{bytes, volumes};
-use crate::study::plan::{PlannedCell, overwrites};
+use crate::study::plan::{PlannedCell, drain, overwrites};
 use crate::study::{Place, Setup, fill};
 use crate::workload;
 
@@ -46,6 +46,8 @@ pub(super) enum Rig {
         device: [PathBuf; 1],
         /// Where samples mount it.
         directory: PathBuf,
+        /// What serves it if its cache is emulated.
+        emulated: Option<Emulated>,
     },
     /// Emulated volumes with a file system that stays mounted.
     Volumes {
@@ -85,7 +87,11 @@ impl Rig {
     }
 
     pub(super) fn emulated(&self) -> Option<&Emulated> {
-        if let Rig::Volumes { emulated, .. } = self { Some(emulated) } else { None }
+        match self {
+            Rig::Volumes { emulated, .. } => Some(emulated),
+            Rig::File { emulated, .. } => emulated.as_ref(),
+            _ => None,
+        }
     }
 }
 
@@ -96,7 +102,7 @@ impl Live<'_> {
         fs::create_dir_all(&directory).map_err(|e| io(e, "cannot make", &directory))?;
         let setup = self.setup(cell);
         let rig = match setup.place {
-            Place::File => self.file(setup, folder, directory)?,
+            Place::File => self.file(cell, setup, folder, directory)?,
             Place::Volumes => self.volumes(cell, setup, folder, directory)?,
             Place::Path => self.path(cell, setup, at)?,
             Place::Device => self.device(cell, setup, directory)?,
@@ -143,14 +149,24 @@ impl Live<'_> {
         Ok(Rig::Device { device, directory })
     }
 
-    fn file(&mut self, setup: &Setup, folder: &Path, directory: PathBuf) -> Result<Rig> {
+    fn file(&mut self, cell: &PlannedCell, setup: &Setup, folder: &Path, directory: PathBuf) -> Result<Rig> {
+        if let Some(rate) = drain(setup, &cell.levels) {
+            let mib_per_s = rate.parse().map_err(|_| {
+                Error::invalid(format!("a cache drains at a number of MiB/s, or is `none`, not `{rate}`"))
+            })?;
+            let options =
+                Options { drain_mib_per_s: Some(mib_per_s), ..Options::new(setup.device_mib << 20) };
+            let emulated = Emulated::attach(&mut self.ledger, folder, &options)?;
+            let device = [emulated.device.clone()];
+            return Ok(Rig::File { device, directory, emulated: Some(emulated) });
+        }
         let image = folder.join("device.img");
         let file = fs::File::create(&image).map_err(|e| io(e, "cannot make", &image))?;
         // Allocated, so that no sample pays for the host's file system finding blocks.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, setup.device_mib << 20)
             .map_err(|e| io(e.into(), "cannot allocate", &image))?;
         let (device, _) = emulate::attach_loop(&mut self.ledger, &image)?;
-        Ok(Rig::File { device: [device], directory })
+        Ok(Rig::File { device: [device], directory, emulated: None })
     }
 
     fn volumes(
