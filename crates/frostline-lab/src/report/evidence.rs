@@ -152,11 +152,7 @@ fn limits(measured: &Measurement) -> String {
             escape(&path.path.display().to_string()),
             dash(watched.map(|watched| number(watched.sustained.iops))),
             dash(path.cost.as_ref().map(|cost| round(cost.promised_iops))),
-            if is_doubtful {
-                "cannot tell".to_owned()
-            } else {
-                dash(knee.map(|knee| number(knee.iops)))
-            },
+            if is_doubtful { "cannot tell".to_owned() } else { dash(knee.map(|knee| number(knee.iops))) },
             dash(knee.map(|knee| number(knee.p99_ms))),
             dash(
                 watched

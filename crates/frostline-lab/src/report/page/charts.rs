@@ -226,8 +226,8 @@ fn write_lines(
         for (at, line) in lines.iter().enumerate() {
             let of = |cell: &&&Cell| by.is_none_or(|by| cell.levels.get(by).map(String::as_str) == *line);
             let points: Vec<(f64, f64)> = rows.iter().filter(of).filter_map(|cell| place(cell)).collect();
-            plane.path(&format!("line l{at}"), &points);
-            points.iter().for_each(|point| plane.dot(&format!("series s{at}"), *point, 4));
+            plane.path(&format!("\"line l{at}\""), &points);
+            points.iter().for_each(|point| plane.dot(&format!("\"series s{at}\""), *point, 4));
         }
         let title = if title.is_empty() { String::new() } else { format!("<h3>{}</h3>", escape(title)) };
         let axis = escape(across);
