@@ -219,6 +219,28 @@ pub struct Comparison {
     pub met: Option<bool>,
 }
 
+impl Comparison {
+    /// Whether the expectation is met, as far as the run can tell: not where the interval of what was measured lies on both
+    /// sides of an end of the expected range.
+    pub fn judged(&self) -> Option<bool> {
+        let Some((least, most)) = self.expected.filter(|_| self.pairs > 0 && !self.null_control) else {
+            return self.met;
+        };
+        if least <= self.low && self.high <= most {
+            Some(true)
+        } else if self.high < least || most < self.low {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it was measured against an expectation, and the interval is too wide to judge it.
+    pub fn is_open(&self) -> bool {
+        self.expected.is_some() && self.pairs > 0 && !self.null_control && self.judged().is_none()
+    }
+}
+
 /// JSON has no NaN: what was not a number is written as null, and must not make a run unreadable.
 fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))

@@ -122,7 +122,7 @@ fn write_comparisons(text: &mut String, run: &Run) -> std::fmt::Result {
 
 fn verdict(comparison: &Comparison) -> String {
     let mut words = Vec::new();
-    match comparison.met {
+    match comparison.judged() {
         _ if comparison.null_control && comparison.pairs > 0 => {
             let least = comparison.high.max(1.0 / comparison.low);
             words.push(format!("null control: this run tells nothing below {} times", ratio(least)));
@@ -130,6 +130,7 @@ fn verdict(comparison: &Comparison) -> String {
         _ if comparison.null_control => words.push("null control".to_owned()),
         Some(true) => words.push("as expected".to_owned()),
         Some(false) => words.push("**not as expected**".to_owned()),
+        None if comparison.is_open() => words.push("too scattered to tell".to_owned()),
         None => {}
     }
     if let Some(p) = comparison.p_holm.filter(|p| p.is_finite()) {

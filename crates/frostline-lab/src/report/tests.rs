@@ -897,3 +897,25 @@ fn a_page_answers_in_words_and_folds_what_is_for_checking() {
     check_page(&page);
     assert!(page.contains("3 more ratios"));
 }
+
+#[test]
+fn a_verdict_needs_an_interval_on_one_side() {
+    let mut comparison = run().comparisons[0].clone();
+    let verdict = |comparison: &mut Comparison, (low, high): (f64, f64)| {
+        (comparison.low, comparison.high) = (low, high);
+        (comparison.judged(), comparison.is_open())
+    };
+    // Expected: 3.6 to 4.4.
+    assert_eq!(verdict(&mut comparison, (3.7, 4.3)), (Some(true), false));
+    assert_eq!(verdict(&mut comparison, (1.0, 3.5)), (Some(false), false));
+    assert_eq!(verdict(&mut comparison, (4.5, 9.0)), (Some(false), false));
+    assert_eq!(verdict(&mut comparison, (3.0, 4.0)), (None, true));
+    assert_eq!(verdict(&mut comparison, (f64::NAN, f64::NAN)), (None, true));
+    let mut run = run();
+    (run.comparisons[0].low, run.comparisons[0].high) = (0.8, 21.0);
+    assert!(markdown(&run).contains("| too scattered to tell, p"), "{}", markdown(&run));
+    assert!(html(&run, &[], Language::English).contains("too scattered to tell"));
+    // The model alone has no interval.
+    comparison.pairs = 0;
+    assert_eq!(comparison.judged(), comparison.met);
+}

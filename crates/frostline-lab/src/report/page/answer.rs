@@ -64,7 +64,7 @@ pub(super) fn write_answer(page: &mut String, run: &Run) -> std::fmt::Result {
 /// The answer as sentences.
 fn write_words(page: &mut String, run: &Run, asked: &[&Comparison]) -> std::fmt::Result {
     let judged = asked.iter().filter(|comparison| comparison.met.is_some()).count();
-    let met = asked.iter().filter(|comparison| comparison.met == Some(true)).count();
+    let met = asked.iter().filter(|comparison| comparison.judged() == Some(true)).count();
     if judged > 0 {
         let (english, korean) = (
             format!("{met} of {judged} ratios are as expected."),
@@ -208,9 +208,12 @@ fn badge(comparison: &Comparison) -> (&'static str, String) {
             ("plain", both("null control: too few pairs", "대조군: 쌍이 부족함"))
         };
     }
-    match comparison.met {
+    match comparison.judged() {
         Some(true) => ("good", both("as expected", "기대와 일치")),
         Some(false) => ("bad", both("not as expected", "기대와 다름")),
+        None if comparison.is_open() => {
+            ("plain", both("too scattered to tell", "산포가 커서 판단할 수 없음"))
+        }
         None => ("plain", both("no expectation", "기대값 없음")),
     }
 }
