@@ -16,6 +16,7 @@
 //! - **Any number of writers at once.** Snapshots and prunes may run beside one another.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod btree;
 mod diff;
 mod digest;
 mod freeze;

@@ -13,6 +13,8 @@ mod packer;
 mod postgres;
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +24,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 
 use frostline_base::{Error, ErrorKind, Result};
 
+use crate::btree;
 use crate::digest::Digest;
 use crate::freeze::{self, Frozen};
 use crate::log::{Consistency, LogEntry, Running, Snapshot, State, Totals, VolumeName};
@@ -378,9 +381,13 @@ impl Writing<'_> {
             plan.push(number, found, path, extents, base);
         }
         if cluster.is_some() {
-            // Chunks of one file stay in order.
+            let is_relation = |number: &usize| rank(number) == order::LARGE;
+            let roots = plan.roots(is_relation).await?;
             let rank = |read: &Read| match rank(&read.file) {
                 order::LARGE if read.range.start == 0 => order::START,
+                order::LARGE if roots.get(&read.file).is_some_and(|root| read.range.contains(root)) => {
+                    order::START
+                }
                 rank => rank,
             };
             plan.reads.sort_by_cached_key(rank);
@@ -526,6 +533,21 @@ impl Plan {
         self.files.insert(number, FilePlan { path, source, extents });
     }
 
+    /// Where the roots of indexes are, by file. Of a file that cannot be read, reading it will tell.
+    async fn roots(&self, is_relation: impl Fn(&usize) -> bool) -> Result<HashMap<usize, u64>> {
+        let source = |(number, file): (&usize, &FilePlan)| match &file.source {
+            Source::Path(path) if is_relation(number) => Some((*number, path.clone())),
+            _ => None,
+        };
+        let files: Vec<(usize, PathBuf)> = self.files.iter().filter_map(source).collect();
+        let root = |(number, path): (usize, PathBuf)| {
+            let mut head = [0; btree::HEAD_BYTES];
+            File::open(path).and_then(|file| file.read_exact_at(&mut head, 0)).ok()?;
+            Some((number, btree::root(&head)?))
+        };
+        blocking(move || Ok(files.into_iter().filter_map(root).collect())).await
+    }
+
     fn jobs<'a>(&'a self, reads: &'a [Read]) -> impl Iterator<Item = Job> + 'a {
         let mut rest = reads;
         std::iter::from_fn(move || {
@@ -581,7 +603,7 @@ fn assemble(
                 }
                 _ => {
                     *extents = files.remove(&number).map(|file| file.extents).unwrap_or_default();
-                    tree.chunks.extend(chunks.remove(&number).unwrap_or_default());
+                    tree.chunks.extend(chunks.remove(&number).unwrap_or_default().into_values());
                 }
             }
             *range = first..tree.chunks.len();

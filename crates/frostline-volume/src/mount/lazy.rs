@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{FallocateFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
@@ -24,6 +24,7 @@ use frostline_base::{ByteRange, Error, ErrorKind, Result};
 use frostline_store::Repository;
 
 use super::pages::Pages;
+use crate::btree;
 use crate::piece::{CHUNK_BYTES, PAGE_BYTES, all_pages};
 use crate::reader::{assemble, fetch};
 use crate::restore::data_in;
@@ -69,6 +70,8 @@ pub(super) struct LazyFile {
     /// Whoever writes holds it.
     lock: Mutex<()>,
     ahead: Mutex<Ahead>,
+    /// Whether it is an index of PostgreSQL, once its first page is in place.
+    is_index: OnceLock<bool>,
 }
 
 /// What a sequential reader will want.
@@ -142,6 +145,7 @@ impl LazyFile {
             whole: AtomicBool::new(false),
             lock: Mutex::default(),
             ahead: Mutex::default(),
+            is_index: OnceLock::new(),
         })
     }
 
@@ -335,6 +339,9 @@ impl Lazy {
                 continue;
             }
             let ahead = self.ahead(file, missing.first().copied().unwrap_or(*last), last + 1);
+            if ahead.is_empty() && self.is_index(file) {
+                self.expect_leaves(file, last + 1);
+            }
             let ahead = self.claim(&ahead.collect::<Vec<_>>());
             if self.bring(&[claimed.chunks.as_slice(), &ahead.chunks].concat()).await.is_ok() {
                 continue;
@@ -356,6 +363,29 @@ impl Lazy {
         let until = (end + ahead.window).min(file.chunks.end);
         ahead.next = until;
         end..until
+    }
+
+    /// Fetches what is behind an inner page of an index beside it: the next read of who waits for the page wants a leaf.
+    fn expect_leaves(self: &Arc<Lazy>, file: &LazyFile, first: usize) {
+        let leaves: Vec<usize> = (first..file.chunks.end).take(btree::LEAF_CHUNKS).collect();
+        let lazy = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Err(error) = lazy.prefetch(&leaves).await {
+                tracing::debug!(?error, "leaves of an index are fetched when they are read");
+            }
+        });
+    }
+
+    fn is_index(&self, file: &LazyFile) -> bool {
+        if let Some(known) = file.is_index.get() {
+            return *known;
+        }
+        if !self.has(file, &(0..btree::HEAD_BYTES as u64)) {
+            return false;
+        }
+        let mut head = [0; btree::HEAD_BYTES];
+        let read = self.open_file(file).and_then(|open| open.read_exact_at(&mut head, 0));
+        *file.is_index.get_or_init(|| read.is_ok() && btree::root(&head).is_some())
     }
 
     /// Those of these chunks that nobody fetches yet and that are not whole.

@@ -83,6 +83,8 @@ pub(super) struct Job(pub(super) Vec<(Source, Read)>);
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) file: usize,
+    /// Where the chunk begins in the file.
+    pub(super) at: u64,
     pub(super) read_bytes: u64,
     pub(super) what: What,
 }
@@ -147,7 +149,12 @@ pub(super) async fn run(job: Job, base: Arc<Base>, directories: &Directories<'_>
                     What::New(new_piece(digest, &bytes, chunk, &before)?)
                 }
             };
-            Ok(Ready { file: read.file, read_bytes: read.range.end - read.range.start, what })
+            Ok(Ready {
+                file: read.file,
+                at: read.range.start,
+                read_bytes: read.range.end - read.range.start,
+                what,
+            })
         })
         .collect()
     })

@@ -1,6 +1,6 @@
 //! Filling packs with the pieces of new chunks, and uploading them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
@@ -20,8 +20,8 @@ const UPLOADS_MAX: usize = 3;
 /// What was stored.
 #[derive(Debug, Default)]
 pub(super) struct Packed {
-    /// The chunks of each file that was read, by its number, in order.
-    pub(super) chunks: HashMap<usize, Vec<Chunk>>,
+    /// The chunks of each file that was read, by its number and by where they begin in it.
+    pub(super) chunks: HashMap<usize, BTreeMap<u64, Chunk>>,
     /// Files that went away.
     pub(super) vanished: HashSet<usize>,
 }
@@ -98,7 +98,7 @@ impl<'a> Packer<'a> {
                 }
             },
         };
-        packed.chunks.entry(ready.file).or_default().push(chunk);
+        packed.chunks.entry(ready.file).or_default().insert(ready.at, chunk);
         Ok(())
     }
 

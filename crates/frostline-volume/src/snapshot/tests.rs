@@ -493,3 +493,31 @@ async fn a_name_that_is_not_there_is_told_with_those_that_are() {
     assert!("data@x".parse::<SnapshotName>().is_err());
     assert!("../x".parse::<VolumeName>().is_err());
 }
+
+#[tokio::test]
+async fn the_root_of_an_index_is_stored_with_the_starts_of_relations() {
+    let (bench, source) = (Bench::new(), tempfile::tempdir().unwrap());
+    let at = |name: &str| source.path().join(name);
+    fs::create_dir_all(at("global")).unwrap();
+    fs::create_dir_all(at("base/5")).unwrap();
+    fs::write(at("global/pg_control"), noise(1, 8_192)).unwrap();
+    fs::write(at("base/5/16400"), noise(2, 3 << 20)).unwrap();
+    let mut index = noise(3, 3 << 20);
+    index[24..28].copy_from_slice(&0x0005_3162_u32.to_le_bytes());
+    index[40..44].copy_from_slice(&290_u32.to_le_bytes());
+    fs::write(at("base/5/16500"), &index).unwrap();
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let tree = bench.volumes().tree(&taken).await.unwrap();
+    let place = |name: &str| {
+        let entry = tree.entries.iter().find(|entry| entry.path == name.as_bytes()).unwrap();
+        let Node::File { chunks, .. } = &entry.node else { panic!("{name} is a file") };
+        tree.chunks[chunks.clone()].iter().map(|chunk| chunk.pieces[0]).collect::<Vec<_>>()
+    };
+    let (table, index) = (place("base/5/16400"), place("base/5/16500"));
+    // Page 290 is in the fifth chunk.
+    let order = [table[0], index[0], index[4], table[1], table[5], index[1], index[3], index[5]];
+    assert!(order.is_sorted(), "{order:?}");
+    let target = tempfile::tempdir().unwrap();
+    restore(&bench.volumes(), &taken, target.path()).await;
+    assert_eq!(crate::testing::tree(target.path()), crate::testing::tree(source.path()));
+}

@@ -72,6 +72,7 @@ fn whole() -> LazyFile {
         whole: AtomicBool::new(true),
         lock: Mutex::default(),
         ahead: Mutex::default(),
+        is_index: OnceLock::new(),
     }
 }
 
@@ -295,6 +296,32 @@ async fn a_sequential_reader_is_fetched_ahead_of() {
         read(&lazy, &file, &open, chunk * CHUNK..chunk * CHUNK + 1).await.unwrap();
     }
     assert!(lazy.has(&file, &(2 * CHUNK..3 * CHUNK)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_an_inner_page_of_an_index_finds_its_leaves() {
+    let source = tempfile::tempdir().unwrap();
+    let mut index = noise(3, 12 * CHUNK_BYTES);
+    index[24..28].copy_from_slice(&0x0005_3162_u32.to_le_bytes());
+    fs::write(source.path().join("index"), &index).unwrap();
+    fs::write(source.path().join("table"), noise(4, 12 * CHUNK_BYTES)).unwrap();
+    let bench = Bench::new();
+    let snapshot = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let tree = Arc::new(bench.volumes().tree(&snapshot).await.unwrap());
+    let rig = Rig { bench, source, folder: tempfile::tempdir().unwrap(), snapshot, tree, boots: 0 };
+    let (place, lazy) = rig.open();
+    let has = |file: &LazyFile, chunk: u64| lazy.has(file, &(chunk * CHUNK..(chunk + 1) * CHUNK));
+    for (name, is_index) in [("table", false), ("index", true)] {
+        let (file, open) = named(&place, &lazy, name);
+        for chunk in [0, 5] {
+            read(&lazy, &file, &open, chunk * CHUNK..chunk * CHUNK + 10).await.unwrap();
+        }
+        while is_index && !(6..10).all(|chunk| has(&file, chunk)) {
+            tokio::task::yield_now().await;
+        }
+        let found: Vec<u64> = (0..12).filter(|chunk| has(&file, *chunk)).collect();
+        assert_eq!(found, if is_index { vec![0, 5, 6, 7, 8, 9] } else { vec![0, 5] }, "{name}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
