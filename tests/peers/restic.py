@@ -19,6 +19,8 @@ import statistics
 import subprocess
 import time
 
+from machine import cold, pressure
+
 PAGE = 8192
 STEPS = ["first", "second", "restore", "mount"]
 
@@ -82,18 +84,6 @@ def is_same(a, b):
         return False
     files = [name for name in names[0] if not os.path.islink(f"{a}/{name}")]
     return not any(filecmp.cmpfiles(a, b, files, shallow=False)[1:])
-
-
-def cold():
-    os.sync()
-    with open("/proc/sys/vm/drop_caches", "w") as file:
-        file.write("3")
-
-
-def pressure():
-    """Percent of the last 10 s in which something waited for a processor."""
-    with open("/proc/pressure/cpu") as file:
-        return float(file.readline().split("avg10=")[1].split()[0])
 
 
 def measure(command):

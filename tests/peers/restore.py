@@ -21,6 +21,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from machine import cold, pressure
+
 BIN = next(iter(sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), Path("/usr/bin"))
 PORT = 5599
 RATE = int(28.4 * 2**20)
@@ -77,17 +79,6 @@ class Connection:
         self.socket.sendall(b"Q" + struct.pack("!I", len(body) + 4) + body)
         rows = self.answer()
         return time.monotonic() - start, len(rows)
-
-
-def cold():
-    os.sync()
-    with open("/proc/sys/vm/drop_caches", "w") as file:
-        file.write("3")
-
-
-def pressure():
-    with open("/proc/pressure/cpu") as file:
-        return float(file.readline().split("avg10=")[1].split()[0])
 
 
 class Server:
