@@ -32,10 +32,10 @@ use crate::host::io;
 use crate::host::ledger::{Ledger, Thing};
 
 pub use file_system::FileSystem;
-pub(crate) use workload::Findings;
+pub use workload::Findings;
 
 /// What is done while the device is recorded, and what must be there after a cut.
-pub(crate) trait Work {
+pub trait Work {
     /// Does it in the file system at `at`, and calls `mark` after everything that is then promised.
     fn run(&mut self, at: &Path, mark: &mut dyn FnMut(&str) -> std::io::Result<()>) -> std::io::Result<()>;
 
@@ -173,7 +173,7 @@ pub fn prove_while(
 }
 
 /// The same of any work.
-pub(crate) fn prove_work(
+pub fn prove_work(
     ledger: &mut Ledger,
     folder: &Path,
     daemon: &Daemon,

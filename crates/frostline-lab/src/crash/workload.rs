@@ -35,13 +35,13 @@ pub(super) struct Promised {
 
 /// What a mounted file system has against a promise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Findings {
+pub struct Findings {
     /// Acknowledged, and missing, short or of an older version.
-    pub(crate) lost: Vec<String>,
+    pub lost: Vec<String>,
     /// Acknowledged, and with other bytes.
-    pub(crate) wrong: Vec<String>,
+    pub wrong: Vec<String>,
     /// Bytes of a deleted file, in any file.
-    pub(crate) stale: Vec<String>,
+    pub stale: Vec<String>,
 }
 
 /// The workload above, with so many steps.

@@ -199,9 +199,12 @@ impl Place {
     pub(super) fn finish(&self, record: &Record) -> Result<bool> {
         let moved = self.root().join(NOTE).exists();
         if !moved {
+            if !record.is_made {
+                return Ok(false);
+            }
             let mut absent =
                 std::fs::read_dir(self.absent()).map_err(|e| scan::failed("list", &self.absent(), &e))?;
-            if !record.is_made || absent.next().is_some() {
+            if absent.next().is_some() {
                 return Ok(false);
             }
             let failed =

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
-use std::process::{Command, Stdio};
 
 use frostline_base::ErrorKind;
 use frostline_store::OpenOptions;
@@ -11,6 +10,9 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::testing::{Bench, noise, options, snapshot, tree};
+
+mod cuts;
+mod kills;
 
 /// Whether a file system can be mounted here.
 fn can_mount() -> bool {
@@ -425,100 +427,11 @@ proptest! {
     }
 }
 
-/// The directory for [`serves_until_it_is_killed`].
-const SERVE: &str = "FROSTLINE_TEST_SERVE";
-
-fn on_disk(folder: &Path) -> Volumes {
-    let url = folder.join("repository").display().to_string();
-    let repository = frostline_store::Repository::open(&url, &OpenOptions::default()).unwrap();
+fn on_disk(repository: &Path) -> Volumes {
+    let options = OpenOptions { create: true, ..OpenOptions::default() };
+    let repository = frostline_store::Repository::open(&repository.display().to_string(), &options).unwrap();
     let random = || rand::random::<u128>();
     Volumes::new(&repository, Arc::new(frostline_base::SystemClock), Arc::new(random))
-}
-
-/// Not a test by itself: the process that the next one kills.
-#[tokio::test(flavor = "multi_thread")]
-async fn serves_until_it_is_killed() {
-    let Some(folder) = std::env::var_os(SERVE).map(PathBuf::from) else { return };
-    let mut served = mount(&on_disk(&folder), &folder.join("data"), &lazily()).await;
-    println!("mounted");
-    let _ = (&mut served.1).await;
-}
-
-/// A process that serves, once it does.
-fn serve(folder: &Path) -> std::process::Child {
-    use std::io::BufRead as _;
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "mount::tests::serves_until_it_is_killed", "--nocapture"])
-        .env(SERVE, folder)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().contains("mounted")), "it ended before it mounted");
-    std::thread::spawn(move || lines.for_each(drop));
-    child
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_killed_process_loses_no_write_and_reads_fail_until_the_next_mount() {
-    if !can_mount() {
-        return;
-    }
-    let (source, folder) = (source(), tempfile::tempdir().unwrap());
-    let volumes = on_disk(folder.path());
-    snapshot(&volumes, source.path()).await;
-    let target = folder.path().join("data");
-    let mut expected = Vec::new();
-    for round in 0..5_u64 {
-        // A file that is whole is the kernel's own, and no kill ends writes to it.
-        let name = format!("a/b/f{round}");
-        let (at, root) = (target.join(&name), folder.path().to_owned());
-        let acknowledged = calls(move || {
-            let mut child = serve(&root);
-            let file = fs::File::options().write(true).open(at).unwrap();
-            let (tell, told) = std::sync::mpsc::channel();
-            // It is killed while this writes: what was acknowledged before counts.
-            let writer = std::thread::spawn(move || {
-                let write = |n| (n * 5_000 % 300_000, noise(round << 32 | n, 9_000));
-                let mut done = Vec::new();
-                for (at, data) in (0..).map(write) {
-                    if file.write_all_at(&data, at).is_err() {
-                        return (done, at as usize..at as usize + data.len());
-                    }
-                    done.push((at, data));
-                    let _ = tell.send(());
-                }
-                unreachable!("it writes until that fails")
-            });
-            assert_eq!(told.iter().take(20 + 7 * round as usize).count(), 20 + 7 * round as usize);
-            child.kill().unwrap();
-            child.wait().unwrap();
-            writer.join().unwrap()
-        })
-        .await;
-        let error = fs::read(target.join("sparse")).unwrap_err();
-        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NOTCONN.raw_os_error()));
-        let (done, unsure) = acknowledged;
-        let mut model = noise(round, 700_000);
-        for (at, data) in &done {
-            model[*at as usize..][..data.len()].copy_from_slice(data);
-        }
-        // The write that failed may have arrived in part: what it covers is not compared.
-        let mut served = mount(&volumes, &target, &lazily()).await;
-        let at = target.join(&name);
-        let found = calls(move || fs::read(at).unwrap()).await;
-        assert_eq!(found.len(), model.len());
-        for (at, (found, written)) in found.iter().zip(&model).enumerate() {
-            assert!(found == written || unsure.contains(&at), "byte {at} in round {round}");
-        }
-        expected.push((name, found));
-        assert_eq!(served.unmount().await, Unmounted::Incomplete);
-    }
-    let mut served = mount(&volumes, &target, &MountOptions::default()).await;
-    let at = target.clone();
-    calls(move || tree(&at)).await;
-    assert_eq!(served.unmount().await, Unmounted::Whole);
-    assert!(expected.iter().all(|(name, bytes)| fs::read(target.join(name)).unwrap() == *bytes));
 }
 
 #[tokio::test]
@@ -528,8 +441,11 @@ async fn a_crash_at_any_moment_of_making_or_finishing_is_mended_by_the_next_moun
     let of = bench.volumes().tree(&taken).await.unwrap();
     let target = folder.path().join("data");
     let made = |place: &Place, record: &mut Record| place.make(&of, record).unwrap();
+    // Killed before any name is made.
+    drop(Place::claim(&target, "memory:", &taken).unwrap());
+    let (place, mut record) = Place::open(&target).unwrap().unwrap();
+    assert!(!place.finish(&record).unwrap(), "nothing is there");
     // Killed while names are made: some are there, and no record says that all are.
-    let (place, mut record) = Place::claim(&target, "memory:", &taken).unwrap();
     let unmade = record.clone();
     made(&place, &mut record);
     fs::remove_file(place.root().join("a/b/f1")).unwrap();
