@@ -199,6 +199,12 @@ impl Catalog {
         Ok(index)
     }
 
+    /// `Invalid` where an index is closed or blocked for writes by now. Whoever commits documents of somebody to an index that
+    /// it has open asks before each commit: another process may have closed it. Cost: the repository log only.
+    pub async fn check_writable(&self, name: &IndexName) -> Result<()> {
+        self.records().await?.check_access(name, Access::Write)
+    }
+
     /// The index of that name; it is created with this mapping and these settings if it does not exist. However many
     /// writers call this at the same time, all get the same index. `Invalid` where it is closed or blocked for writes.
     pub async fn open_or_create(

@@ -51,7 +51,7 @@ pub use frostline_base::{Error, Result};
 pub use history::Event;
 pub use index::{Index, IsSeen};
 pub use looked_up::{Located, LookedUp, Numbers, UnknownId};
-pub use names::{Alias, DataStream};
+pub use names::{Alias, DataStream, Lifecycle};
 pub use pin::Pin;
 pub use records::{INDEX_SETTINGS, RecordChange, Records};
 pub use repository_log::index_of_folder;

@@ -35,9 +35,32 @@ pub struct DataStream {
     pub generation: u64,
     /// The template that it was made from.
     pub template: String,
+    /// How long its documents are kept; none where nothing is said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifecycle: Option<Lifecycle>,
     /// Members that a newer version wrote.
     #[serde(flatten)]
     others: Map<String, Value>,
+}
+
+/// How long the documents of a data stream are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifecycle {
+    /// Whether it has an effect.
+    pub enabled: bool,
+    /// None for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention_ms: Option<u64>,
+    /// Members that a newer version wrote.
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+impl Lifecycle {
+    /// One that keeps documents so long; without a time, for ever.
+    pub fn new(enabled: bool, retention_ms: Option<u64>) -> Lifecycle {
+        Lifecycle { enabled, retention_ms, others: Map::new() }
+    }
 }
 
 impl Alias {
@@ -68,6 +91,6 @@ impl Alias {
 impl DataStream {
     /// A stream with its first index.
     pub fn new(first: IndexName, template: String) -> DataStream {
-        DataStream { indices: vec![first], generation: 1, template, others: Map::new() }
+        DataStream { indices: vec![first], generation: 1, template, lifecycle: None, others: Map::new() }
     }
 }

@@ -115,6 +115,13 @@ impl Records {
         &self.registry.data_streams
     }
 
+    /// The data stream that an index belongs to.
+    pub fn stream_of(&self, index: &IndexName) -> Option<(&IndexName, &DataStream)> {
+        let mut streams = self.data_streams().iter();
+        let (name, stream) = streams.find(|(_, stream)| stream.indices.contains(index))?;
+        Some((name, stream.as_ref()))
+    }
+
     /// The records of another kind, sorted by name.
     pub fn others(&self, kind: &str) -> impl Iterator<Item = (&str, &Value)> {
         self.registry.others_of(kind)

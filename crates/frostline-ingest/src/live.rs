@@ -41,7 +41,10 @@ use group::Writer;
 
 pub use edits::{Action, Changed, Edit, Edited, Edits, FindIds, Make, Operation, Removal, Removed, Update};
 pub use figures::{LiveFigures, UpkeepCounts, UpkeepFigures};
-pub use upkeep::{Kept, Upkeep, UpkeepOptions, expired, retention, set_retention};
+pub use upkeep::{
+    Kept, Upkeep, UpkeepOptions, expired, own_retention, retaining, retention, retention_ms, set_lifecycle,
+    set_retention, set_stream_retention,
+};
 
 /// The longest key of a request.
 const KEY_BYTES_MAX: usize = 200;

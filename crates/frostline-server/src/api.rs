@@ -17,6 +17,7 @@ pub(crate) mod index;
 pub(crate) mod indices;
 pub(crate) mod info;
 pub(crate) mod ingest;
+pub(crate) mod lifecycle;
 pub(crate) mod lookup;
 pub(crate) mod mapping;
 pub(crate) mod metrics;

@@ -11,8 +11,9 @@ use percent_encoding::percent_decode_str;
 use crate::answer::Answer;
 use crate::api::{
     alias, analyze, async_search, blocks, bulk, by_query, cat, cluster, data_stream, document, explain,
-    field_caps, ilm, index, info, mapping, metrics, msearch, openapi, pipeline, pit, resolve, rewrite,
-    scroll, search, search_template, security, shared_cache, sql, stats, tasks, template, terms_enum,
+    field_caps, ilm, index, info, lifecycle, mapping, metrics, msearch, openapi, pipeline, pit, resolve,
+    rewrite, scroll, search, search_template, security, shared_cache, sql, stats, tasks, template,
+    terms_enum,
 };
 use crate::body::TREE;
 use crate::doors::otlp;
@@ -934,6 +935,33 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[],
         ignores: &[CLUSTER, &["expand_wildcards"]],
         answer: |call| Box::pin(data_stream::delete(call)),
+    },
+    Api {
+        name: "indices.put_data_lifecycle",
+        methods: PUT,
+        paths: &["/_data_stream/{name}/_lifecycle"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[CLUSTER, &["expand_wildcards"]],
+        answer: |call| Box::pin(lifecycle::put(call)),
+    },
+    Api {
+        name: "indices.get_data_lifecycle",
+        methods: GET,
+        paths: &["/_data_stream/{name}/_lifecycle"],
+        action: Action::ViewIndex,
+        takes: &[],
+        ignores: &[CLUSTER, &["expand_wildcards", "include_defaults"]],
+        answer: |call| Box::pin(lifecycle::get(call)),
+    },
+    Api {
+        name: "indices.delete_data_lifecycle",
+        methods: DELETE,
+        paths: &["/_data_stream/{name}/_lifecycle"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[CLUSTER, &["expand_wildcards"]],
+        answer: |call| Box::pin(lifecycle::delete(call)),
     },
     Api {
         name: "indices.rollover",

@@ -277,12 +277,23 @@ impl Scope {
     }
 
     /// By which rules fields are seen in an index that has these names: by any of them. None where all are.
+    ///
+    /// What is known of an index shows no more fields than its documents do: where a grant lets these be read, one that does
+    /// not says nothing of fields.
     pub(crate) fn fields(&self, names: &[&str]) -> Option<Vec<FieldRules>> {
-        let grants = self.grants.as_ref()?.iter().filter(|grant| {
-            self.privilege.is_in(&grant.privileges)
-                && names.iter().any(|name| grant.names.iter().any(|pattern| wildcard_matches(pattern, name)))
-        });
-        grants.map(|grant| grant.fields.clone()).collect()
+        let covers = |grant: &&Grant| {
+            names.iter().any(|name| grant.names.iter().any(|pattern| wildcard_matches(pattern, name)))
+        };
+        let granting = |privilege: Privilege| {
+            let all = self.grants.iter().flat_map(|grants| grants.iter()).filter(covers);
+            all.filter(move |grant| privilege.is_in(&grant.privileges))
+        };
+        self.grants.as_ref()?;
+        let of = match self.privilege {
+            Privilege::View if granting(Privilege::Read).next().is_some() => Privilege::Read,
+            privilege => privilege,
+        };
+        granting(of).map(|grant| grant.fields.clone()).collect()
     }
 
     /// The same for another privilege.
@@ -385,6 +396,34 @@ mod tests {
             assert!(scope.for_api(api(name), "a key").is_ok(), "{name}");
         }
         assert!(Privilege::of("superuser").is_err());
+    }
+
+    #[test]
+    fn a_mapping_shows_the_fields_that_documents_show() {
+        let rules = FieldRules { grant: vec!["a".to_owned()], except: Vec::new() };
+        let grant = |name: &str, privilege: &str, fields: Option<&FieldRules>| Grant {
+            names: vec![name.to_owned()],
+            privileges: Privilege::of(privilege).unwrap(),
+            fields: fields.cloned(),
+        };
+        let seen = |grants: &[Grant], of: &str| {
+            let scope = Scope::of(Some(grants.to_vec())).for_api(api(of), "a key").unwrap();
+            scope.fields(&["web"])
+        };
+        for also in ["create_doc", "write", "manage", "view_index_metadata"] {
+            let grants = [grant("w*", "read", Some(&rules)), grant("*", also, None)];
+            for of in ["search", "indices.get_mapping"] {
+                assert_eq!(seen(&grants, of), Some(vec![rules.clone()]), "{also} {of}");
+            }
+        }
+        // One that reads all fields does so, and one of another index says nothing of this.
+        let all = [grant("w*", "read", Some(&rules)), grant("web", "read", None)];
+        assert_eq!(seen(&all, "indices.get_mapping"), None);
+        let other = [grant("w*", "read", Some(&rules)), grant("app", "read", None)];
+        assert_eq!(seen(&other, "indices.get_mapping"), Some(vec![rules.clone()]));
+        // Who reads no documents of it is shown what the grants of it say.
+        let blind = [grant("web", "create_doc", None), grant("app", "read", Some(&rules))];
+        assert_eq!(seen(&blind, "indices.get_mapping"), None);
     }
 
     #[test]

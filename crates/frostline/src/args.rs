@@ -546,7 +546,7 @@ pub(crate) enum Index {
     },
     /// Show or set how long documents are kept
     Retain {
-        /// Name of the index
+        /// Name of the index, the data stream or the alias, or an expression such as `logs-*`
         name: String,
         /// By the time of the document, such as 90d or 8760h; `forever` keeps all
         #[arg(value_name = "DURATION")]

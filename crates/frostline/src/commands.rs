@@ -138,7 +138,8 @@ pub(crate) async fn indices_of(node: &Node, expression: &str) -> Result<Vec<Arc<
 
 /// Prints the document of the one index that was named, or those of several.
 pub(crate) fn say_each(expression: &str, mut documents: Vec<Value>) -> Result<()> {
-    let is_name = expression.parse::<IndexName>().is_ok();
+    // An alias names several.
+    let is_name = expression.parse::<IndexName>().is_ok() && documents.len() == 1;
     let document = documents.pop_if(|_| is_name);
     Ok(say_json(&document.unwrap_or_else(|| json!({ "indices": documents })))?)
 }

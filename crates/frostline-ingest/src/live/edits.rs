@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Result, SplitId};
-use frostline_catalog::{Catalog, Change, Index, Located, LookedUp, Numbers, Settings, SplitEntry};
+use frostline_catalog::{Access, Catalog, Change, Index, Located, LookedUp, Numbers, Settings, SplitEntry};
 use frostline_split::{Document, Identity, Limits, Mapping, SplitWriter, WriterOptions, parse_document};
 use futures::future::BoxFuture;
 use roaring::RoaringBitmap;
@@ -448,6 +448,10 @@ impl Editor {
         let updated = updated.into_iter().cloned().collect();
         // Texts take their memory until this ends.
         let (index, lookup) = self.look(create, [(updated, true), (others, false)]).await?;
+        // What was read with the index says whether somebody has closed or blocked it.
+        if let Some(records) = self.edits.shared.catalog.seen_records() {
+            records.check_access(&self.name, Access::Write)?;
+        }
         let removals = requests.iter().flat_map(|request| &request.removals);
         let planned = self.plan(&index, &operations, removals, &lookup, damaged)?;
         // What was made and deleted again leaves nothing to write, but has to have happened before or after what others do.

@@ -70,8 +70,14 @@ impl Writer {
             terms,
         };
         let Written { splits, outcomes } = self.write(&output, requests).await?;
-        let splits =
-            futures::future::try_join_all(splits.into_iter().map(|split| output.upload(split))).await?;
+        let uploads = futures::future::try_join_all(splits.into_iter().map(|split| output.upload(split)));
+        // Another process may have closed or blocked the index since it was opened here.
+        let (splits, writable) = futures::join!(uploads, self.live.catalog.check_writable(&self.name));
+        let splits = splits?;
+        if let Err(error) = writable {
+            self.delete(&splits).await;
+            return Err(error);
+        }
         let version = match splits.is_empty() {
             true => None,
             false => match self.commit(&index, requests, &outcomes, &splits).await? {

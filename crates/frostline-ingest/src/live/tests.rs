@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use frostline_base::{Clock as _, ErrorKind, FixedClock, SystemClock};
-use frostline_catalog::{Change, Index};
+use frostline_catalog::{Change, INDEX_SETTINGS, Index, RecordChange};
 use frostline_commits::testing::{Faulty, Requests};
 use frostline_store::{Failing, Mishap, OpenOptions, RetryOptions};
 use futures::future::join_all;
@@ -66,6 +66,14 @@ impl Bench {
 
     pub(super) async fn index(&self) -> Index {
         self.catalog(&self.repository()).open(&name()).await.unwrap()
+    }
+
+    /// Another process sets a setting of the index.
+    pub(super) async fn set(&self, member: &str) {
+        let value = Some(serde_json::json!({ member: true }));
+        let settings = RecordChange::Other { kind: INDEX_SETTINGS, name: name().to_string(), value };
+        let set = |_: &_| Ok(vec![settings.clone()]);
+        self.catalog(&self.repository()).change_records("settings", set).await.unwrap();
     }
 
     /// The documents of the index, each with its `_id`.
@@ -155,6 +163,23 @@ async fn documents_land_as_they_came_and_each_answer_is_its_own() {
     }
     let refused = appended.documents.iter().map(|outcome| matches!(outcome, Outcome::Refused(_)));
     assert_eq!(refused.collect::<Vec<_>>(), [false, false, true, false, true, true, true, false]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_process_closed_or_blocked_takes_no_documents() {
+    for setting in ["closed", "blocks.write", "blocks.read_only"] {
+        let bench = Bench::new();
+        let live = bench.live();
+        land(&live, append([numbered(0)])).await.unwrap();
+        bench.set(setting).await;
+        let keys = bench.store.keys().await;
+        let error = land(&live, append([numbered(1)])).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{setting}: {error}");
+        assert_eq!(bench.documents().await, [(numbered(0), 1)].into());
+        assert_eq!(bench.store.keys().await, keys);
+        bench.set("hidden").await;
+        land(&live, append([numbered(2)])).await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Result, SplitId};
-use frostline_catalog::{Catalog, Change, Index, Settings, SplitEntry, Vacuum};
+use frostline_catalog::{
+    Catalog, Change, DataStream, Index, Lifecycle, RecordChange, Records, Settings, SplitEntry, Vacuum,
+};
 use frostline_needle::KIND;
 use frostline_store::Repository;
 use futures::future::{Either, select};
@@ -76,8 +78,20 @@ pub struct Kept {
     pub objects_deleted: u64,
 }
 
-/// How long documents of an index are kept; none for ever. [`set_retention`] sets it.
-pub fn retention(settings: &Settings) -> Result<Option<Duration>> {
+/// How long documents of an index are kept; none for ever: as long as its own settings say, or else the lifecycle of the data
+/// stream that it belongs to.
+pub fn retention(index: &Index, records: Option<&Records>) -> Result<Option<Duration>> {
+    let own = own_retention(index.settings())?;
+    let of_stream = || {
+        let (_, stream) = records?.stream_of(index.name())?;
+        let lifecycle = stream.lifecycle.as_ref().filter(|lifecycle| lifecycle.enabled)?;
+        Some(Duration::from_millis(lifecycle.retention_ms?))
+    };
+    Ok(own.or_else(of_stream))
+}
+
+/// How long documents of an index are kept by its own settings. [`set_retention`] sets it.
+pub fn own_retention(settings: &Settings) -> Result<Option<Duration>> {
     let Some(value) = settings.others.get(RETENTION).filter(|value| !value.is_null()) else {
         return Ok(None);
     };
@@ -90,20 +104,62 @@ pub fn retention(settings: &Settings) -> Result<Option<Duration>> {
 /// Keeps the documents of an index so long, by their times; `None` for ever. A round of [`Upkeep`] removes splits of which every
 /// document with a time is older. Documents without a time go with their split; a split of only such stays.
 pub async fn set_retention(index: Index, retention: Option<Duration>) -> Result<Index> {
-    let value = match retention.map(|retention| u64::try_from(retention.as_millis())) {
-        None => None,
-        Some(Ok(ms)) if ms > 0 && ms <= i64::MAX as u64 / 1_000 => Some(Value::from(ms)),
-        Some(_) => {
-            return Err(Error::invalid(
-                "a retention has at least a millisecond, and less than 292,000 years",
-            ));
-        }
-    };
-    let set = |settings: &mut Settings| match value {
-        Some(value) => drop(settings.others.insert(RETENTION.to_owned(), value)),
+    let kept_ms = retention.map(retention_ms).transpose()?;
+    settings::change(index, |settings| keep(settings, kept_ms)).await
+}
+
+/// Settings of a new index that keeps documents so long.
+pub fn retaining(retention: Option<Duration>) -> Result<Settings> {
+    let mut settings = Settings::default();
+    keep(&mut settings, retention.map(retention_ms).transpose()?);
+    Ok(settings)
+}
+
+fn keep(settings: &mut Settings, kept_ms: Option<u64>) {
+    match kept_ms {
+        Some(ms) => drop(settings.others.insert(RETENTION.to_owned(), Value::from(ms))),
         None => drop(settings.others.remove(RETENTION)),
+    }
+}
+
+/// Sets how long a data stream keeps documents, in all of its indices, those to come among them; `None` for ever. `NotFound`
+/// where there is no such stream.
+pub async fn set_stream_retention(
+    catalog: &Catalog,
+    stream: &IndexName,
+    retention: Option<Duration>,
+) -> Result<Records> {
+    let lifecycle = Lifecycle::new(true, retention.map(retention_ms).transpose()?);
+    set_lifecycle(catalog, std::slice::from_ref(stream), Some(&lifecycle)).await
+}
+
+/// Sets the lifecycles of data streams, or removes them. `NotFound` where one of the streams is missing.
+pub async fn set_lifecycle(
+    catalog: &Catalog,
+    streams: &[IndexName],
+    lifecycle: Option<&Lifecycle>,
+) -> Result<Records> {
+    let plan = |records: &Records| {
+        let mut changes = Vec::new();
+        for name in streams {
+            let missing = || Error::not_found(format!("there is no data stream {name}"));
+            let mut stream = DataStream::clone(records.data_streams().get(name).ok_or_else(missing)?);
+            if stream.lifecycle.as_ref() != lifecycle {
+                stream.lifecycle = lifecycle.cloned();
+                changes.push(RecordChange::DataStream(name.clone(), Some(stream)));
+            }
+        }
+        Ok(changes)
     };
-    settings::change(index, set).await
+    catalog.change_records("lifecycle", plan).await
+}
+
+/// A retention in milliseconds. `Invalid` where it is none, or longer than any time.
+pub fn retention_ms(retention: Duration) -> Result<u64> {
+    match u64::try_from(retention.as_millis()) {
+        Ok(ms) if ms > 0 && ms <= i64::MAX as u64 / 1_000 => Ok(ms),
+        _ => Err(Error::invalid("a retention has at least a millisecond, and less than 292,000 years")),
+    }
 }
 
 /// Keeps the indices of a repository in shape.
@@ -292,7 +348,9 @@ impl Upkeep {
     async fn expire(&self, merging: &mut Merging, kept: &mut Kept) -> Result<()> {
         let mut index = merging.index().clone();
         for _ in 0..CONFLICTS_MAX {
-            let Some(retention) = retention(index.settings())? else { return Ok(()) };
+            // They were read with the index.
+            let records = self.catalog.seen_records();
+            let Some(retention) = retention(&index, records.as_ref())? else { return Ok(()) };
             let old = expired(&index, retention, self.clock.now_us());
             let is_live = |split| !old.contains_key(&split) && index.split(split).is_some();
             let dead =
@@ -315,7 +373,9 @@ impl Upkeep {
                     merging.continue_at(&index);
                     return Ok(());
                 }
-                Err(error) if error.kind() == ErrorKind::Conflict => index = index.refresh().await?,
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    index = self.catalog.refresh(&index).await?;
+                }
                 Err(error) => return Err(error),
             }
         }

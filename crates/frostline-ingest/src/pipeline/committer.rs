@@ -163,6 +163,7 @@ impl<'a> Committer<'a> {
         };
         // Without an index there is no split, and the next run reads these inputs again, in vain.
         if let Some(index) = self.index.as_ref().filter(|_| !change.add.is_empty() || !progress.is_empty()) {
+            self.run.target.check_writable().await?;
             let index = index.commit(change).await?;
             self.run.learn(index.mapping());
             self.index = Some(index);

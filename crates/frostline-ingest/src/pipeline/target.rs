@@ -67,6 +67,11 @@ impl Target {
         Ok(self)
     }
 
+    /// `Invalid` where somebody has closed or blocked the index by now.
+    pub(super) async fn check_writable(&self) -> Result<()> {
+        self.catalog.check_writable(&self.name).await
+    }
+
     /// Where splits are written. Creates the index if there is none. Blocks: not for a thread of the runtime.
     pub(super) fn output(&self) -> Result<&Output> {
         self.runtime.block_on(self.output.get_or_try_init(|| self.create()))

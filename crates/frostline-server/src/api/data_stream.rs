@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use frostline_base::{ErrorKind, IndexName};
 use frostline_catalog::{Access, Alias, DataStream, Index, RecordChange, Records, Settings};
+use frostline_ingest::{own_retention, retaining};
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::blocks;
 use crate::api::cat::size;
 use crate::api::names::{backing, exists, make_stream, parse};
 use crate::api::template::{Composed, compose};
+use crate::api::{blocks, lifecycle};
 use crate::error::{ApiError, Result};
 use crate::params::duration;
 use crate::state::{Call, only};
@@ -35,27 +36,35 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
     let records = call.state.node.catalog().records().await?;
     let each = matching(&records, call.part("name").unwrap_or("*"))?;
     let each = each.into_iter().map(|(name, stream)| {
+        let managed_by = match &stream.lifecycle {
+            Some(lifecycle) if lifecycle.enabled => "Data stream lifecycle",
+            _ => "Unmanaged",
+        };
         let indices = stream.indices.iter().map(|index| {
             json!({
                 "index_name": index, "index_uuid": records.table_id(index),
-                "managed_by": "Unmanaged", "prefer_ilm": false,
+                "managed_by": managed_by, "prefer_ilm": false,
             })
         });
-        json!({
+        let mut shown = json!({
             "name": name,
             "timestamp_field": { "name": "@timestamp" },
             "indices": indices.collect::<Vec<_>>(),
             "generation": stream.generation,
             "status": "GREEN",
             "template": stream.template,
-            "next_generation_managed_by": "Unmanaged",
+            "next_generation_managed_by": managed_by,
             "prefer_ilm": false,
             "hidden": false,
             "system": false,
             "allow_custom_routing": false,
             "replicated": false,
             "rollover_on_write": false,
-        })
+        });
+        if let Some(of_stream) = &stream.lifecycle {
+            shown["lifecycle"] = lifecycle::shown(of_stream);
+        }
+        shown
     });
     Answer::json(&json!({ "data_streams": each.collect::<Vec<_>>() }))
 }
@@ -139,7 +148,9 @@ pub(crate) async fn rollover(call: Call) -> Result<Answer> {
     if is_met && !dry_run {
         let template = if stream.is_some() { name.as_str() } else { new.as_str() };
         let composed = compose(&records, template)?.unwrap_or_default().with(body.get("mappings"));
-        follow(&call, &name, [&old, &new], &composed).await?;
+        // Of a stream, the lifecycle says it.
+        let kept = if stream.is_some() { None } else { own_retention(index.settings())? };
+        follow(&call, &name, [&old, &new], &composed, retaining(kept)?).await?;
     }
     Answer::json(&json!({
         "acknowledged": is_met && !dry_run,
@@ -159,6 +170,7 @@ async fn follow(
     name: &IndexName,
     [old, new]: [&IndexName; 2],
     composed: &Composed,
+    of_table: Settings,
 ) -> Result<()> {
     let settings = composed.index_settings()?;
     let also = |records: &Records| {
@@ -191,8 +203,7 @@ async fn follow(
         let alias = RecordChange::Alias(name.clone(), Some(alias));
         Ok([alias].into_iter().chain(settings.change(records, new, false)).collect())
     };
-    let made =
-        call.state.node.catalog().create_with(new, composed.mapping()?, Settings::default(), also).await;
+    let made = call.state.node.catalog().create_with(new, composed.mapping()?, of_table, also).await;
     made.map(drop).map_err(|e| match e.kind() {
         ErrorKind::Conflict => exists(new),
         _ => e.into(),

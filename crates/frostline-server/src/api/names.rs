@@ -148,7 +148,8 @@ pub(crate) fn exists(name: &IndexName) -> ApiError {
 /// Makes a data stream with its first index.
 pub(crate) async fn make_stream(state: &State, name: &IndexName, composed: &Composed) -> Result<IndexName> {
     let first = backing(name, 1)?;
-    let stream = DataStream::new(first.clone(), composed.template.clone());
+    let mut stream = DataStream::new(first.clone(), composed.template.clone());
+    stream.lifecycle = composed.lifecycle()?;
     let settings = composed.index_settings()?;
     let also = |records: &Records| {
         let stream = RecordChange::DataStream(name.clone(), Some(stream.clone()));

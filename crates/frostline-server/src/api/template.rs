@@ -1,7 +1,7 @@
 //! Templates: what indices and data streams are made with. Those of indices and of components, and those of the old form,
 //! which count where no index template does.
 
-use frostline_catalog::{RecordChange, Records};
+use frostline_catalog::{Lifecycle, RecordChange, Records};
 use frostline_query::language::wildcard_matches;
 use frostline_split::Mapping;
 use http::StatusCode;
@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::alias::{About, Abouts, check_filters};
+use crate::api::lifecycle;
 use crate::api::settings::{self, IndexSettings};
 use crate::error::{ApiError, Result};
 use crate::state::{Call, only};
@@ -52,6 +53,8 @@ pub(crate) struct Composed {
     pub(crate) settings: Value,
     pub(crate) aliases: Abouts,
     pub(crate) data_stream: bool,
+    /// How long the documents of a data stream are kept.
+    lifecycle: Value,
     /// Whether a document that is sent to the name makes it.
     pub(crate) auto_create: bool,
 }
@@ -65,9 +68,18 @@ impl Composed {
         IndexSettings::read(Some(&self.settings))
     }
 
+    pub(crate) fn lifecycle(&self) -> Result<Option<Lifecycle>> {
+        lifecycle::read(&self.lifecycle)
+    }
+
     /// Puts what a template says over what is there.
     fn take(&mut self, template: &Value) -> Result<()> {
-        for (member, to) in [("mappings", &mut self.mappings), ("settings", &mut self.settings)] {
+        let members = [
+            ("lifecycle", &mut self.lifecycle),
+            ("mappings", &mut self.mappings),
+            ("settings", &mut self.settings),
+        ];
+        for (member, to) in members {
             if let Some(value) = template.get(member) {
                 overlay(to, value);
             }
@@ -250,8 +262,9 @@ fn check(body: &Value, kind: Kind) -> Result<()> {
     let Some(template) = template else { return Ok(()) };
     let template = template.as_object().ok_or_else(|| ApiError::unparsed("[template] is an object"))?;
     if kind != Kind::Legacy {
-        only(template, &["aliases", "mappings", "settings"])?;
+        only(template, &["aliases", "lifecycle", "mappings", "settings"])?;
     }
+    lifecycle::read(template.get("lifecycle").unwrap_or(&Value::Null))?;
     mapping(template.get("mappings").unwrap_or(&Value::Null))?;
     About::read_all(template.get("aliases"))?;
     IndexSettings::read(template.get("settings"))?;
@@ -279,7 +292,13 @@ fn conflict(records: &Records, kind: Kind, name: &str, body: &Value, create: boo
              that do not exist]"
         )));
     }
-    composed(records, name, body)?.mapping()?;
+    let composed = composed(records, name, body)?;
+    composed.mapping()?;
+    if composed.lifecycle()?.is_some() && !composed.data_stream {
+        return Err(refused(format!(
+            "index template [{name}] specifies lifecycle configuration that can only be used in combination with a data stream"
+        )));
+    }
     let same = records
         .others(kind.record())
         .filter(|(other, template)| *other != name && priority(template) == priority(body))
@@ -497,14 +516,15 @@ fn overlapping(records: &Records, of: &str, body: &Value) -> Vec<Value> {
 fn simulated(composed: &Composed, overlapping: Vec<Value>) -> Result<Answer> {
     let mappings = if composed.mappings.is_null() { json!({}) } else { composed.mappings.clone() };
     let aliases = composed.aliases.iter().map(|(name, about)| (name.to_string(), about.to_json()));
-    Answer::json(&json!({
-        "template": {
-            "settings": settings::shown(Some(&composed.settings), false),
-            "mappings": mappings,
-            "aliases": aliases.collect::<Map<_, _>>(),
-        },
-        "overlapping": overlapping,
-    }))
+    let mut template = json!({
+        "settings": settings::shown(Some(&composed.settings), false),
+        "mappings": mappings,
+        "aliases": aliases.collect::<Map<_, _>>(),
+    });
+    if let Some(of_stream) = composed.lifecycle()? {
+        template["lifecycle"] = lifecycle::shown(&of_stream);
+    }
+    Answer::json(&json!({ "template": template, "overlapping": overlapping }))
 }
 
 #[cfg(test)]

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use frostline_base::{Error, ErrorKind, IndexName, Meter, Share, SplitId};
 use frostline_catalog::{FileEntry, Index, Resolve, SplitEntry};
-use frostline_ingest::{expired, retention, set_retention};
 use frostline_node::Node;
-use frostline_query::language::date::parse_duration_us;
 use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
 use frostline_split::{
     ColumnList, KeyRanges, Moment, Pack, PackAbout, Postings, Split, TextAs, decode_postings,
@@ -28,6 +25,7 @@ use crate::config::Config;
 mod bytes;
 pub(crate) mod check;
 mod merge;
+mod retain;
 mod whole;
 
 pub(crate) async fn run(config: &Config, given: args::Index) -> Result<Outcome> {
@@ -38,10 +36,7 @@ pub(crate) async fn run(config: &Config, given: args::Index) -> Result<Outcome> 
             each(&node, config, &name, async |name| show(&node, config, name, bytes).await).await
         }
         args::Index::Delete { name, yes } => delete(&node, config, &name, yes).await,
-        args::Index::Retain { name, keep } => {
-            let keep = keep.as_deref().map(duration_kept).transpose()?;
-            each(&node, config, &name, async |name| retain(&node, config, name, keep).await).await
-        }
+        args::Index::Retain { name, keep } => retain::run(&node, config, &name, keep.as_deref()).await,
         args::Index::Verify(given) => {
             each(&node, config, &given.name, async |name| verify(&node, config, name).await).await
         }
@@ -250,53 +245,6 @@ async fn delete(node: &Node, config: &Config, name: &str, yes: bool) -> Result<O
         say!("{name} is deleted")?;
     }
     Ok(Outcome::Done)
-}
-
-/// How long documents are kept; none for ever.
-fn duration_kept(text: &str) -> Result<Option<Duration>> {
-    if text == "forever" {
-        return Ok(None);
-    }
-    let kept =
-        parse_duration_us(text).with_context(|| format!("{text:?} is neither `forever` nor a duration"))?;
-    Ok(Some(Duration::from_micros(kept)))
-}
-
-/// Says how long the documents of an index are kept, from now on if that is given.
-async fn retain(
-    node: &Node,
-    config: &Config,
-    name: &IndexName,
-    keep: Option<Option<Duration>>,
-) -> Result<(Outcome, Value)> {
-    let mut index = node.catalog().open(name).await?;
-    if let Some(keep) = keep {
-        index = set_retention(index, keep).await?;
-    }
-    let kept = retention(index.settings())?;
-    let older = kept.map(|kept| expired(&index, kept, node.clock().now_us())).unwrap_or_default();
-    if !older.is_empty() {
-        let splits = show_count(older.len() as u64, "split");
-        let documents = show_count(older.values().sum(), "document");
-        note!("{name}: a server removes what is older at its next round, for good: {documents} in {splits}");
-    }
-    if !config.json {
-        match kept {
-            Some(kept) => say!("{name} keeps documents for {}", show_kept(kept))?,
-            None => say!("{name} keeps documents forever")?,
-        }
-    }
-    let kept_ms = kept.map(|kept| kept.as_millis() as u64);
-    Ok((Outcome::Done, json!({ "index": name, "retention_ms": kept_ms })))
-}
-
-/// In the largest unit of which it is a whole number.
-fn show_kept(kept: Duration) -> String {
-    const UNITS: [(u128, &str); 5] =
-        [(86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"), (1, "millisecond")];
-    let ms = kept.as_millis();
-    let unit = UNITS.into_iter().find(|(unit, _)| ms.is_multiple_of(*unit));
-    unit.map(|(unit, noun)| show_count((ms / unit) as u64, noun)).unwrap_or_default()
 }
 
 /// What is wrong with a split or a pack.

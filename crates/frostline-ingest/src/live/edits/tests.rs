@@ -161,6 +161,24 @@ fn numbers(edited: &Edited) -> Numbers {
     }
 }
 
+#[tokio::test]
+async fn what_another_process_closed_or_blocked_is_not_edited() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    applied(&edits, [create("a", "{}")]).await;
+    for setting in ["closed", "blocks.write"] {
+        bench.set(setting).await;
+        for operation in [create("b", "{}"), index("a", r#"{"n":1}"#), delete("a")] {
+            let error = apply(&edits, [operation]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{setting}: {error}");
+        }
+        let found = edits.get(&name(), &["a".to_owned()], false).await.unwrap();
+        assert_eq!(found.documents.len(), 1);
+    }
+    bench.set("hidden").await;
+    applied(&edits, [delete("a")]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operations_are_done_in_their_order_within_a_commit_and_after_it() {
     let bench = Bench::new();

@@ -104,7 +104,7 @@ async fn splits_expire_whole_when_their_last_document_does() {
     land(&live, append([at(0)])).await.unwrap();
     assert_eq!(kept(&upkeep).await.splits_expired, 0);
     let index = set_retention(bench.index().await, None).await.unwrap();
-    assert_eq!(retention(index.settings()).unwrap(), None);
+    assert_eq!(own_retention(index.settings()).unwrap(), None);
     bench.clock.advance_us(99 * DAY_US);
     assert_eq!(kept(&upkeep).await.splits_expired, 0);
 }
@@ -130,6 +130,48 @@ async fn a_retention_that_changes_while_it_is_applied_removes_only_what_the_new_
 }
 
 #[tokio::test]
+async fn the_lifecycle_of_a_data_stream_is_of_its_indices_that_say_nothing_themselves() {
+    let bench = Bench::new();
+    let always = UpkeepOptions {
+        every: Duration::ZERO,
+        rest_max: Duration::ZERO,
+        merge: None,
+        vacuum: None,
+        ..UpkeepOptions::default()
+    };
+    let (upkeep, live) = (upkeep(&bench, always), at_once(&bench));
+    for age in [1, 9, 20] {
+        let time = (bench.clock.now_us() - age * DAY_US) / 1_000;
+        land(&live, append([format!("{{\"@timestamp\":{time}}}")])).await.unwrap();
+    }
+    let catalog = bench.catalog(&bench.repository());
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let stream: IndexName = "app".parse().unwrap();
+    let error = set_stream_retention(&catalog, &stream, None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let made = |_: &Records| {
+        let of_it = DataStream::new(name(), "template".to_owned());
+        Ok(vec![RecordChange::DataStream(stream.clone(), Some(of_it))])
+    };
+    catalog.change_records("make", made).await.unwrap();
+    assert_eq!(kept(&upkeep).await.splits_expired, 0);
+    set_stream_retention(&catalog, &stream, Some(days(10))).await.unwrap();
+    assert_eq!(kept(&upkeep).await.splits_expired, 1);
+    set_retention(bench.index().await, Some(days(15))).await.unwrap();
+    set_lifecycle(&catalog, std::slice::from_ref(&stream), Some(&Lifecycle::new(true, Some(86_400_000))))
+        .await
+        .unwrap();
+    assert_eq!(kept(&upkeep).await.splits_expired, 0);
+    let disabled = Lifecycle::new(false, Some(86_400_000));
+    set_lifecycle(&catalog, std::slice::from_ref(&stream), Some(&disabled)).await.unwrap();
+    set_retention(bench.index().await, None).await.unwrap();
+    assert_eq!(kept(&upkeep).await.splits_expired, 0);
+    set_stream_retention(&catalog, &stream, Some(days(5))).await.unwrap();
+    assert_eq!(kept(&upkeep).await.splits_expired, 1);
+    assert_eq!(bench.index().await.splits().len(), 1);
+}
+
+#[tokio::test]
 async fn a_retention_that_is_none_is_refused() {
     let bench = Bench::new();
     land(&at_once(&bench), append(["{}"])).await.unwrap();
@@ -141,7 +183,7 @@ async fn a_retention_that_is_none_is_refused() {
     for wrong in [Value::from(0), Value::from(-1), Value::from("7d"), Value::from(u64::MAX)] {
         let mut settings = index.settings().clone();
         settings.others.insert(RETENTION.to_owned(), wrong);
-        assert_eq!(retention(&settings).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(own_retention(&settings).unwrap_err().kind(), ErrorKind::Invalid);
     }
 }
 

@@ -209,7 +209,8 @@ async fn check(
         uncovered: status.splits - status.covered,
         packs: packs.len(),
         foreign: index.foreign().len(),
-        retention_ms: retention(index.settings())?.map(|kept| kept.as_millis() as u64),
+        retention_ms: retention(&index, node.catalog().seen_records().as_ref())?
+            .map(|kept| kept.as_millis() as u64),
         pins: pins.saturating_sub(of(Reason::Pin).objects as usize),
         removed: of(Reason::Removed),
         orphans: of(Reason::Orphan),

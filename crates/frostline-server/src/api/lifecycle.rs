@@ -1,0 +1,94 @@
+//! `_data_stream/{name}/_lifecycle`: how long data streams keep documents.
+
+use std::time::Duration;
+
+use frostline_base::IndexName;
+use frostline_catalog::Lifecycle;
+use frostline_ingest::{retention_ms, set_lifecycle};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::api::data_stream::matching;
+use crate::error::{ApiError, Result};
+use crate::params::duration;
+use crate::state::{Call, only};
+
+/// `GET /_data_stream/{name}/_lifecycle`.
+pub(crate) async fn get(call: Call) -> Result<Answer> {
+    let records = call.state.node.catalog().records().await?;
+    let each = matching(&records, call.part("name").unwrap_or("*"))?.into_iter().map(|(name, stream)| {
+        let mut of_stream = json!({ "name": name });
+        if let Some(lifecycle) = &stream.lifecycle {
+            of_stream["lifecycle"] = shown(lifecycle);
+        }
+        of_stream
+    });
+    Answer::json(&json!({ "data_streams": each.collect::<Vec<_>>() }))
+}
+
+/// `PUT /_data_stream/{name}/_lifecycle`.
+pub(crate) async fn put(call: Call) -> Result<Answer> {
+    let lifecycle = read(&Value::Object(call.object()?))?;
+    set(&call, lifecycle.as_ref()).await
+}
+
+/// `DELETE /_data_stream/{name}/_lifecycle`.
+pub(crate) async fn delete(call: Call) -> Result<Answer> {
+    set(&call, None).await
+}
+
+async fn set(call: &Call, lifecycle: Option<&Lifecycle>) -> Result<Answer> {
+    let catalog = call.state.node.catalog();
+    let records = catalog.records().await?;
+    let found = matching(&records, call.part("name").unwrap_or_default())?;
+    let names: Vec<IndexName> = found.into_iter().map(|(name, _)| name.clone()).collect();
+    set_lifecycle(catalog, &names, lifecycle).await?;
+    Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// Reads a lifecycle; none where the JSON is null.
+pub(crate) fn read(json: &Value) -> Result<Option<Lifecycle>> {
+    if json.is_null() {
+        return Ok(None);
+    }
+    let members = json.as_object().ok_or_else(|| ApiError::unparsed("[lifecycle] is an object"))?;
+    if members.get("downsampling").is_some_and(|rounds| !rounds.is_null()) {
+        return Err(ApiError::unsupported("[downsampling] is not supported: leave it out"));
+    }
+    only(members, &["data_retention", "downsampling", "enabled"])?;
+    let enabled = match members.get("enabled") {
+        None | Some(Value::Null) => true,
+        Some(Value::Bool(enabled)) => *enabled,
+        Some(other) => return Err(ApiError::unparsed(format!("[enabled] is true or false, not {other}"))),
+    };
+    let retention = match members.get("data_retention") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(retention_ms(duration(text, "data_retention")?)?),
+        Some(other) => {
+            return Err(ApiError::unparsed(format!(
+                "[data_retention] is a duration such as \"30d\", not {other}"
+            )));
+        }
+    };
+    Ok(Some(Lifecycle::new(enabled, retention)))
+}
+
+pub(crate) fn shown(lifecycle: &Lifecycle) -> Value {
+    let mut shown = json!({ "enabled": lifecycle.enabled });
+    if let Some(ms) = lifecycle.retention_ms {
+        shown["data_retention"] = json!(duration_text(Duration::from_millis(ms)));
+    }
+    shown
+}
+
+/// In the largest unit of which it is a whole number.
+fn duration_text(duration: Duration) -> String {
+    const UNITS: [(u128, &str); 5] =
+        [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
+    let ms = duration.as_millis();
+    let unit = UNITS.into_iter().find(|(unit, _)| ms.is_multiple_of(*unit));
+    unit.map(|(unit, name)| format!("{}{name}", ms / unit)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
