@@ -15,7 +15,7 @@ mod read;
 
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use doubles::Doubles;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, chain};
 pub use ids::{IndexName, SplitId};
 pub use meter::{Cost, Count, Meter};
 pub use range::{ByteRange, TimeRange};

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use frostline_base::{Error, Result};
+use frostline_base::{Error, Result, chain};
 
 use crate::content::Content;
 use crate::pipeline::Cancel;
@@ -317,18 +317,6 @@ fn cannot(verb: &str, path: &Path, error: io::Error) -> Error {
         io::ErrorKind::PermissionDenied => Error::denied(what).with_source(error),
         _ => Error::invalid(what).with_source(error),
     }
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        cause = error.source();
-    }
-    line
 }
 
 /// Counts what is read through it.

@@ -17,7 +17,7 @@ pub mod watch;
 
 use std::path::PathBuf;
 
-use frostline_base::{Error, Result};
+use frostline_base::{Error, Result, chain};
 use serde::{Deserialize, Serialize};
 
 use self::cost::Cost;
@@ -25,7 +25,6 @@ use self::curve::{Doubt, Knee, Point};
 use self::load::Load;
 use self::watch::{Round, Watched};
 use crate::record::Machine;
-use crate::run::gates::chain;
 
 /// Times that the knee's neighbours are moved closer to it.
 const REFINEMENTS_MAX: usize = 3;

@@ -13,8 +13,10 @@ use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use frostline_show::suggestion;
+use frostline_show::{nearest, suggestion};
 
+/// How many names an error lists.
+const SHOWN_MAX: usize = 8;
 const BUILT_IN: [(&str, &str); 3] = [
     ("ebs-2023", include_str!("../catalogue/ebs-2023.toml")),
     ("ebs-2025-09", include_str!("../catalogue/ebs-2025-09.toml")),
@@ -448,7 +450,19 @@ impl Catalogue {
     }
 
     fn unknown<'a>(&self, what: &str, name: &str, known: impl Iterator<Item = &'a String>) -> Error {
-        let near = suggestion(name, known.map(String::as_str));
+        let mut known: Vec<&str> = known.map(String::as_str).collect();
+        let all = known.len();
+        let near = match nearest(name, known.iter().copied()) {
+            // Those that begin alike, where nobody would read all of them.
+            None if all > SHOWN_MAX => {
+                let alike =
+                    |known: &&str| known.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+                known.sort_by_key(|known| std::cmp::Reverse(alike(known)));
+                known.truncate(SHOWN_MAX);
+                format!("; the nearest of {all}: {}", known.join(", "))
+            }
+            _ => suggestion(name, known),
+        };
         Error::not_found(format!("the catalogue {} has no {what} `{name}`{near}", self.name))
     }
 

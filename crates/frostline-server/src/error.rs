@@ -1,6 +1,6 @@
 //! Errors in Elasticsearch's shape: `{"error": {"type", "reason", …}, "status"}`.
 
-use frostline_base::{Error, ErrorKind};
+use frostline_base::{Error, ErrorKind, chain};
 use frostline_catalog::{BLOCKED_INDEX, Block, CLOSED_INDEX};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -159,18 +159,6 @@ fn status_of(kind: ErrorKind) -> (StatusCode, &'static str) {
         ErrorKind::Exhausted => (StatusCode::TOO_MANY_REQUESTS, "circuit_breaking_exception"),
         ErrorKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "exception"),
     }
-}
-
-/// An error and what caused it, in one line.
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use frostline_base::{Error, ErrorKind};
+use frostline_base::{Error, ErrorKind, chain};
 use http::StatusCode;
 use serde_json::{Map, Value};
 use url::Url;
@@ -96,7 +96,7 @@ impl Jwt {
     pub(crate) async fn load(&self, now_us: i64) -> frostline_base::Result<()> {
         match self.keys.load(now_us).await {
             Err(error) if !self.is_local && error.kind() == ErrorKind::Unavailable => {
-                tracing::warn!(?error, "the keys of the issuer of tokens cannot be read yet");
+                tracing::warn!(error = chain(&error), "the keys of the issuer of tokens cannot be read yet");
                 Ok(())
             }
             loaded => loaded,

@@ -1,6 +1,8 @@
 //! Requests to a server over HTTP.
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::io::ErrorKind::InvalidData;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use frostline_base::{Error, Result};
+use frostline_base::{Error, Result, chain};
 use reqwest::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
@@ -72,10 +74,48 @@ pub struct Reply {
     pub body: Vec<u8>,
 }
 
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoAnswer {
+    /// What happened, on one line.
+    pub why: String,
+    /// What to do where trying again does not help.
+    pub lasting: Option<&'static str>,
+}
+
+impl From<String> for NoAnswer {
+    fn from(why: String) -> NoAnswer {
+        NoAnswer { why, lasting: None }
+    }
+}
+
+impl NoAnswer {
+    fn of(error: reqwest::Error) -> NoAnswer {
+        let error = error.without_url();
+        let mut causes = std::iter::successors(Some(&error as &(dyn StdError + 'static)), |e| e.source());
+        let lasting = causes.find_map(|cause| {
+            // What goes wrong with TLS, other than a lost connection, has this kind.
+            let is_tls = cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == InvalidData);
+            let is_http = cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
+            match (is_tls, is_http) {
+                (true, _) => Some(TLS),
+                (_, true) => Some(NO_HTTP),
+                _ => None,
+            }
+        });
+        NoAnswer { why: chain(&error), lasting }
+    }
+}
+
+const TLS: &str = "look whether this port speaks TLS (else write http://) and the certificate is for this name and valid; \
+                   if an authority of your own signed it, name that with --ca FILE";
+const NO_HTTP: &str =
+    "this port does not speak HTTP: write https:// if it speaks TLS, else name another port";
+
 /// Posts requests. It blocks: not for a thread of the runtime.
 pub trait Post: Send + Sync {
     /// The answer, or why there is none.
-    fn post(&self, request: &Request) -> std::result::Result<Reply, String>;
+    fn post(&self, request: &Request) -> std::result::Result<Reply, NoAnswer>;
 }
 
 /// A server.
@@ -134,7 +174,7 @@ impl Http {
     }
 
     /// The answer, or why there is none.
-    pub async fn send(&self, request: &Request) -> std::result::Result<Reply, String> {
+    pub async fn send(&self, request: &Request) -> std::result::Result<Reply, NoAnswer> {
         let mut url = self.url.clone();
         let path = format!("{}{}", url.path().trim_end_matches('/'), request.path);
         match path.split_once('?') {
@@ -151,7 +191,7 @@ impl Http {
             post = post.header(HeaderName::from_static(name), value);
         }
         let sent = post.header(CONTENT_ENCODING, "gzip").body(Bytes::from(body)).send().await;
-        let mut answer = sent.map_err(|error| chain(&error.without_url()))?;
+        let mut answer = sent.map_err(NoAnswer::of)?;
         let seconds =
             answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let mut reply = Reply {
@@ -159,9 +199,9 @@ impl Http {
             retry_after: seconds.map(Duration::from_secs),
             body: Vec::new(),
         };
-        while let Some(bytes) = answer.chunk().await.map_err(|error| chain(&error.without_url()))? {
+        while let Some(bytes) = answer.chunk().await.map_err(NoAnswer::of)? {
             if reply.body.len() + bytes.len() > REPLY_BYTES_MAX {
-                return Err("the answer has more than 64 MiB".to_owned());
+                return Err("the answer has more than 64 MiB".to_owned().into());
             }
             reply.body.extend_from_slice(&bytes);
         }
@@ -170,7 +210,7 @@ impl Http {
 }
 
 impl Post for Http {
-    fn post(&self, request: &Request) -> std::result::Result<Reply, String> {
+    fn post(&self, request: &Request) -> std::result::Result<Reply, NoAnswer> {
         self.runtime.block_on(self.send(request))
     }
 }
@@ -198,17 +238,6 @@ fn packed(body: &[u8]) -> std::io::Result<Vec<u8>> {
     packer.finish()
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        cause = error.source();
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +255,34 @@ mod tests {
             let error = parse(wrong).unwrap_err();
             assert!(error.what().contains(why) && !error.what().contains("secret"), "{wrong}: {error}");
         }
+    }
+
+    /// What a server that says this, whatever it is sent, is taken for.
+    async fn answered_with(scheme: &str, says: &'static [u8]) -> NoAnswer {
+        use std::io::Read as _;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(says).unwrap();
+        });
+        let http = Http::new(&Access { url, credentials: None, ca: None }).unwrap();
+        let request =
+            Request { path: "/".to_owned(), content_type: "text/plain", header: None, body: Vec::new() };
+        let answer = http.answer(&request).await.unwrap_err();
+        server.join().unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn what_trying_again_does_not_mend_says_what_to_do() {
+        let plain = answered_with("https", b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        assert_eq!(plain.lasting, Some(TLS), "{plain:?}");
+        let no_http = answered_with("http", &[0x15, 3, 3, 0, 2, 2, 70]).await;
+        assert_eq!(no_http.lasting, Some(NO_HTTP), "{no_http:?}");
+        let cut = answered_with("http", b"").await;
+        assert_eq!(cut.lasting, None, "{cut:?}");
     }
 
     #[test]

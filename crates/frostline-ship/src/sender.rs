@@ -1,14 +1,14 @@
 //! Sends the documents of a batch until the server has all of them.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use frostline_base::{Clock, Error, Result};
 use frostline_ingest::{Batch, Cancel, Deliver, Delivery, Random, Reject, Rejects};
 
-use crate::http::{Post, Reply, Request};
+use crate::http::{NoAnswer, Post, Reply, Request};
 use crate::ledger::Ledger;
 use crate::ship::Api;
 use crate::{bulk, otlp};
@@ -60,6 +60,8 @@ pub(crate) struct Sender {
     pub(crate) counts: Counts,
     /// Since when no request succeeded, in microseconds since 1970; 0 while they do.
     pub(crate) failing_since_us: AtomicU64,
+    /// Whether the server answered any request.
+    pub(crate) has_answered: AtomicBool,
 }
 
 /// What happened so far.
@@ -165,8 +167,15 @@ impl Sender {
         self.counts.requests.fetch_add(1, Ordering::Relaxed);
         let reply = match self.post.post(request) {
             Ok(reply) => reply,
-            Err(why) => return Ok(Sent::Again(Again { why, asked: None })),
+            // A server that once answered is one, whatever is wrong with it now.
+            Err(NoAnswer { why, lasting: Some(what_to_do) })
+                if !self.has_answered.load(Ordering::Relaxed) =>
+            {
+                return Err(Error::invalid(format!("the server cannot be spoken to: {why}: {what_to_do}")));
+            }
+            Err(NoAnswer { why, .. }) => return Ok(Sent::Again(Again { why, asked: None })),
         };
+        self.has_answered.store(true, Ordering::Relaxed);
         let said = || said(&reply);
         match reply.status {
             200..=299 => {

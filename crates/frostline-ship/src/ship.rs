@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -190,6 +190,7 @@ impl Ship {
             tell: Arc::clone(&self.tell),
             counts: Counts::default(),
             failing_since_us: AtomicU64::new(0),
+            has_answered: AtomicBool::new(false),
         });
         let (progress, counted) = (Arc::clone(&self.progress), Arc::clone(&sender));
         let forward = Forward {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use frostline_base::{Error, ErrorKind, IndexName, Result, SplitId};
+use frostline_base::{Error, ErrorKind, IndexName, Result, SplitId, chain};
 use frostline_catalog::{Catalog, Change, FileEntry, Index, SplitEntry};
 use frostline_needle::{About, Input, KIND, RunWriter, Segment, compare};
 use frostline_split::{SplitWriter, WriterOptions};
@@ -87,15 +87,7 @@ pub struct Unread {
 
 impl Unread {
     fn new(object: &str, error: &Error) -> Unread {
-        // The chain of causes, as people read it.
-        let mut what = error.to_string();
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            what.push_str(": ");
-            what.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        Unread { object: object.to_owned(), what }
+        Unread { object: object.to_owned(), what: chain(error) }
     }
 }
 

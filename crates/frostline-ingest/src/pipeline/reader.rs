@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
+use frostline_base::chain;
+
 use super::follow::Follower;
 use super::reading::Reading;
 use super::worker::{Item, Job, Source};
@@ -14,7 +16,7 @@ use super::{LINE_BYTES_MAX, Part, Pause};
 use crate::blocks::{BlockLimits, Blocks, LineEnds, Piece, Upto, line_feeds};
 use crate::content::{Content, Recognised, SAMPLE_BYTES};
 use crate::identity::{Known, Mark, Prefix, SourceKey};
-use crate::inputs::{Input, Inputs, Opened, Own, Skipped, chain};
+use crate::inputs::{Input, Inputs, Opened, Own, Skipped};
 use crate::lines::{Format, LineParser, SAMPLE_LINES};
 
 const LIMITS: BlockLimits = BlockLimits { block_bytes: 2 << 20, line_bytes_max: LINE_BYTES_MAX };

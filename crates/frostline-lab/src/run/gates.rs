@@ -1,6 +1,6 @@
 //! Whether a sample is valid. Pure functions of what was read before and after it.
 
-use frostline_base::Error;
+use frostline_base::{Error, chain};
 
 use crate::host::facts::DeviceBytes;
 use crate::record::Gate;
@@ -84,17 +84,6 @@ fn gate(name: &str, passed: bool, what: String) -> Gate {
 /// The gate of a sample that could not be taken at all.
 pub fn failed(error: &Error) -> Gate {
     gate("tool", false, chain(error))
-}
-
-/// An error with all its causes, in one line.
-pub(crate) fn chain(error: &Error) -> String {
-    let mut what = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        what = format!("{what}: {cause}");
-        source = cause.source();
-    }
-    what
 }
 
 #[cfg(test)]

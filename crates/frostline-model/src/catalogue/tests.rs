@@ -174,6 +174,9 @@ fn a_mistyped_name_is_answered_with_the_nearest() {
             .ends_with("did you mean `ap-northeast-2`?")
     );
     assert!(catalogue.instance("r7g.xlrge").unwrap_err().to_string().contains("did you mean `r7g.xlarge`?"));
+    let unlike = catalogue.instance("r7g-whatever-that-is").unwrap_err().to_string();
+    assert!(unlike.contains("; the nearest of ") && unlike.contains(": r7g."), "{unlike}");
+    assert_eq!(unlike.matches(", ").count(), SHOWN_MAX - 1, "{unlike}");
     assert!(Catalogue::named("ebs-2024").unwrap_err().to_string().contains("did you mean `ebs-2023`?"));
 }
 

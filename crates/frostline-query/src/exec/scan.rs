@@ -11,14 +11,14 @@ use arrow::datatypes::Schema;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
-use frostline_base::Meter;
+use frostline_base::{Meter, chain};
 use frostline_catalog::{Index, SplitEntry};
 use frostline_split::{row_numbers, row_parts};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 
-use crate::errors::{chain, internal};
+use crate::errors::internal;
 use crate::exec::report::{Counts, Failure, Report};
 use crate::exec::results::Results;
 use crate::exec::splits::Splits;

@@ -14,8 +14,8 @@ use super::text::{
 };
 use super::{Context, range, regexp, simple};
 use crate::Result;
-use crate::errors::chain;
 use crate::filter::{FieldRef, Filter, Pattern, Scalar};
+use frostline_base::chain;
 
 /// Most values of one `terms` clause.
 const TERMS_MAX: usize = 65_536;

@@ -23,9 +23,9 @@ use super::parts::{check_analysis, check_field, exists, exists_in, not};
 use super::range::{Edges, between};
 use super::regexp;
 use super::text::{self, MatchOptions, Target, all, any, match_any};
-use crate::errors::chain;
 use crate::filter::{Bound, FieldRef, Filter, Pattern, Scalar};
 use crate::{Error, Result};
+use frostline_base::chain;
 
 /// Most characters of a query string.
 const LENGTH_MAX: usize = 100_000;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use frostline_base::{Error, Result};
+use frostline_base::{Error, Result, chain};
 
 use crate::jwt::issuer::Issuer;
 use crate::jwt::signature::{self, Key};
@@ -81,7 +81,10 @@ impl Keys {
             return;
         }
         if let Err(error) = self.read(now_us).await {
-            tracing::warn!(?error, "the keys of the issuer of tokens are those that were read before");
+            tracing::warn!(
+                error = chain(&error),
+                "the keys of the issuer of tokens are those that were read before"
+            );
         }
     }
 

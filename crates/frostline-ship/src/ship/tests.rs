@@ -22,6 +22,8 @@ enum Does {
     Refuses(u16, Option<u64>),
     /// Has room for half of the documents.
     TakesHalf,
+    /// Does not speak the protocol.
+    Mumbles,
 }
 
 /// A server with the documents by `_id`.
@@ -49,7 +51,7 @@ impl Server {
 }
 
 impl Post for Server {
-    fn post(&self, request: &Request) -> std::result::Result<Reply, String> {
+    fn post(&self, request: &Request) -> std::result::Result<Reply, NoAnswer> {
         let reply =
             |status: u16, body: Value| Reply { status, retry_after: None, body: body.to_string().into() };
         if request.path == otlp::PATH {
@@ -61,6 +63,9 @@ impl Post for Server {
         if let Some(Does::Refuses(status, seconds)) = does {
             let retry_after = seconds.map(Duration::from_secs);
             return Ok(Reply { retry_after, ..reply(status, json!({ "error": { "reason": "no room" } })) });
+        }
+        if matches!(does, Some(Does::Mumbles)) {
+            return Err(NoAnswer { why: "no HTTP".to_owned(), lasting: Some("name another port") });
         }
         let lines: Vec<Value> = request
             .body
@@ -87,7 +92,7 @@ impl Post for Server {
             items.push(json!({ "create": { "status": status, "error": { "type": "t", "reason": why } } }));
         }
         match does {
-            Some(Does::Loses) => Err("the connection is closed".to_owned()),
+            Some(Does::Loses) => Err("the connection is closed".to_owned().into()),
             Some(Does::Ends) => Ok(reply(401, json!({}))),
             _ => Ok(reply(200, json!({ "errors": true, "items": items }))),
         }
@@ -177,6 +182,18 @@ impl Run {
 /// Lines with these numbers.
 fn lines(numbers: std::ops::Range<u64>) -> String {
     numbers.map(|n| format!("{{\"n\":{n}}}\n")).collect()
+}
+
+#[test]
+fn what_never_was_a_server_ends_the_run_and_one_that_was_is_waited_for() {
+    let run = Run::new(Server::doing(&[Does::Mumbles]));
+    let log = run.write("web.log", &lines(0..5));
+    let error = run.run(&[&log]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("no HTTP: name another port"), "{error}");
+    let run = Run::new(Server::doing(&[Does::Refuses(503, None), Does::Mumbles]));
+    let log = run.write("web.log", &lines(0..5));
+    assert_eq!(run.run(&[&log]).unwrap().documents, 5);
 }
 
 #[test]

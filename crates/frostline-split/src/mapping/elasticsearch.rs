@@ -89,7 +89,10 @@ impl Mapping {
             "_source" if *value == json!({}) || *value == json!({"enabled": true}) => Ok(()),
             "date_detection" if *value == json!(true) => Ok(()),
             "numeric_detection" if *value == json!(false) => Ok(()),
-            _ => Err(Error::invalid(format!("the mapping's parameter {key:?} is not supported"))),
+            _ => Err(Error::invalid(format!(
+                "the mapping's parameter {key:?} is not supported: {}",
+                instead_of_root(key)
+            ))),
         }
     }
 
@@ -286,7 +289,8 @@ fn read_mode(value: &Value) -> Result<Mode> {
         Value::String(text) if text == "true" => Ok(Mode::Dynamic),
         Value::String(text) if text == "strict" => Ok(Mode::Strict),
         _ => Err(Error::invalid(format!(
-            "dynamic {value} is not supported: every field is indexed (true) or refused (\"strict\")"
+            "dynamic {value} is not supported: every field is indexed (true) or refused (\"strict\"), so leave it out, or \
+             remove the fields with a pipeline"
         ))),
     }
 }
@@ -296,9 +300,66 @@ fn read_type(path: &str, json: &Value) -> Result<FieldType> {
         return Err(Error::invalid(format!("field {path:?}: the type {json} is not a name")));
     };
     let known = FieldType::NAMES.iter().find(|(_, known)| *known == name);
-    known
-        .map(|(ty, _)| *ty)
-        .ok_or_else(|| Error::invalid(format!("field {path:?}: the type {name:?} is not supported")))
+    known.map(|(ty, _)| *ty).ok_or_else(|| {
+        let instead = instead_of_type(name);
+        Error::invalid(format!("field {path:?}: the type {name:?} is not supported: {instead}"))
+    })
+}
+
+/// What to do instead of declaring a type.
+fn instead_of_type(name: &str) -> &'static str {
+    match name {
+        "nested" => {
+            "leave it out: the values of all objects of a list are found together, by the names of their fields"
+        }
+        "flattened" => "leave it out: each member is a field of its own, and a rare one costs no column",
+        "alias" => "search for the field itself, or copy its values with a pipeline",
+        "scaled_float" => "use double, which keeps the value as it is",
+        "geo_point" | "geo_shape" | "point" | "shape" => {
+            "leave it out: the coordinates are numbers, which ranges find"
+        }
+        "date_range" | "double_range" | "float_range" | "integer_range" | "ip_range" | "long_range" => {
+            "leave it out: its bounds are fields of their own, such as NAME.gte"
+        }
+        "binary" | "completion" | "search_as_you_type" | "token_count" | "version" => "use keyword",
+        "annotated_text" | "semantic_text" => "use text",
+        "dense_vector" | "join" | "percolator" | "rank_feature" | "rank_features" | "sparse_vector" => {
+            "leave the field out: there is no query for it"
+        }
+        _ => "leave it out, and the field is searched by what its values are",
+    }
+}
+
+/// What to do instead of setting a parameter of a field.
+fn instead_of_parameter(key: &str) -> &'static str {
+    match key {
+        "analyzer" | "search_analyzer" | "search_quote_analyzer" | "normalizer" => {
+            "leave it out: all text is found by its words in either case, and whole by NAME.keyword"
+        }
+        "copy_to" => "copy the value with a pipeline, or search several fields with multi_match",
+        "null_value" => "set the value with a pipeline where it is missing",
+        "enabled" | "dynamic" => "leave it out, or remove the field with a pipeline",
+        "format" => "bring the date into the ISO form with the pipeline's date processor",
+        "script" | "on_script_error" => "compute the value with a pipeline",
+        _ => "leave it out",
+    }
+}
+
+/// What to do instead of setting a parameter of the whole mapping.
+fn instead_of_root(key: &str) -> &'static str {
+    match key {
+        "dynamic_templates" => {
+            "leave it out: each new field is read by what its values are, text both by its words and whole, and fields whose \
+             names are known can be declared in properties"
+        }
+        "runtime" => "compute the fields with a pipeline, or ask for them in SQL",
+        "_routing" => "leave it out: there are no shards",
+        "_source" => "leave it out: documents are always kept",
+        "date_detection" | "numeric_detection" | "dynamic_date_formats" => {
+            "leave it out, and declare the fields in properties"
+        }
+        _ => "leave it out",
+    }
 }
 
 fn check_parameter(path: &str, ty: FieldType, key: &str, value: &Value) -> Result<()> {
@@ -328,7 +389,8 @@ fn is_date_format(value: &Value) -> bool {
 }
 
 fn unsupported(path: &str, key: &str, value: &Value) -> Error {
-    Error::invalid(format!("field {path:?}: the parameter {key:?}: {value} is not supported"))
+    let instead = instead_of_parameter(key);
+    Error::invalid(format!("field {path:?}: the parameter {key:?}: {value} is not supported: {instead}"))
 }
 
 /// Puts a field's body at its dotted path, below `properties` of its parents.

@@ -152,7 +152,15 @@ fn what_is_not_done_is_refused_by_name() {
     check_refused(field(json!({"type": "keyword", "fields": {"n": {"type": "long"}}})), "field \"a.b.n\"");
     check_refused(field(json!({"type": "object", "enabled": false})), "enabled");
     check_refused(json!({"dynamic": false}), "dynamic false is not supported");
-    check_refused(json!({"dynamic_templates": []}), "dynamic_templates");
+    check_refused(
+        json!({"dynamic_templates": []}),
+        "\"dynamic_templates\" is not supported: leave it out: each new",
+    );
+    check_refused(
+        field(json!({"type": "flattened"})),
+        "is not supported: leave it out: each member is a field",
+    );
+    check_refused(field(json!({"type": "keyword", "copy_to": "all"})), "copy the value with a pipeline");
     check_refused(json!({"runtime": {}}), "runtime");
     check_refused(json!({"properties": {"a..b": {"type": "long"}}}), "empty part");
     check_refused(

@@ -56,7 +56,7 @@ fn a_wrong_block_is_named_by_line() {
     let error = |block: &str| {
         let page = format!("text\n{BEGIN}{block}\n{END}\n");
         let error = fill(&page, folder.path(), "a.md").unwrap_err();
-        crate::run::gates::chain(&error)
+        frostline_base::chain(&error)
     };
     assert!(
         error("../run answer -->").contains("a.md: line 2: ../run is not below the folder"),
