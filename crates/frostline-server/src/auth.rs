@@ -77,6 +77,9 @@ pub(crate) struct Credential {
     /// Whether it may read figures of the server without being allowed everything.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) monitor: bool,
+    /// The role descriptors that a key was made with, as they were given.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub(crate) role_descriptors: Value,
     /// The roles that a user was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) roles: Vec<String>,
@@ -353,6 +356,7 @@ pub(crate) fn of_hash(state: &State, hash: String) -> Credential {
         invalidated_ms: None,
         grants: None,
         monitor: false,
+        role_descriptors: Value::Null,
         roles: Vec::new(),
         metadata: Value::Null,
     }

@@ -1126,6 +1126,15 @@ pub(crate) static APIS: &[Api] = &[
         answer: |call| Box::pin(cluster::put_settings(call)),
     },
     Api {
+        name: "nodes.hot_threads",
+        methods: GET,
+        paths: &["/_nodes/hot_threads", "/_nodes/{node_id}/hot_threads"],
+        action: Action::Monitor,
+        takes: &[],
+        ignores: &[CLUSTER, &["ignore_idle_threads", "interval", "snapshots", "sort", "threads", "type"]],
+        answer: |call| Box::pin(cluster::hot_threads(call)),
+    },
+    Api {
         name: "nodes.info",
         methods: GET,
         paths: &["/_nodes", "/_nodes/{node_id}", "/_nodes/{node_id}/{metric}"],

@@ -82,7 +82,15 @@ impl Door {
 }
 
 fn cannot_listen(listen: SocketAddr, error: std::io::Error) -> Error {
-    Error::unavailable(format!("cannot listen on {listen}")).with_source(error)
+    let what_to_do = match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            ": another program, perhaps another `frostline serve`, has this port: stop it, or choose another port"
+        }
+        std::io::ErrorKind::PermissionDenied => ": ports below 1024 need a privilege: choose a higher one",
+        std::io::ErrorKind::AddrNotAvailable => ": this host does not have that address",
+        _ => "",
+    };
+    Error::unavailable(format!("cannot listen on {listen}{what_to_do}")).with_source(error)
 }
 
 /// Refuses settings that contradict each other.

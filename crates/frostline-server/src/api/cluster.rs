@@ -309,6 +309,16 @@ pub(crate) async fn node_stats(call: Call) -> Result<Answer> {
     answer_of_node(&call, Value::Object(node))
 }
 
+/// `GET /_nodes/hot_threads`: no thread belongs to a request, so that none is sampled. What keeps the server busy are requests.
+pub(crate) async fn hot_threads(call: Call) -> Result<Answer> {
+    let (active, queue) = call.state.searches.load();
+    Ok(Answer::text(format!(
+        "::: {{{NAME}}}{{{}}}\n   Threads are not sampled: requests share them. {active} searches run and {queue} wait; \
+         /_tasks?detailed lists them,\n   /metrics counts time by API, and `top -H` shows the threads of the process.\n",
+        call.state.address
+    )))
+}
+
 /// `GET /_nodes`.
 pub(crate) async fn nodes(call: Call) -> Result<Answer> {
     let address = &call.state.address;

@@ -147,7 +147,8 @@ pub(crate) async fn rollover(call: Call) -> Result<Answer> {
     let dry_run = call.params.flag("dry_run")?.unwrap_or(false);
     if is_met && !dry_run {
         let template = if stream.is_some() { name.as_str() } else { new.as_str() };
-        let composed = compose(&records, template)?.unwrap_or_default().with(body.get("mappings"));
+        let composed = compose(&records, template)?.unwrap_or_default();
+        let composed = composed.with(body.get("mappings"), None)?;
         // Of a stream, the lifecycle says it.
         let kept = if stream.is_some() { None } else { own_retention(index.settings())? };
         follow(&call, &name, [&old, &new], &composed, retaining(kept)?).await?;

@@ -32,7 +32,7 @@ pub(crate) async fn field_caps(call: Call) -> Result<Answer> {
         _ => return Err(wrong()),
     };
     let unmapped = call.params.flag("include_unmapped")?.unwrap_or(false);
-    let indices = indices::named(&call).await?;
+    let indices = indices::with_fields(&call, indices::how(&call.params)?).await?;
     blocks::check(&call.state, indices.iter().map(|index| index.name()), Access::Read)?;
     let names: Vec<&str> = indices.iter().map(|index| index.name().as_str()).collect();
     let wanted = |name: &str| patterns.iter().any(|pattern| wildcard_matches(pattern, name));

@@ -36,8 +36,8 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
     alias::check_filters(&call.state, &aliases).await?;
     aliases.keys().try_for_each(|alias| call.client.scope.check(alias))?;
     composed.aliases.extend(aliases);
-    let composed = composed.with(body.get("mappings"));
     let index_settings = composed.index_settings()?.with(IndexSettings::read(body.get("settings"))?);
+    let composed = composed.with(body.get("mappings"), body.get("settings"))?;
     names::make_index(&call.state, &index_name, composed.mapping()?, &composed.aliases, &index_settings)
         .await?;
     let warning = settings::warning(body.get("settings"));
@@ -137,6 +137,11 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
     let body = Value::Object(call.object()?);
     let settings = body.get("settings").filter(|settings| settings.is_object()).unwrap_or(&body);
     let change = IndexSettings::read(Some(settings))?;
+    if settings::time_field(Some(settings))?.is_some() {
+        return Err(ApiError::invalid(
+            "Can't update non dynamic settings [[index.time_field]]: make another index with it, and _reindex into that",
+        ));
+    }
     let preserve = call.params.flag("preserve_existing")?.unwrap_or(false);
     let how = indices::how_of_any(&call.params, Wildcards::SHOWN)?;
     let names = indices::names(&call.state, &call.client.scope, call.index(), how).await?;
@@ -160,7 +165,9 @@ pub(crate) fn settings_of(records: &Records, index: &Index, flat: bool, names: &
         ("index.uuid", index.table_id()),
     ];
     let own = IndexSettings::of(records, index.name());
-    let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let time = index.mapping().time_field();
+    let time = (time != "@timestamp").then_some(("index.time_field", time));
+    let all = all.into_iter().chain(time).map(|(name, value)| (name.to_owned(), value.to_owned()));
     let matches = |name: &str| names.iter().any(|pattern| wildcard_matches(pattern, name));
     let shown = own.shown().chain(all).filter(|(name, _)| matches(name));
     settings::nested(shown.map(|(name, value)| (name, json!(value))).collect(), flat)

@@ -67,6 +67,33 @@ pub(crate) async fn described(call: &Call, default: Wildcards) -> Result<Vec<Arc
     Ok(found)
 }
 
+/// The indices that the path of a request names, for who shows which fields they have. Through an alias with a filter, whoever
+/// may not read the index itself is shown the fields that its mapping declares: other names may be those of documents that the
+/// filter hides.
+pub(crate) async fn with_fields(call: &Call, how: Resolve) -> Result<Vec<Arc<Index>>> {
+    let (state, scope) = (&call.state, &call.client.scope);
+    let (opened, filters) = opened_and_filters(state, scope, call.index(), how).await?;
+    let shown = opened.into_iter().map(|index| {
+        if !filters.contains_key(index.name()) || allows(state, scope, index.name()) {
+            return index;
+        }
+        let whole = Arc::clone(&index);
+        let is_declared = move |path: &str| {
+            let mapping = whole.mapping();
+            path == mapping.time_field() || mapping.field(path).is_some_and(|field| field.declared.is_some())
+        };
+        Arc::new(index.with_fields(Arc::new(is_declared)))
+    });
+    Ok(shown.collect())
+}
+
+/// The same of indices whose mappings are not blocked.
+pub(crate) async fn with_mappings(call: &Call, default: Wildcards) -> Result<Vec<Arc<Index>>> {
+    let found = with_fields(call, how_of_any(&call.params, default)?).await?;
+    blocks::check(&call.state, found.iter().map(|index| index.name()), Access::ReadMetadata)?;
+    Ok(found)
+}
+
 /// Queries, by the indices that are read only through aliases with them.
 pub(crate) type Filters = BTreeMap<IndexName, Value>;
 
@@ -315,10 +342,20 @@ fn missing(
     how: Resolve,
     error: frostline_base::Error,
 ) -> ApiError {
+    let now_us = state.node.clock().now_us();
+    if error.kind() == ErrorKind::Invalid {
+        // What is wrong with the expression, without where the repository is.
+        let records = state.node.catalog().seen_records();
+        let again =
+            records.map(|records| records.resolve(expression, now_us, how, |name| scope.allows(name)));
+        return match again {
+            Some(Err(cause)) if cause.kind() == ErrorKind::Invalid => cause.into(),
+            _ => error.into(),
+        };
+    }
     if error.kind() != ErrorKind::NotFound {
         return error.into();
     }
-    let now_us = state.node.clock().now_us();
     if let Some(records) = state.node.catalog().seen_records() {
         for part in expression.split(',').map(str::trim) {
             match records.resolve(part, now_us, how, |name| scope.allows(name)) {

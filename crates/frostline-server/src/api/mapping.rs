@@ -32,7 +32,7 @@ pub(crate) fn fields_of(index: &Index) -> Vec<(String, &'static str)> {
 
 /// `GET /{index}/_mapping`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
-    let indices = indices::described(&call, Wildcards::OPEN).await?;
+    let indices = indices::with_mappings(&call, Wildcards::OPEN).await?;
     let each = indices.iter().map(|index| {
         (index.name().to_string(), json!({ "mappings": index.mapping().to_elasticsearch_json() }))
     });
@@ -111,7 +111,7 @@ fn fitting(index: &Index, wanted: Mapping, says_mode: bool) -> Result<Mapping> {
 /// `GET /{index}/_mapping/field/{fields}`.
 pub(crate) async fn get_fields(call: Call) -> Result<Answer> {
     let patterns: Vec<&str> = call.part("fields").unwrap_or("*").split(',').collect();
-    let indices = indices::described(&call, Wildcards::OPEN).await?;
+    let indices = indices::with_mappings(&call, Wildcards::OPEN).await?;
     let each = indices.iter().map(|index| {
         let wanted = fields_of(index)
             .into_iter()

@@ -34,7 +34,7 @@ pub(crate) fn parse(name: &str) -> Result<IndexName> {
 }
 
 /// The index that takes documents which are sent to `name`. An index costs no request once the server has seen it: what
-/// another server has closed or blocked just now is refused when it is next opened, or when the repository log is next read.
+/// another server has closed or blocked just now is refused when the documents are about to be committed.
 pub(crate) async fn target(
     state: &State,
     scope: &Scope,

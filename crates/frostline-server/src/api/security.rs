@@ -61,8 +61,10 @@ pub(crate) async fn create_key(call: Call) -> Result<Answer> {
     let Granted { grants, monitor, warning } = granted(body.get("role_descriptors"))?;
     let owner = call.client.user.clone();
     let metadata = body.get("metadata").cloned().unwrap_or(Value::Null);
+    let role_descriptors = body.get("role_descriptors").cloned().unwrap_or(Value::Null);
     let about = |key: Credential| Credential {
         name: name.to_owned(),
+        role_descriptors,
         owner,
         expires_ms,
         grants,
@@ -270,8 +272,12 @@ pub(crate) async fn get_keys(call: Call) -> Result<Answer> {
         return Err(ApiError::new(StatusCode::NOT_FOUND, "resource_not_found_exception", reason));
     }
     let shown = found.iter().filter(|(_, key)| !active || key.is_active(now_ms)).map(|(id, key)| {
-        let role_descriptors =
-            key.grants.as_deref().map_or_else(|| json!({}), |grants| descriptors(grants, key.monitor));
+        let role_descriptors = match (&key.role_descriptors, key.grants.as_deref()) {
+            // Keys of an earlier version have only what was granted.
+            (Value::Null, Some(grants)) => descriptors(grants, key.monitor),
+            (Value::Null, None) => json!({}),
+            (given, _) => given.clone(),
+        };
         let mut shown = json!({
             "id": id,
             "name": key.name,

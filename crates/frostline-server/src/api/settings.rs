@@ -28,6 +28,9 @@ const FINAL: &str = "final_pipeline";
 /// How a request says that it wants no pipeline.
 const NONE: &str = "_none";
 
+/// The field of the time, which a new index gets with its mapping.
+pub(crate) const TIME_FIELD: &str = "time_field";
+
 /// The settings that have an effect.
 const KNOWN: [(&str, Form); 8] = [
     ("blocks.metadata", Form::Flag),
@@ -142,16 +145,29 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// Which field has the time of the documents, as settings of a new index say it. The mapping keeps it.
+pub(crate) fn time_field(json: Option<&Value>) -> Result<Option<String>> {
+    let said = flat(json).into_iter().rfind(|(name, _)| name == TIME_FIELD);
+    match said {
+        None | Some((_, Value::Null)) => Ok(None),
+        Some((_, Value::String(path))) if !path.split('.').any(str::is_empty) => Ok(Some(path.clone())),
+        Some((_, other)) => Err(ApiError::invalid(format!(
+            "[index.{TIME_FIELD}] is the name of a field, not [{}]",
+            text(other)
+        ))),
+    }
+}
+
 /// What is warned of where settings have no effect.
 pub(crate) fn warning(json: Option<&Value>) -> Option<String> {
     // Every client sends these two, and nothing that they promise is missing.
     let is_known = |name: &str| {
-        ["number_of_replicas", "number_of_shards"].contains(&name)
+        ["number_of_replicas", "number_of_shards", TIME_FIELD].contains(&name)
             || KNOWN.iter().any(|(known, _)| *known == name)
     };
     let has_others = flat(json).iter().any(|(name, _)| !is_known(name));
     has_others.then(|| {
-        "the settings have no effect except blocks, default_pipeline, final_pipeline and hidden: there are no shards and \
+        "the settings have no effect except blocks, default_pipeline, final_pipeline, hidden and time_field: there are no shards and \
          no replicas"
             .to_owned()
     })

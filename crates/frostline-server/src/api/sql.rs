@@ -89,7 +89,10 @@ async fn tables_of(call: &Call, sql: &Sql) -> Result<SqlAnswer> {
     let aliases = records.aliases().keys().filter(|name| scope.allows(name));
     let row = |name: &IndexName, ty: &str, kind: &str| [NAME, name.as_str(), ty, kind].map(str::to_owned);
     let indices = indices.iter().map(|name| row(name, "TABLE", "INDEX"));
-    let mut rows: Vec<_> = indices.chain(aliases.map(|name| row(name, "VIEW", "ALIAS"))).collect();
+    // To Elasticsearch a data stream is an alias.
+    let streams = records.data_streams().keys().filter(|name| scope.allows(name));
+    let others = aliases.chain(streams).map(|name| row(name, "VIEW", "ALIAS"));
+    let mut rows: Vec<_> = indices.chain(others).collect();
     rows.sort_unstable();
     Ok(sql.texts(["catalog", "name", "type", "kind"], &rows)?)
 }

@@ -115,6 +115,8 @@ pub(crate) fn unknown_metric(path: &str, metric: &str, known: &[&str]) -> ApiErr
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
     documents: u64,
+    /// Of them, those that no range of time finds.
+    without_time: u64,
     bytes: u64,
     splits: u64,
 }
@@ -122,12 +124,14 @@ pub(crate) struct Counts {
 impl Counts {
     pub(crate) fn of(index: &Index) -> Counts {
         let (documents, bytes) = size(index);
-        Counts { documents, bytes, splits: index.splits().len() as u64 }
+        let without_time = index.splits().iter().map(|split| split.rows_without_time).sum();
+        Counts { documents, without_time, bytes, splits: index.splits().len() as u64 }
     }
 
     pub(crate) fn add(self, other: Counts) -> Counts {
         Counts {
             documents: self.documents + other.documents,
+            without_time: self.without_time + other.without_time,
             bytes: self.bytes + other.bytes,
             splits: self.splits + other.splits,
         }
@@ -136,7 +140,15 @@ impl Counts {
     /// The metrics that are asked for.
     pub(crate) fn shown(&self, metrics: &[&str]) -> Value {
         let all = [
-            ("docs", json!({ "count": self.documents, "deleted": 0, "total_size_in_bytes": self.bytes })),
+            (
+                "docs",
+                json!({
+                    "count": self.documents,
+                    "deleted": 0,
+                    "total_size_in_bytes": self.bytes,
+                    "without_time": self.without_time,
+                }),
+            ),
             (
                 "store",
                 json!({

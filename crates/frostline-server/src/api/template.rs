@@ -61,7 +61,16 @@ pub(crate) struct Composed {
 
 impl Composed {
     pub(crate) fn mapping(&self) -> Result<Mapping> {
-        mapping(&self.mappings)
+        let mapping = mapping(&self.mappings)?;
+        Ok(match settings::time_field(Some(&self.settings))? {
+            Some(path) if self.data_stream && path != mapping.time_field() => {
+                return Err(ApiError::invalid(format!(
+                    "the time of a data stream is in [@timestamp], not in [{path}]: leave [index.time_field] out"
+                )));
+            }
+            Some(path) => mapping.with_time_field(path),
+            None => mapping,
+        })
     }
 
     pub(crate) fn index_settings(&self) -> Result<IndexSettings> {
@@ -89,11 +98,14 @@ impl Composed {
     }
 
     /// The same with what a request says itself.
-    pub(crate) fn with(mut self, mappings: Option<&Value>) -> Composed {
+    pub(crate) fn with(mut self, mappings: Option<&Value>, of_index: Option<&Value>) -> Result<Composed> {
         if let Some(mappings) = mappings {
             overlay(&mut self.mappings, mappings);
         }
-        self
+        if let Some(path) = settings::time_field(of_index)? {
+            self.settings = json!({ "index": { settings::TIME_FIELD: path } });
+        }
+        Ok(self)
     }
 }
 
@@ -268,6 +280,7 @@ fn check(body: &Value, kind: Kind) -> Result<()> {
     mapping(template.get("mappings").unwrap_or(&Value::Null))?;
     About::read_all(template.get("aliases"))?;
     IndexSettings::read(template.get("settings"))?;
+    settings::time_field(template.get("settings"))?;
     Ok(())
 }
 

@@ -688,8 +688,7 @@ async fn an_alias_with_a_filter_is_read_through_it_or_not_at_all() {
         ("POST", "/_sql", source),
         ("POST", "/ones/_pit?keep_alive=1m", ""),
         ("GET", "/ones/_doc/1", ""),
-        ("GET", "/ones/_field_caps?fields=*", ""),
-        ("GET", "/ones/_mapping", ""),
+        ("GET", "/ones/_settings", ""),
         ("GET", "/_cat/count/ones", ""),
         ("POST", "/ones/_forcemerge", ""),
         ("DELETE", "/ones", ""),
@@ -698,11 +697,13 @@ async fn an_alias_with_a_filter_is_read_through_it_or_not_at_all() {
         let status = tested.send(method, uri, body).await.status.as_u16();
         assert!([400, 501].contains(&status), "{method} {uri}: {status}");
     }
-    let (_, _, reason) = tested.error("GET", "/ones/_mapping", "").await;
-    assert!(
-        reason.contains("the alias ones has a filter, which this request cannot apply: name the index"),
-        "{reason}"
-    );
+    let (_, _, reason) = tested.error("GET", "/ones/_settings", "").await;
+    assert_eq!(reason, "the alias ones has a filter, which this request cannot apply: name the index");
+    // Which fields there are, the alias says as the index does.
+    for what in ["_mapping", "_mapping/field/*", "_field_caps?fields=*"] {
+        let of = async |name: &str| tested.ok("GET", &format!("/{name}/{what}"), "").await;
+        assert_eq!(of("ones").await, of("web").await, "{what}");
+    }
     let all = r#"{"query":{"match_all":{}}}"#;
     assert_eq!(tested.ok("POST", "/ones/_delete_by_query", all).await["deleted"], 20);
     assert_eq!((count("web").await, count("ones").await), (json!(40), json!(0)));
@@ -978,4 +979,52 @@ async fn what_the_cluster_will_never_have_is_not_waited_for() {
     }
     let shards = tested.ok("GET", "/_cluster/health/web?level=shards", "").await;
     assert_eq!(shards["indices"]["web"]["shards"]["0"]["primary_active"], true);
+}
+
+#[tokio::test]
+async fn an_index_may_have_its_time_in_another_field() {
+    let tested = Tested::new();
+    let time = async |index: &str| {
+        let settings = tested.ok("GET", &format!("/{index}/_settings?flat_settings"), "").await;
+        settings[index]["settings"]["index.time_field"].clone()
+    };
+    tested.ok("PUT", "/made", r#"{"settings":{"index":{"time_field":"ts"}}}"#).await;
+    let template = r#"{"index_patterns":["tpl*"],"template":{"settings":{"index.time_field":"at.ms"}}}"#;
+    tested.ok("PUT", "/_index_template/tpl", template).await;
+    let document = r#"{"at":{"ms":"2024-05-01T00:00:00Z"},"ts":"2024-05-01T00:00:00Z"}"#;
+    for index in ["made", "tpl-1", "plain"] {
+        assert_eq!(tested.send("POST", &format!("/{index}/_doc"), document).await.status, 201);
+    }
+    tested.ok("PUT", "/tpl-2", r#"{"settings":{"time_field":"ts"}}"#).await;
+    assert_eq!(
+        (time("made").await, time("tpl-1").await, time("tpl-2").await, time("plain").await),
+        (json!("ts"), json!("at.ms"), json!("ts"), Value::Null)
+    );
+    let since = r#"{"query":{"range":{"ts":{"gte":"2024-05-01"}}}}"#;
+    assert_eq!(tested.ok("POST", "/made/_count", since).await["count"], 1);
+    let stats = tested.ok("GET", "/made,plain/_stats/docs", "").await;
+    let timeless = |index: &str| stats["indices"][index]["total"]["docs"]["without_time"].clone();
+    assert_eq!((timeless("made"), timeless("plain")), (json!(0), json!(1)));
+    for (method, uri, body) in [
+        ("PUT", "/wrong", r#"{"settings":{"time_field":7}}"#),
+        ("PUT", "/wrong", r#"{"settings":{"time_field":"a..b"}}"#),
+        ("PUT", "/made/_settings", r#"{"index.time_field":"at"}"#),
+        (
+            "PUT",
+            "/_index_template/stream",
+            r#"{"index_patterns":"s","data_stream":{},"template":{"settings":{"time_field":"ts"}}}"#,
+        ),
+    ] {
+        assert_eq!(tested.error(method, uri, body).await.0, 400, "{method} {uri} {body}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_hot_is_said_without_samples() {
+    let tested = Tested::new();
+    for uri in ["/_nodes/hot_threads", "/_nodes/_local/hot_threads?threads=3"] {
+        let answered = tested.get(uri).await;
+        let text = String::from_utf8(answered.body.to_vec()).unwrap();
+        assert!(answered.status == 200 && text.contains("0 searches run and 0 wait"), "{text}");
+    }
 }

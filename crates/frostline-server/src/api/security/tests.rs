@@ -400,11 +400,49 @@ async fn figures_are_for_keys_that_monitor() {
         assert_eq!(status(&tested, &monitor, "GET", uri, "").await, 403, "{uri}");
     }
     let shown = ok(&tested, &admin, "GET", &format!("/_security/api_key?id={id}"), "").await;
-    let role = &shown["api_keys"][0]["role_descriptors"]["key"];
+    let role = &shown["api_keys"][0]["role_descriptors"]["role"];
     assert_eq!(role, &json!({ "indices": [], "cluster": ["monitor"] }));
     // What is shown can be granted again.
-    let again = granted(Some(&json!({ "key": role }))).unwrap();
+    let again = granted(Some(&json!({ "role": role }))).unwrap();
     assert!(again.monitor && again.grants.is_some_and(|grants| grants.is_empty()));
+}
+
+#[tokio::test]
+async fn who_reads_through_a_filter_is_shown_declared_fields_alone() {
+    let (tested, admin) = tested().await;
+    let mapping = r#"{"mappings":{"properties":{"word":{"type":"keyword"}}}}"#;
+    ok(&tested, &admin, "PUT", "/notes", mapping).await;
+    let document = r#"{"@timestamp":"2024-05-01T00:00:00Z","word":"hidden","secret_name":1}"#;
+    assert_eq!(status(&tested, &admin, "POST", "/notes/_doc", document).await, 201);
+    ok(&tested, &admin, "PUT", "/notes/_alias/mine", r#"{"filter":{"term":{"word":"mine"}}}"#).await;
+    let (reader, _) = key(&tested, &admin, &["mine"], &["read"]).await;
+    let caps = async |who: &str| {
+        let caps = ok(&tested, who, "GET", "/mine/_field_caps?fields=*", "").await;
+        let mapping = ok(&tested, who, "GET", "/mine/_mapping", "").await;
+        let has = |name: &str| {
+            let is_mapped = mapping["notes"]["mappings"]["properties"].get(name).is_some();
+            assert_eq!(caps["fields"].get(name).is_some(), is_mapped, "{name}");
+            is_mapped
+        };
+        [has("@timestamp"), has("word"), has("secret_name")]
+    };
+    assert_eq!(caps(&reader).await, [true, true, false]);
+    assert_eq!(caps(&admin).await, [true; 3]);
+}
+
+/// A key is shown with the roles that it was made with.
+#[tokio::test]
+async fn roles_of_a_key_keep_their_names() {
+    let (tested, admin) = tested().await;
+    let roles = json!({
+        "reads": { "indices": [{ "names": ["web"], "privileges": ["read"] }] },
+        "watches": { "cluster": ["monitor"] },
+    });
+    let body = json!({ "name": "both", "role_descriptors": roles }).to_string();
+    let made = ok(&tested, &admin, "POST", "/_security/api_key", &body).await;
+    let id = made["id"].as_str().unwrap();
+    let shown = ok(&tested, &admin, "GET", &format!("/_security/api_key?id={id}"), "").await;
+    assert_eq!(shown["api_keys"][0]["role_descriptors"], roles);
 }
 
 /// What a user says with this password.
