@@ -641,7 +641,18 @@ fn an_expression_names_several_indices() {
     assert_eq!(names(&place.json(&["unmount", "*"]), "index"), ["logs-1", "web"]);
     assert_eq!(place.json(&["index", "show", "*"])["indices"].as_array().unwrap().len(), 3);
     assert_eq!(place.json(&["index", "merge", "web,logs-1"])["indices"].as_array().unwrap().len(), 2);
-    assert_eq!(place.json(&["vacuum", "*", "--dry-run"])["deleted"], json!([]));
+    let vacuumed = place.json(&["vacuum", "*", "--dry-run"]);
+    assert_eq!(vacuumed["deleted"], json!([]));
+    assert_eq!(vacuumed["indices"], json!(["logs-1", "logs-2", "web"]));
+    let listed = place.json(&["index", "list"]);
+    assert_eq!(listed["indices"][0]["state"], json!([]));
+    let verified = String::from_utf8(place.run(&["index", "verify", "logs-*"]).stdout).unwrap();
+    assert!(
+        verified.contains("logs-1: 1 split checked") && verified.contains("logs-2: 1 split"),
+        "{verified}"
+    );
+    let explained = String::from_utf8(place.run(&["explain", "--index", "web", "n:1"]).stdout).unwrap();
+    assert!(explained.starts_with("at most "), "{explained}");
     assert_eq!(place.json(&["index", "verify", "web"])["index"], "web");
     for (expression, matches) in [("we*", 1), ("logs-*,web", 3), ("*,-logs-2", 2)] {
         let found = place.json(&["search", "--index", expression, "n:1"]);

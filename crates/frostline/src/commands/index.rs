@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
 use frostline_base::{Error, ErrorKind, IndexName, Meter, Share, SplitId};
-use frostline_catalog::{FileEntry, Index, Resolve, SplitEntry};
+use frostline_catalog::{FileEntry, Index, Records, Resolve, SplitEntry};
 use frostline_node::Node;
 use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
 use frostline_split::{
@@ -75,6 +75,8 @@ struct Summary {
     time_min: Option<String>,
     time_max: Option<String>,
     mounted: bool,
+    /// `closed`, `hidden`, and the blocks as `blocks.write`; none of an index that is open.
+    state: Vec<String>,
 }
 
 fn summary(node: &Node, index: &Index) -> Summary {
@@ -89,7 +91,15 @@ fn summary(node: &Node, index: &Index) -> Summary {
         time_min: time(|t| t.0).min().map(iso),
         time_max: time(|t| t.1).max().map(iso),
         mounted: node.mounts().find(index.name()).is_some(),
+        state: node.catalog().seen_records().map(|records| state(&records, index.name())).unwrap_or_default(),
     }
+}
+
+/// What keeps an index from being read or written as any other.
+fn state(records: &Records, index: &IndexName) -> Vec<String> {
+    let flags = [("closed", records.is_closed(index)), ("hidden", records.is_hidden(index))];
+    let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name.to_owned());
+    flags.chain(records.blocks(index).map(|block| format!("blocks.{}", block.name()))).collect()
 }
 
 fn iso(time_us: i64) -> String {
@@ -131,8 +141,10 @@ async fn list(node: &Node, config: &Config) -> Result<Outcome> {
         say!("no index in {}: frostline ingest --index NAME FILE makes one", node.repository().url())?;
         return Ok(outcome);
     }
-    let mut table = Table::new(&["index", "documents>", "splits>", "size>", "from", "to", "mounted"]);
+    let mut table =
+        Table::new(&["index", "documents>", "splits>", "size>", "from", "to", "mounted", "state"]);
     for s in found {
+        let state = if s.state.is_empty() { "open".to_owned() } else { s.state.join(" ") };
         let mounted = if s.mounted { "frozen" } else { "" };
         table.row(vec![
             s.index.to_string(),
@@ -142,6 +154,7 @@ async fn list(node: &Node, config: &Config) -> Result<Outcome> {
             s.time_min.unwrap_or_default(),
             s.time_max.unwrap_or_default(),
             mounted.to_owned(),
+            state,
         ]);
     }
     say!("{table}")?;
@@ -183,6 +196,11 @@ async fn show(node: &Node, config: &Config, name: &IndexName, with_bytes: bool) 
     )?;
     if let (Some(from), Some(to)) = (&summary.time_min, &summary.time_max) {
         say!("times from {from} to {to}")?;
+    }
+    let timeless: u64 = index.splits().iter().map(|split| split.rows_without_time).sum();
+    if timeless > 0 {
+        let (documents, time) = (show_count(timeless, "document"), printable(mapping.time_field()));
+        note!("{documents} without a time: {time}, the time field of the index, is missing there or no date");
     }
     for file in index.foreign() {
         note!("{} was committed by another tool and cannot be searched", file.path);
@@ -291,14 +309,16 @@ async fn verify(node: &Node, config: &Config, name: &IndexName) -> Result<(Outco
             say!("{}: {}", fault.object, fault.what)?;
         }
         say!(
-            "{} checked ({}), {} damaged, {foreign} of other tools",
+            "{name}: {} checked ({}), {} damaged, {foreign} of other tools",
             show_count(index.splits().len() as u64, "split"),
             show_bytes(bytes),
             faults.len()
         )?;
         if unchecked > 0 {
             let splits = show_count(unchecked, "split");
-            say!("{splits} of an earlier version of Frostline, whose Parquet footer has no checksum")?;
+            say!(
+                "{name}: {splits} of an earlier version of Frostline, whose Parquet footer has no checksum"
+            )?;
         }
     }
     Ok((outcome, document))

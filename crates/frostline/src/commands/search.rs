@@ -86,9 +86,6 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
         say_json(&explained)?;
         return Ok(Outcome::Done);
     }
-    for plan in &explained.plans {
-        say!("{}", plan.trim_end())?;
-    }
     say!(
         "at most {} of {} splits are opened ({} rows): {} of footers, then dictionaries, postings and columns where they match",
         explained.splits_opened_max,
@@ -102,6 +99,9 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
             show_count(explained.needle_pages, "page"),
             explained.needle_splits
         )?;
+    }
+    for plan in &explained.plans {
+        say!("\n{}", plan.trim_end())?;
     }
     Ok(Outcome::Done)
 }

@@ -1,6 +1,9 @@
 //! `frostline sql`.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
+use frostline_base::IndexName;
 use frostline_query::{QueryCost, Sql, SqlRows};
 use frostline_show::{Table, note, printable, say, say_json, show_count};
 use serde::Serialize;
@@ -64,7 +67,9 @@ struct Column {
 }
 
 async fn show_tables(node: &frostline_node::Node, format: Format) -> Result<Outcome> {
-    let names = node.catalog().list().await?;
+    let records = node.catalog().records().await?;
+    let others = records.aliases().keys().chain(records.data_streams().keys());
+    let names: BTreeSet<&IndexName> = records.indices().chain(others).collect();
     let rows = names.iter().map(|name| vec![json!(name.as_str())]);
     if format == Format::Json {
         let columns = json!([{ "name": "table_name", "type": "Utf8" }]);

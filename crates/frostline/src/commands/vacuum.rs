@@ -1,8 +1,10 @@
 //! `frostline vacuum`.
 
 use anyhow::{Result, bail};
+use frostline_base::IndexName;
 use frostline_catalog::{Vacuum, Vacuumed};
 use frostline_show::{Table, say, say_json, show_bytes, show_count};
+use serde::Serialize;
 
 use crate::Outcome;
 use crate::args;
@@ -19,8 +21,9 @@ pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome>
         ..Vacuum::default()
     };
     let mut done = Vacuumed::default();
-    for name in super::names_of(&node, &given.name, super::NAMED).await? {
-        let index = node.index(&name).await?;
+    let names = super::names_of(&node, &given.name, super::NAMED).await?;
+    for name in &names {
+        let index = node.index(name).await?;
         let hours_max = index.settings().file_retention_ms as f64 / HOUR_MS;
         if given.retain_hours > hours_max {
             let hours = given.retain_hours;
@@ -34,7 +37,7 @@ pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome>
     }
     done.merge(node.catalog().vacuum_deleted(&wanted).await?);
     if config.json {
-        say_json(&done)?;
+        say_json(&Document { indices: &names, done: &done })?;
         return Ok(Outcome::Done);
     }
     let mut table = Table::new(&["object", "bytes>", "why"]);
@@ -49,6 +52,14 @@ pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome>
     let objects = show_count(done.deleted.len() as u64, "object");
     say!("{objects} ({}) {verb}; {} too young", show_bytes(done.bytes), done.kept)?;
     Ok(Outcome::Done)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    indices: &'a [IndexName],
+    #[serde(flatten)]
+    done: &'a Vacuumed,
 }
 
 fn milliseconds(hours: f64) -> Result<i64> {

@@ -163,6 +163,13 @@ fn make_key(config: &Config, file: &Path) -> Result<Outcome> {
     let key = VolumeKey::from_random([draw(), draw()]);
     let mut options = std::fs::OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(file);
+    if opened.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists) {
+        bail!(
+            "{} is there already and stays as it is, because snapshots may need its key: pass it with --key-file, or name \
+             another file",
+            file.display()
+        );
+    }
     opened
         .and_then(|mut opened| {
             opened.write_all(key.text().as_bytes())?;
