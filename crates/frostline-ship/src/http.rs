@@ -92,7 +92,7 @@ impl From<String> for NoAnswer {
 impl NoAnswer {
     fn of(error: reqwest::Error) -> NoAnswer {
         let error = error.without_url();
-        let mut causes = std::iter::successors(Some(&error as &(dyn StdError + 'static)), |e| e.source());
+        let mut causes = std::iter::successors(Some(&error as &(dyn StdError + 'static)), |e| (*e).source());
         let lasting = causes.find_map(|cause| {
             // What goes wrong with TLS, other than a lost connection, has this kind.
             let is_tls = cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == InvalidData);

@@ -16,8 +16,9 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
+use super::retain::show_kept;
 use super::whole::Whole;
-use super::{agrees, show_kept, verify_pack, verify_split};
+use super::{agrees, verify_pack, verify_split};
 use crate::Outcome;
 use crate::commands::ingest::random;
 use crate::config::Config;
@@ -209,7 +210,7 @@ async fn check(
         uncovered: status.splits - status.covered,
         packs: packs.len(),
         foreign: index.foreign().len(),
-        retention_ms: retention(&index, node.catalog().seen_records().as_ref())?
+        retention_ms: retention(index, node.catalog().seen_records().as_ref())?
             .map(|kept| kept.as_millis() as u64),
         pins: pins.saturating_sub(of(Reason::Pin).objects as usize),
         removed: of(Reason::Removed),

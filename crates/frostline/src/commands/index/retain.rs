@@ -149,7 +149,7 @@ fn note_expired(node: &Node, records: &Records, index: &Index) -> Result<()> {
 }
 
 /// In the largest unit of which it is a whole number.
-fn show_kept(kept: Duration) -> String {
+pub(super) fn show_kept(kept: Duration) -> String {
     const UNITS: [(u128, &str); 5] =
         [(86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"), (1, "millisecond")];
     let ms = kept.as_millis();
