@@ -1,8 +1,8 @@
 //! Searches through a server.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use frostline_query::Response;
-use frostline_ship::{Http, Reply, Request};
+use frostline_ship::{Http, NoAnswer, Reply, Request};
 use serde_json::Value;
 
 use crate::args;
@@ -58,8 +58,10 @@ impl Remote {
     async fn post(&self, path: String, body: Vec<u8>) -> Result<Vec<u8>> {
         let request = Request { path, content_type: "application/json", header: None, body };
         let sent = self.http.send(&request).await;
-        let Reply { status, body, .. } =
-            sent.map_err(|why| anyhow::anyhow!("cannot ask {}: {why}", self.url))?;
+        let Reply { status, body, .. } = sent.map_err(|NoAnswer { why, lasting }| {
+            let what_to_do = lasting.map_or(String::new(), |what_to_do| format!(": {what_to_do}"));
+            anyhow!("cannot ask {}: {why}{what_to_do}", self.url)
+        })?;
         if status < 300 {
             return Ok(body);
         }
