@@ -1,6 +1,6 @@
 //! Power cuts while a snapshot is mounted, written to, filled and finished, and while snapshots are taken and pruned: the
 //! lab's crash engine records what a disk is sent and shows what it may hold afterwards. `FROSTLINE_TEST_CUTS` is how many
-//! cuts each trial has, 16 without it.
+//! cuts each trial has, 8 without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -40,7 +40,7 @@ fn proved(test: &str, trials: &[(FileSystem, u64)], work: &mut dyn FnMut() -> Bo
         program: std::env::current_exe().unwrap(),
         arguments: arguments.map(OsString::from).to_vec(),
     };
-    let cuts = std::env::var("FROSTLINE_TEST_CUTS").map_or(16, |cuts| cuts.parse().unwrap());
+    let cuts = std::env::var("FROSTLINE_TEST_CUTS").map_or(8, |cuts| cuts.parse().unwrap());
     let folder = in_memory();
     let mut ledger = Ledger::open(&folder.path().join("live")).unwrap();
     let prove = |(file_system, seed): &(FileSystem, u64)| {

@@ -167,16 +167,15 @@ fn check(target: &Path, model: &mut Model) {
     }
 }
 
-/// Every snapshot that was acknowledged is there, and every one that is there is whole. How many there are.
-async fn check_snapshots(volumes: &Volumes, acknowledged: &[u64], copy: &Path) -> usize {
+/// Every snapshot that was acknowledged is there, and every one that is there is whole; `newest` is one of the directory
+/// as it is now. How many there are.
+async fn check_snapshots(volumes: &Volumes, acknowledged: &[u64], newest: Option<u64>, copy: &Path) -> usize {
     let all: Vec<_> = volumes.list().await.unwrap();
     let others: Vec<_> = all.iter().filter(|snapshot| snapshot.volume.to_string() == "other").collect();
     assert!(acknowledged.iter().all(|number| others.iter().any(|snapshot| snapshot.number == *number)));
     let verified = volumes.verify(&all, |_, _| {}).await.unwrap();
     assert!(verified.faults.is_empty(), "{:?}", verified.faults);
-    if let Some(newest) = others.last()
-        && acknowledged.last() == Some(&newest.number)
-    {
+    if let Some(newest) = others.iter().find(|snapshot| Some(snapshot.number) == newest) {
         let restored = tempfile::tempdir().unwrap();
         crate::testing::restore(volumes, newest, restored.path()).await;
         assert_eq!(tree(restored.path()), tree(copy));
@@ -226,8 +225,9 @@ async fn a_killed_process_loses_no_write_and_no_snapshot_and_reads_fail_until_th
         })
         .await;
         (model, writes) = (made, writes + count);
-        acknowledged.extend(taken.and_then(|line| line.strip_prefix("done ")?.parse::<u64>().ok()));
-        snapshots = check_snapshots(&volumes, &acknowledged, copy.path()).await;
+        let newest = taken.and_then(|line| line.strip_prefix("done ")?.parse::<u64>().ok());
+        acknowledged.extend(newest);
+        snapshots = check_snapshots(&volumes, &acknowledged, newest, copy.path()).await;
         // It may have been whole when it was killed.
         let served =
             volumes.mount(&"data".parse().unwrap(), &target, &MountOptions::default()).await.unwrap();
