@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use frostline_base::{
@@ -87,6 +88,8 @@ impl CacheOptions {
 pub struct RegionCache {
     near: Option<Arc<Near>>,
     inner: Arc<dyn ReadRanges>,
+    /// Reads under way.
+    reading: AtomicUsize,
 }
 
 impl RegionCache {
@@ -101,7 +104,9 @@ impl RegionCache {
         for volume in &options.volumes {
             match lock(volume) {
                 Ok(Some(file)) => locks.push(Some(file)),
-                Ok(None) => return Ok(Arc::new(RegionCache { near: None, inner })),
+                Ok(None) => {
+                    return Ok(Arc::new(RegionCache { near: None, inner, reading: AtomicUsize::new(0) }));
+                }
                 Err(error) => {
                     tracing::warn!(volume = %volume.display(), %error, "cache volume cannot be used");
                     locks.push(None);
@@ -109,13 +114,13 @@ impl RegionCache {
             }
         }
         let near = open_near(&options, locks);
-        Ok(Arc::new(RegionCache { near: Some(Arc::new(near)), inner }))
+        Ok(Arc::new(RegionCache { near: Some(Arc::new(near)), inner, reading: AtomicUsize::new(0) }))
     }
 
     /// The cache over given volumes, so that tests can inject failures.
     #[cfg(test)]
     pub(crate) fn over(near: Near, inner: Arc<dyn ReadRanges>) -> Arc<RegionCache> {
-        Arc::new(RegionCache { near: Some(Arc::new(near)), inner })
+        Arc::new(RegionCache { near: Some(Arc::new(near)), inner, reading: AtomicUsize::new(0) })
     }
 
     /// The current figures.
@@ -155,21 +160,44 @@ impl RegionCache {
     /// Fetches the missing pages of an object and returns their size in bytes. Pin the object
     /// first to protect them from eviction. Nothing is counted as used.
     pub async fn hydrate(&self, object: &ObjectRef, share: Share, meter: &Meter) -> Result<u64> {
-        let Some(near) = &self.near else { return Ok(0) };
-        let page_bytes = u64::from(near.page_bytes());
-        let (pages, step) = (object.bytes.div_ceil(page_bytes), (HYDRATE_BYTES / page_bytes).max(1));
         let mut fetched = 0;
-        let mut first = 0;
-        while first < pages {
-            let end = (first + step).min(pages);
-            // Pages being written count as cached, and no more is fetched than can be written.
-            near.flush().await;
-            let absent = near.absent(object, first..end);
-            let got = self.gather(near, object, absent, share, meter).await?;
-            fetched += got.values().map(|page| page.len() as u64).sum::<u64>();
-            first = end;
+        let mut start = 0;
+        while start < object.bytes {
+            let end = (start + HYDRATE_BYTES).min(object.bytes);
+            fetched += self.hydrate_range(object, start..end, share, meter).await?;
+            start = end;
         }
         Ok(fetched)
+    }
+
+    /// The same of a part of it, which is fetched in one call.
+    pub async fn hydrate_range(
+        &self,
+        object: &ObjectRef,
+        range: ByteRange,
+        share: Share,
+        meter: &Meter,
+    ) -> Result<u64> {
+        check_ranges(object, std::slice::from_ref(&range))?;
+        let Some(near) = &self.near else { return Ok(0) };
+        // Pages being written count as cached, and no more is fetched than can be written.
+        near.flush().await;
+        let absent = near.absent(object, pages_of(&range, near.page_bytes().into()));
+        let got = self.gather(near, object, absent, share, meter).await?;
+        Ok(got.values().map(|page| page.len() as u64).sum())
+    }
+
+    /// Bytes of this range that are not cached.
+    pub fn absent_bytes(&self, object: &ObjectRef, range: ByteRange) -> u64 {
+        let Some(near) = &self.near else { return range.end.saturating_sub(range.start) };
+        let page_bytes = u64::from(near.page_bytes());
+        let absent = near.absent(object, pages_of(&range, page_bytes));
+        absent.iter().map(|page| object.bytes.saturating_sub(page * page_bytes).min(page_bytes)).sum()
+    }
+
+    /// Whether somebody waits for a read now.
+    pub fn is_reading(&self) -> bool {
+        self.reading.load(Ordering::Relaxed) > 0
     }
 
     /// Waits until everything fetched so far is on the volumes and in the table.
@@ -199,6 +227,7 @@ impl RegionCache {
         check_ranges(object, ranges)?;
         let answer = match &self.near {
             Some(near) if near.has_room() => {
+                let _reading = Counted::new(&self.reading);
                 self.read_near(near, caches, object, ranges, share, meter).await?
             }
             _ => {
@@ -362,6 +391,22 @@ impl Drop for Billed<'_> {
     fn drop(&mut self) {
         // The cache counts the bytes used itself, once per call.
         self.meter.add_cost(&Cost { bytes_used: 0, ..self.fetch.cost() });
+    }
+}
+
+/// One more until it is dropped, also when a reader is cancelled.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -7,13 +7,15 @@
 //! Local disks hold only a cache. A full, inaccessible or lost data directory costs requests, never an answer.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod hydrate;
 mod mounts;
 mod node;
 mod points;
 mod reader;
 mod settings;
 
-pub use mounts::{CacheSize, Mount, Mounted, Mounts, Tier};
+pub use hydrate::Hydrated;
+pub use mounts::{CacheSize, Hydrate, Mount, Mounted, Mounts, Tier};
 pub use node::Node;
 pub use points::Kept;
 pub use settings::Settings;

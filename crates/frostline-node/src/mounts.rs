@@ -20,6 +20,22 @@ pub struct Mount {
     pub tier: Tier,
     /// The cache's size for this index.
     pub cache_bytes: u64,
+    /// Whether all of it is brought here.
+    #[serde(default)]
+    pub hydrate: Hydrate,
+}
+
+/// Whether all of a mounted index is brought here before it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hydrate {
+    /// No: what is read comes here.
+    #[default]
+    Lazy,
+    /// As fast as it can be.
+    Now,
+    /// At so many bytes a second.
+    Rate(u64),
 }
 
 /// How much of an index is kept locally.
@@ -52,14 +68,18 @@ pub enum CacheSize {
     Bytes(u64),
     /// A percentage of the index as large as it is now.
     Percent(f64),
+    /// Room for all of the index as large as it is now.
+    Whole,
 }
 
 impl CacheSize {
-    /// Bytes of cache for an index of `data_bytes`.
-    pub fn bytes(self, data_bytes: u64) -> u64 {
+    /// Bytes of cache for an index with `data_bytes` in its splits, of which all objects take `whole_bytes` of a cache.
+    pub fn bytes(self, data_bytes: u64, whole_bytes: u64) -> u64 {
         let bytes = match self {
             CacheSize::Bytes(bytes) => bytes,
             CacheSize::Percent(percent) => (data_bytes as f64 * percent / 100.0) as u64,
+            // It may grow a little.
+            CacheSize::Whole => whole_bytes + whole_bytes / 16,
         };
         bytes.max(CACHE_BYTES_MIN)
     }
@@ -146,9 +166,10 @@ mod tests {
 
     #[test]
     fn a_cache_is_a_size_or_a_share_of_the_index_and_never_tiny() {
-        assert_eq!(CacheSize::Bytes(5 << 20).bytes(1), 5 << 20);
-        assert_eq!(CacheSize::Percent(5.0).bytes(1 << 30), (1 << 30) / 20);
-        assert_eq!(CacheSize::Percent(0.1).bytes(1_000), CACHE_BYTES_MIN);
+        assert_eq!(CacheSize::Bytes(5 << 20).bytes(1, 1), 5 << 20);
+        assert_eq!(CacheSize::Percent(5.0).bytes(1 << 30, 1), (1 << 30) / 20);
+        assert_eq!(CacheSize::Percent(0.1).bytes(1_000, 1), CACHE_BYTES_MIN);
+        assert!(CacheSize::Whole.bytes(1 << 30, 2 << 30) > 2 << 30);
     }
 
     #[test]
@@ -160,6 +181,7 @@ mod tests {
             repo: "r".into(),
             tier: Tier::Frozen,
             cache_bytes: 1,
+            hydrate: Hydrate::Lazy,
         };
         for name in ["web", "app"] {
             mounts.put(&mount(name)).unwrap();

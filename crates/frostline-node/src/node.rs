@@ -12,11 +12,13 @@ use frostline_query::{Results, SearchOptions, Searcher, Worth};
 use frostline_store::{OpenOptions, Repository, RetryOptions};
 use tokio::sync::OnceCell;
 
-use crate::mounts::{CacheSize, Mount, Mounted, Mounts, Tier};
+use crate::mounts::{CacheSize, Hydrate, Mount, Mounted, Mounts, Tier};
 use crate::reader::{MountedCache, Reader};
 use crate::settings::Settings;
 
 pub(crate) const INDICES_IN_FLIGHT: usize = 16;
+/// What the cache allocates at once.
+const REGION_BYTES: u64 = 64 << 10;
 
 /// A repository and this machine's view of it. Everything that is expensive to make is made once, when it is
 /// first wanted, and shared.
@@ -267,11 +269,15 @@ impl Node {
         let started = Instant::now();
         let index = self.index(name).await?;
         let data_bytes = index.splits().iter().map(|split| split.object.bytes).sum();
+        let splits = index.splits().iter().map(|split| split.object.bytes);
+        let objects = splits.chain(index.files().map(|file| file.object.bytes));
+        let whole_bytes = objects.map(|bytes| bytes.next_multiple_of(REGION_BYTES)).sum();
         let mount = Mount {
             index: name.clone(),
             repo: self.repository.url().to_owned(),
             tier: Tier::Frozen,
-            cache_bytes: size.bytes(data_bytes),
+            cache_bytes: size.bytes(data_bytes, whole_bytes),
+            hydrate: Hydrate::Lazy,
         };
         self.mounts.put(&mount)?;
         self.detach().await;

@@ -33,6 +33,8 @@ use crate::tls::{Reloading, Tls};
 
 /// How long the server waits where it cannot accept a connection: others have to end first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long after all mounted indices were brought here what was added since is.
+const HYDRATE_EVERY: Duration = Duration::from_secs(60);
 /// The longest head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Calls that a connection of HTTP/2 makes at once.
@@ -223,6 +225,15 @@ impl Server {
                 }
             })
         });
+        let hydrating = tokio::spawn({
+            let state = Arc::clone(&state);
+            async move {
+                loop {
+                    state.node.hydrate_all().await;
+                    tokio::time::sleep(HYDRATE_EVERY).await;
+                }
+            }
+        });
         let (graceful, service) = (Arc::new(GracefulShutdown::new()), Service::new(Arc::clone(&state)));
         let (stopping, stopped) = watch::channel(());
         let connections_max = state.settings.connections_max;
@@ -259,6 +270,7 @@ impl Server {
         if let Some(reloading) = reloading {
             reloading.abort();
         }
+        hydrating.abort();
         state.draining.store(true, Ordering::Relaxed);
         let drained = async {
             while doors.join_next().await.is_some() {}

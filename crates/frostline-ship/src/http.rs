@@ -270,7 +270,7 @@ mod tests {
         let http = Http::new(&Access { url, credentials: None, ca: None }).unwrap();
         let request =
             Request { path: "/".to_owned(), content_type: "text/plain", header: None, body: Vec::new() };
-        let answer = http.answer(&request).await.unwrap_err();
+        let answer = http.send(&request).await.unwrap_err();
         server.join().unwrap();
         answer
     }

@@ -19,13 +19,14 @@ mod place;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
 
 use frostline_base::{Error, Result};
+use frostline_store::Speed;
 
 use crate::log::{Snapshot, SnapshotName};
 use crate::scan;
@@ -342,8 +343,7 @@ struct Meter {
     snapshot: String,
     bytes: u64,
     is_whole: bool,
-    /// Bytes in place at some moments, the last of them now.
-    seen: std::collections::VecDeque<(Instant, u64)>,
+    speed: Speed,
 }
 
 impl Meter {
@@ -353,22 +353,14 @@ impl Meter {
             snapshot: record.snapshot.name().to_string(),
             bytes,
             is_whole: false,
-            seen: Default::default(),
+            speed: Speed::default(),
         }
     }
 
     fn status(&mut self, place: &Place, lazy: &Lazy) -> MountStatus {
-        const SEEN_MAX: usize = 20;
         let absent_bytes = lazy.counts.absent_bytes.load(Ordering::Relaxed);
-        let (now, done_bytes) = (Instant::now(), self.bytes - absent_bytes.min(self.bytes));
-        if self.seen.len() == SEEN_MAX {
-            self.seen.pop_front();
-        }
-        self.seen.push_back((now, done_bytes));
-        let (since, before) = self.seen.front().copied().unwrap_or((now, done_bytes));
-        let seconds = now.duration_since(since).as_secs_f64();
-        let bytes_per_s =
-            if seconds > 0.0 { (done_bytes.saturating_sub(before) as f64 / seconds) as u64 } else { 0 };
+        let done_bytes = self.bytes - absent_bytes.min(self.bytes);
+        let bytes_per_s = self.speed.at(done_bytes);
         MountStatus {
             snapshot: self.snapshot.clone(),
             directory: place.directory.display().to_string(),

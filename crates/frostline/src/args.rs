@@ -598,9 +598,12 @@ pub(crate) enum Needle {
 pub(crate) struct Mount {
     /// Name of the index
     pub(crate) name: String,
-    /// Size of the cache, such as 10GB, or a percentage of the index
-    #[arg(long, default_value = "5%", value_name = "SIZE")]
-    pub(crate) cache: String,
+    /// Size of the cache, such as 10GB, or a percentage of the index [default: 5%, or all of it with --hydrate]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) cache: Option<String>,
+    /// Bring the whole index here: `now`, or at a rate of bytes a second such as 50MiB; `lazy` brings what is read
+    #[arg(long, default_value = "lazy", value_name = "HOW")]
+    pub(crate) hydrate: String,
 }
 
 #[derive(Debug, Subcommand)]

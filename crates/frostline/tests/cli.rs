@@ -179,6 +179,23 @@ fn a_first_session() {
 }
 
 #[test]
+fn all_of_an_index_is_brought_here_on_request() {
+    let place = Place::new();
+    place.ingest("web", &documents());
+    let mounted = place.json(&["mount", "web", "--hydrate", "1GiB"]);
+    let of = |of: &Value, key: &str| of[key].as_u64().unwrap();
+    assert!(of(&mounted, "cache_bytes") > of(&mounted, "data_bytes"));
+    let hydrated = &mounted["hydrated"];
+    assert_eq!((&hydrated["is_whole"], of(hydrated, "done_bytes")), (&json!(true), of(hydrated, "bytes")));
+    assert_eq!(place.json(&["cache", "stats"])["mounts"][0]["hydrate"], json!({ "rate": 1 << 30 }));
+    let search = place.json(&["search", "--index", "web", "client:10.0.3.7"]);
+    assert_eq!((&search["hits"]["total"]["value"], &search["cost"]["gets"]), (&json!(1), &json!(0)));
+    // A cache that is too small is filled, and says so.
+    let small = place.json(&["mount", "web", "--hydrate", "now", "--cache", "100%"]);
+    assert!(small["hydrated"]["done_bytes"].as_u64() <= small["hydrated"]["bytes"].as_u64());
+}
+
+#[test]
 fn a_cold_needle_takes_few_requests_and_a_repeated_one_none() {
     let place = Place::new();
     place.ingest("web", &documents());
@@ -487,6 +504,8 @@ fn misuse_of_the_command_line_is_answered_with_what_to_write() {
         (&["search", "--index", "web", "path:/blog*"], 1, "escape it: \\/var*"),
         (&["search", "--index", "web", "--from", "9995"], 1, "--all"),
         (&["mount", "web", "--cache", "200%"], 1, "up to 100"),
+        (&["mount", "web", "--hydrate", "soon"], 1, "not now, lazy or a rate"),
+        (&["mount", "web", "--hydrate", "0"], 1, "brings nothing"),
         (&["doctor", "--role", "/mnt=chache"], 2, "use log, cache or database"),
         (&["ingest", "--index", "web", "/no/such/*.log"], 1, "no file matches the pattern"),
     ] {

@@ -9,6 +9,8 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod hydrate;
+
 const NOW_US: i64 = 1_717_200_000_000_000;
 
 /// A directory with a repository, and room for caches.

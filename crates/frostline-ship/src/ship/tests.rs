@@ -6,7 +6,7 @@ use frostline_base::{ErrorKind, FixedClock};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::http::{Reply, Request};
+use crate::http::{NoAnswer, Reply, Request};
 
 /// 2030: files of a test were changed long before.
 const NOW_US: i64 = 1_893_456_000_000_000;

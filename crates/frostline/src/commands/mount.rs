@@ -1,7 +1,8 @@
 //! `frostline mount` and `frostline unmount`.
 
 use anyhow::{Context, Result, bail};
-use frostline_node::{CacheSize, Mounted};
+use frostline_base::{IndexName, Meter};
+use frostline_node::{CacheSize, Hydrate, Hydrated, Mounted, Node};
 use frostline_show::{note, parse_bytes, say, show_bytes, show_count};
 use serde_json::json;
 
@@ -11,16 +12,25 @@ use crate::config::Config;
 
 pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome> {
     let node = config.node()?;
-    let size = cache_size(&given.cache)?;
+    let how = hydrate(&given.hydrate)?;
+    let size = match (&given.cache, how) {
+        (Some(size), _) => cache_size(size)?,
+        (None, Hydrate::Lazy) => CacheSize::Percent(5.0),
+        (None, _) => CacheSize::Whole,
+    };
     let mut documents = Vec::new();
     for name in super::names_of(&node, &given.name, super::NAMED).await? {
         let Mounted { mount, splits, data_bytes, cost, took } = node.mount(&name, size).await?;
         if config.json {
-            documents.push(json!({
+            let mut document = json!({
                 "index": mount.index, "tier": mount.tier, "cache_bytes": mount.cache_bytes,
                 "data_bytes": data_bytes, "splits": splits, "took_ms": took.as_millis() as u64,
                 "gets": cost.gets, "bytes": cost.bytes_read,
-            }));
+            });
+            if how != Hydrate::Lazy {
+                document["hydrated"] = json!(bring(&node, &name, how).await?);
+            }
+            documents.push(document);
             continue;
         }
         if let CacheSize::Bytes(bytes) = size
@@ -41,6 +51,17 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
             show_bytes(cost.bytes_read),
             took.as_secs_f64()
         )?;
+        if how != Hydrate::Lazy {
+            let done = bring(&node, &name, how).await?;
+            match done.is_whole {
+                true => say!("all of {name} is here ({})", show_bytes(done.bytes))?,
+                false => say!(
+                    "{} of {} of {name} are here: for all of it mount it with a larger --cache",
+                    show_bytes(done.done_bytes),
+                    show_bytes(done.bytes)
+                )?,
+            }
+        }
     }
     node.close().await;
     if config.json {
@@ -71,6 +92,32 @@ pub(crate) async fn unmount(config: &Config, name: &str) -> Result<Outcome> {
         super::say_each(name, documents)?;
     }
     Ok(Outcome::Done)
+}
+
+/// Brings all of an index here. It is searched meanwhile.
+async fn bring(node: &Node, name: &IndexName, how: Hydrate) -> Result<Hydrated> {
+    let bar = super::volume::progress_bar("here");
+    let show = |state: &Hydrated| {
+        bar.set_length(state.bytes);
+        bar.set_position(state.done_bytes);
+    };
+    let done = node.hydrate(name, how, &Meter::default(), show).await;
+    bar.finish_and_clear();
+    Ok(done?)
+}
+
+/// `now`, `lazy`, or bytes a second.
+fn hydrate(text: &str) -> Result<Hydrate> {
+    match text.trim() {
+        "lazy" => Ok(Hydrate::Lazy),
+        "now" => Ok(Hydrate::Now),
+        rate => match parse_bytes(rate)
+            .with_context(|| format!("--hydrate {text:?} is not now, lazy or a rate"))?
+        {
+            0 => bail!("--hydrate 0 brings nothing: use lazy"),
+            rate => Ok(Hydrate::Rate(rate)),
+        },
+    }
 }
 
 /// Bytes, or a percentage of the data.

@@ -206,7 +206,7 @@ async fn stop_on_signals(cancel: Arc<AtomicBool>) {
     }
 }
 
-fn progress_bar(done: &str) -> ProgressBar {
+pub(super) fn progress_bar(done: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let template = format!(
         "{{bar:30}} {{decimal_bytes}} of {{decimal_total_bytes}} {done}, {{decimal_bytes_per_sec}}, {{eta}} left  {{msg}}"

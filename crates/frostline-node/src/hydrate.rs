@@ -1,0 +1,184 @@
+//! Bringing all of a mounted index into the region cache, newest documents first, behind those who search.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use frostline_base::{ByteRange, Error, ErrorKind, IndexName, Meter, ObjectRef, Result, Share};
+use frostline_cache::RegionCache;
+use frostline_catalog::Index;
+use frostline_store::{Fills, Speed, fill};
+use serde::Serialize;
+
+use crate::mounts::Hydrate;
+use crate::node::Node;
+
+/// Bytes that are fetched in one call.
+const BATCH_BYTES: u64 = 4 << 20;
+/// How often progress is told.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// How much of an index is here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Hydrated {
+    /// Bytes of its splits and further files.
+    pub bytes: u64,
+    /// Bytes of those that were looked at and are here.
+    pub done_bytes: u64,
+    /// Bytes that became so in a second, lately.
+    pub bytes_per_s: u64,
+    /// Seconds until all are, at this rate.
+    pub eta_s: Option<u64>,
+    /// Whether all are.
+    pub is_whole: bool,
+}
+
+/// A part of a split.
+type Part = (ObjectRef, ByteRange);
+
+struct Filling<'a> {
+    cache: &'a RegionCache,
+    meter: &'a Meter,
+    done_bytes: AtomicU64,
+    is_full: AtomicBool,
+}
+
+impl Node {
+    /// Brings all of a mounted index here, as it is now, and remembers that this is wanted: see [`Node::hydrate_all`].
+    /// Searches go on, and go first. It ends when all is here or the cache has no more room.
+    pub async fn hydrate(
+        &self,
+        name: &IndexName,
+        how: Hydrate,
+        meter: &Meter,
+        progress: impl Fn(&Hydrated),
+    ) -> Result<Hydrated> {
+        let not_mounted = || Error::new(ErrorKind::NotFound, format!("{name} is not mounted"));
+        let mut mount = self.mounts().find(name).ok_or_else(not_mounted)?;
+        if mount.hydrate != how {
+            mount.hydrate = how;
+            self.mounts().put(&mount)?;
+        }
+        let rate = match how {
+            Hydrate::Lazy => return Ok(Hydrated::default()),
+            Hydrate::Now => None,
+            Hydrate::Rate(rate) => Some(rate),
+        };
+        let cache = self.cache().await?.ok_or_else(not_mounted)?;
+        if cache.stats().locked_by_other {
+            return Err(Error::unavailable(
+                "another process uses the cache: a server brings the index here when it is restarted",
+            ));
+        }
+        let index = self.index(name).await?;
+        bring(&index, &cache, rate, meter, progress).await
+    }
+
+    /// Does so for all mounted indices of which that is wanted, as they are now. An index that cannot be had now is left to
+    /// the next time.
+    pub async fn hydrate_all(&self) {
+        for mount in self.mounts().all().iter().filter(|mount| mount.hydrate != Hydrate::Lazy) {
+            let done = self.hydrate(&mount.index, mount.hydrate, &Meter::default(), |_| {}).await;
+            match done {
+                Ok(done) if done.is_whole => {
+                    tracing::debug!(index = %mount.index, "all of a mounted index is here")
+                }
+                Ok(done) => tracing::warn!(
+                    index = %mount.index, bytes = done.bytes, done_bytes = done.done_bytes,
+                    "the cache has no room for all of a mounted index: mount it again with a larger one"
+                ),
+                Err(error) => tracing::warn!(index = %mount.index, ?error, "a mounted index is not all here"),
+            }
+        }
+    }
+}
+
+async fn bring(
+    index: &Arc<Index>,
+    cache: &RegionCache,
+    rate: Option<u64>,
+    meter: &Meter,
+    progress: impl Fn(&Hydrated),
+) -> Result<Hydrated> {
+    let parts = parts(index);
+    let mut speed = Speed::default();
+    let mut state = Hydrated {
+        bytes: parts.iter().map(|(_, range)| range.end - range.start).sum(),
+        ..Hydrated::default()
+    };
+    let mut absent_before = u64::MAX;
+    loop {
+        let filling =
+            Filling { cache, meter, done_bytes: AtomicU64::new(0), is_full: AtomicBool::new(false) };
+        let mut filled = std::pin::pin!(fill(&filling, parts.clone(), rate));
+        let mut tick = tokio::time::interval(TOLD_EVERY);
+        loop {
+            let ended = tokio::select! {
+                () = &mut filled => true,
+                _ = tick.tick() => false,
+            };
+            state.done_bytes = filling.done_bytes.load(Ordering::Relaxed);
+            state.bytes_per_s = speed.at(state.done_bytes);
+            state.eta_s = (state.bytes - state.done_bytes).checked_div(state.bytes_per_s);
+            if ended {
+                break;
+            }
+            progress(&state);
+        }
+        cache.flush().await;
+        // A slow disk may not have kept all of it.
+        let absent =
+            parts.iter().map(|(object, range)| cache.absent_bytes(object, range.clone())).sum::<u64>();
+        let is_full = filling.is_full.load(Ordering::Relaxed);
+        if absent == 0 || is_full || absent >= absent_before {
+            let is_whole = absent == 0;
+            let done_bytes = state.bytes.saturating_sub(absent);
+            let done = Hydrated { done_bytes, is_whole, eta_s: is_whole.then_some(0), ..state };
+            progress(&done);
+            return Ok(done);
+        }
+        absent_before = absent;
+    }
+}
+
+/// What every search begins with, then all of an index, newest documents first: most questions are about them.
+fn parts(index: &Index) -> VecDeque<Part> {
+    let mut splits: Vec<_> = index.splits().iter().collect();
+    splits.sort_by_key(|split| Reverse(split.times.map(|(_, last)| last)));
+    let of_object = |object: &ObjectRef| {
+        let object = object.clone();
+        let starts = (0..object.bytes).step_by(BATCH_BYTES as usize);
+        starts
+            .map(move |start| (object.clone(), start..(start + BATCH_BYTES).min(object.bytes)))
+            .collect::<Vec<_>>()
+    };
+    let splits = splits.into_iter().map(|split| &split.object);
+    index.files().map(|file| &file.object).chain(splits).flat_map(of_object).collect()
+}
+
+impl Fills for Filling<'_> {
+    type Batch = Part;
+
+    fn absent(&self, (object, range): Part) -> Option<(Part, u64)> {
+        let absent = self.cache.absent_bytes(&object, range.clone());
+        if absent > 0 && self.cache.bytes_free() == 0 {
+            self.is_full.store(true, Ordering::Relaxed);
+            return None;
+        }
+        self.done_bytes
+            .fetch_add(range.end - range.start - absent.min(range.end - range.start), Ordering::Relaxed);
+        (absent > 0).then_some(((object, range), absent))
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.cache.is_reading()
+    }
+
+    async fn fetch(&self, (object, range): &Part) -> Result<()> {
+        let fetched = self.cache.hydrate_range(object, range.clone(), Share::Column, self.meter).await?;
+        self.done_bytes.fetch_add(fetched.min(range.end - range.start), Ordering::Relaxed);
+        Ok(())
+    }
+}

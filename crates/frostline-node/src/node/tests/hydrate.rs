@@ -1,0 +1,74 @@
+use std::sync::Mutex;
+
+use frostline_base::Meter;
+
+use super::*;
+use crate::Hydrated;
+
+/// What a search of all rows costs, after the node forgot what it knows.
+async fn gets(node: &Node) -> u64 {
+    let answer = search(node, "web").await;
+    assert_eq!(found(&answer), 350);
+    answer.cost.gets
+}
+
+#[tokio::test]
+async fn all_of_an_index_is_brought_here_and_searched_without_the_repository() {
+    let place = Place::new();
+    let node = place.node();
+    for documents in [1_800, 900, 450] {
+        place.ingest(&node, "web", documents).await;
+    }
+    let index = node.index(&name("web")).await.unwrap();
+    let bytes: u64 = index.splits().iter().map(|split| split.object.bytes).sum();
+    assert!(index.splits().len() > 1);
+    let not_mounted = node.hydrate(&name("web"), Hydrate::Now, &Meter::default(), |_| {}).await;
+    assert_eq!(not_mounted.unwrap_err().kind(), ErrorKind::NotFound);
+    node.mount(&name("web"), CacheSize::Whole).await.unwrap();
+    let (meter, told) = (Meter::default(), Mutex::new(Vec::new()));
+    let tell = |state: &Hydrated| told.lock().unwrap().push(*state);
+    let done = node.hydrate(&name("web"), Hydrate::Now, &meter, tell).await.unwrap();
+    assert!(done.is_whole && done.done_bytes == done.bytes && done.bytes >= bytes, "{done:?}");
+    assert_eq!(told.lock().unwrap().last(), Some(&done));
+    assert_eq!(node.mounts().find(&name("web")).unwrap().hydrate, Hydrate::Now);
+    node.close().await;
+    // All bytes of all splits are here, for a process that begins now, too.
+    drop(node);
+    let node = place.node();
+    let cache = node.cache().await.unwrap().unwrap();
+    assert!(index.splits().iter().all(|split| cache.absent_bytes(&split.object, 0..split.object.bytes) == 0));
+    assert_eq!(gets(&node).await, 0);
+    // Again it costs nothing, and what was added since comes, too.
+    let meter = Meter::default();
+    node.hydrate(&name("web"), Hydrate::Rate(1 << 30), &meter, |_| {}).await.unwrap();
+    assert_eq!(meter.cost().gets, 0);
+    place.ingest(&node, "web", 90).await;
+    node.hydrate_all().await;
+    let index = node.index(&name("web")).await.unwrap();
+    assert!(index.splits().iter().all(|split| cache.absent_bytes(&split.object, 0..split.object.bytes) == 0));
+}
+
+#[tokio::test]
+async fn a_cache_without_room_for_all_is_filled_and_says_so() {
+    let place = Place::new();
+    let node = place.node();
+    let lines: String = (0..60_000_u64)
+        .map(|n| format!("{{\"n\":{n},\"id\":\"{:x}\"}}\n", n.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+        .collect();
+    place.ingest_lines(&node, "web", 60_000, lines).await;
+    node.mount(&name("web"), CacheSize::Bytes(1 << 20)).await.unwrap();
+    let done = node.hydrate(&name("web"), Hydrate::Now, &Meter::default(), |_| {}).await.unwrap();
+    assert!(!done.is_whole && done.done_bytes < done.bytes && done.eta_s.is_none(), "{done:?}");
+}
+
+#[tokio::test]
+async fn lazily_nothing_is_brought() {
+    let place = Place::new();
+    let node = place.node();
+    place.ingest(&node, "web", 900).await;
+    node.mount(&name("web"), CacheSize::Whole).await.unwrap();
+    let meter = Meter::default();
+    node.hydrate(&name("web"), Hydrate::Lazy, &meter, |_| {}).await.unwrap();
+    node.hydrate_all().await;
+    assert_eq!(meter.cost().gets, 0);
+}

@@ -1,0 +1,90 @@
+//! Bringing data near behind those who use it: many batches at once while nobody waits for a read, one while somebody
+//! does, and at most so many bytes a second.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use frostline_base::Result;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use tokio::time::Instant;
+
+/// Batches on their way while nobody waits for a read.
+const BATCHES: usize = 8;
+/// How long a full disk is left alone, and a repository that did not give all.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// What is filled, in batches.
+pub trait Fills {
+    /// A part of it that is fetched at once.
+    type Batch;
+
+    /// What of a batch is absent, and its bytes; none if all is there.
+    fn absent(&self, batch: Self::Batch) -> Option<(Self::Batch, u64)>;
+
+    /// Whether somebody waits for a read now.
+    fn is_waited_for(&self) -> bool;
+
+    /// Fetches a batch. After an error filling pauses, then begins with this batch.
+    fn fetch(&self, batch: &Self::Batch) -> impl Future<Output = Result<()>>;
+}
+
+/// Fetches what is absent of these batches, in this order, at most `rate` bytes a second.
+pub async fn fill<F: Fills>(of: &F, mut queue: VecDeque<F::Batch>, rate: Option<u64>) {
+    let mut running = FuturesUnordered::new();
+    let mut next_at = Instant::now();
+    loop {
+        let at_once = if of.is_waited_for() { 1 } else { BATCHES };
+        while running.len() < at_once
+            && (rate.is_none() || Instant::now() >= next_at)
+            && let Some(batch) = queue.pop_front()
+        {
+            let Some((batch, bytes)) = of.absent(batch) else { continue };
+            if let Some(rate) = rate {
+                next_at =
+                    next_at.max(Instant::now()) + Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
+            }
+            running.push(async move { (of.fetch(&batch).await, batch) });
+        }
+        let paced = rate.is_some() && !queue.is_empty() && running.len() < at_once;
+        tokio::select! {
+            Some((done, batch)) = running.next(), if !running.is_empty() => {
+                if let Err(error) = done {
+                    tracing::warn!(?error, "filling pauses");
+                    queue.push_front(batch);
+                    next_at = Instant::now() + PAUSE;
+                    tokio::time::sleep_until(next_at).await;
+                }
+            }
+            () = tokio::time::sleep_until(next_at), if paced => {}
+            else => return,
+        }
+    }
+}
+
+/// Waits as long as a full disk is left alone.
+pub async fn pause_filling() {
+    tokio::time::sleep(PAUSE).await;
+}
+
+/// How fast something goes lately, looked at about once a second.
+#[derive(Debug, Default)]
+pub struct Speed(VecDeque<(Instant, u64)>);
+
+impl Speed {
+    /// Bytes a second, now that so many are done.
+    pub fn at(&mut self, done_bytes: u64) -> u64 {
+        const SEEN_MAX: usize = 20;
+        let now = Instant::now();
+        if self.0.len() == SEEN_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((now, done_bytes));
+        let (since, before) = self.0.front().copied().unwrap_or((now, done_bytes));
+        let seconds = now.duration_since(since).as_secs_f64();
+        if seconds > 0.0 { (done_bytes.saturating_sub(before) as f64 / seconds) as u64 } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+use std::cell::{Cell, RefCell};
+
+use frostline_base::Error;
+
+use super::*;
+
+/// Batches are numbers of 1,000 bytes each; odd ones are there.
+#[derive(Default)]
+struct Numbers {
+    fetched: RefCell<Vec<u64>>,
+    fails: Cell<Option<u64>>,
+    is_waited_for: bool,
+    running: Cell<usize>,
+    most: Cell<usize>,
+}
+
+impl Fills for Numbers {
+    type Batch = u64;
+
+    fn absent(&self, batch: u64) -> Option<(u64, u64)> {
+        batch.is_multiple_of(2).then_some((batch, 1_000))
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.is_waited_for
+    }
+
+    async fn fetch(&self, batch: &u64) -> Result<()> {
+        self.running.set(self.running.get() + 1);
+        self.most.set(self.most.get().max(self.running.get()));
+        tokio::task::yield_now().await;
+        self.running.set(self.running.get() - 1);
+        if self.fails.take_if(|fails| fails == batch).is_some() {
+            return Err(Error::unavailable("no"));
+        }
+        self.fetched.borrow_mut().push(*batch);
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_absent_is_fetched_in_order_many_at_once() {
+    let numbers = Numbers::default();
+    fill(&numbers, (0..40).collect(), None).await;
+    assert_eq!(*numbers.fetched.borrow(), (0..40).step_by(2).collect::<Vec<_>>());
+    assert_eq!(numbers.most.get(), BATCHES);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_read_waits_there_is_one_batch() {
+    let numbers = Numbers { is_waited_for: true, ..Numbers::default() };
+    fill(&numbers, (0..40).collect(), None).await;
+    assert_eq!((numbers.most.get(), numbers.fetched.borrow().len()), (1, 20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_is_kept_and_after_an_error_the_batch_is_tried_again() {
+    let (numbers, begun) = (Numbers::default(), Instant::now());
+    fill(&numbers, (0..40).collect(), Some(500)).await;
+    // The first one needs to wait for nobody.
+    assert_eq!(begun.elapsed().as_secs(), 19 * 2);
+    let numbers = Numbers { fails: Cell::new(Some(4)), ..Numbers::default() };
+    fill(&numbers, (0..8).collect(), None).await;
+    numbers.fetched.borrow_mut().sort_unstable();
+    assert_eq!(*numbers.fetched.borrow(), [0, 2, 4, 6]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn speed_is_that_of_lately() {
+    let mut speed = Speed::default();
+    assert_eq!(speed.at(0), 0);
+    for second in 1..30 {
+        tokio::time::advance(Duration::from_secs(1)).await;
+        // It slows down.
+        let done = if second < 5 { second * 1_000 } else { 5_000 + (second - 5) * 100 };
+        let seen = speed.at(done);
+        assert!(second != 4 || seen == 1_000);
+        assert!(second != 29 || seen == 100, "{seen}");
+    }
+}
