@@ -84,9 +84,13 @@ impl Records {
         self.says(index, HIDDEN)
     }
 
-    /// What blocks an index.
+    /// What blocks an index. One that is mounted from a snapshot takes no documents.
     pub fn blocks(&self, index: &IndexName) -> impl Iterator<Item = Block> {
-        Block::ALL.into_iter().filter(|block| self.says(index, &format!("blocks.{}", block.name())))
+        let is_blocked = |block: &Block| {
+            (*block == Block::Write && self.mounted(index).is_some())
+                || self.says(index, &format!("blocks.{}", block.name()))
+        };
+        Block::ALL.into_iter().filter(is_blocked)
     }
 
     /// `Invalid` where the index is closed.

@@ -1,6 +1,9 @@
 //! The indices of a repository: created, opened, listed and deleted, all through the repository log.
 
 mod deletion;
+mod snapshots;
+
+pub use snapshots::Restored;
 
 use std::sync::Arc;
 
@@ -124,9 +127,9 @@ impl Catalog {
     /// under its name costs those three after the repository log, if this process did not know it.
     pub async fn open(&self, name: &IndexName) -> Result<Index> {
         let seen = self.shared.repository_log.seen();
-        let guess = seen.as_ref().and_then(|seen| seen.indices.get(name)).map(|index| index.folder.clone());
-        let guess = guess.unwrap_or_else(|| name.to_string());
-        let guessed = Index::open(Arc::clone(&self.shared), self.shared.table(name, &guess));
+        let guess = seen.as_ref().and_then(|seen| seen.indices.get(name)).cloned();
+        let guess = guess.unwrap_or_else(|| Arc::new(IndexRecord::unseen(name)));
+        let guessed = self.open_recorded(name, &guess);
         let (registry, guessed) = futures::join!(self.shared.repository_log.read(), guessed);
         let registry = match registry? {
             // Somebody may have begun the repository log in the meantime, and then created the index.
@@ -136,12 +139,24 @@ impl Catalog {
         // Created before there was a repository log.
         let Some(registry) = registry else { return guessed };
         let record = registry.indices.get(name).ok_or_else(|| registry.no_such_index(name.as_str()))?;
-        let opened = if record.folder == guess {
-            guessed
-        } else {
-            Index::open(Arc::clone(&self.shared), self.shared.table(name, &record.folder)).await
-        };
+        let is_guessed = record.folder == guess.folder && record.mounted == guess.mounted;
+        let opened = if is_guessed { guessed } else { self.open_recorded(name, record).await };
         self.checked(name, record, opened).await
+    }
+
+    async fn open_recorded(&self, name: &IndexName, record: &IndexRecord) -> Result<Index> {
+        Index::open_recorded(Arc::clone(&self.shared), self.shared.table(name, &record.folder), record).await
+    }
+
+    async fn open_version(&self, name: &IndexName, record: &IndexRecord, version: u64) -> Result<Index> {
+        match &record.mounted {
+            None => {
+                let log = self.shared.table(name, &record.folder);
+                Index::open_at(Arc::clone(&self.shared), log, version).await
+            }
+            Some(mounted) if mounted.version == version => self.open_recorded(name, record).await,
+            Some(_) => Err(Error::not_found("a mounted index has one version only").with("index", name)),
+        }
     }
 
     /// Checks the result of opening the table of `record` against the repository log.
@@ -160,9 +175,7 @@ impl Catalog {
         }
         // The table may have been read before it was created, and the repository log afterwards.
         let opened = match opened {
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                Index::open(Arc::clone(&self.shared), self.shared.table(name, &now.folder)).await
-            }
+            Err(e) if e.kind() == ErrorKind::NotFound => self.open_recorded(name, now).await,
             other => other,
         };
         match opened {
@@ -293,7 +306,7 @@ impl Catalog {
         let opens = records.map(|(name, record, known)| async move {
             let opened = match known {
                 Some(index) => index.refresh().await,
-                None => Index::open(Arc::clone(&self.shared), self.shared.table(&name, &record.folder)).await,
+                None => self.open_recorded(&name, &record).await,
             };
             let opened = self.checked(&name, &record, opened).await;
             (name, opened)
@@ -308,14 +321,14 @@ impl Catalog {
     pub async fn open_at(&self, name: &IndexName, version: u64) -> Result<Index> {
         let registry = self.shared.registry_as_read().await?;
         let record = registry.indices.get(name).ok_or_else(|| registry.no_such_index(name.as_str()))?;
-        Index::open_at(Arc::clone(&self.shared), self.shared.table(name, &record.folder), version).await
+        self.open_version(name, record, version).await
     }
 
     /// The version that a pin keeps. `NotFound` when the pin has expired or was ended, or the index was deleted.
     /// What [`Catalog::open_at`] costs, and one LIST at the same time.
     pub async fn open_pin(&self, pin: &Pin) -> Result<Index> {
-        let log = self.pinned(pin).await?;
-        let opened = Index::open_at(Arc::clone(&self.shared), log.clone(), pin.version);
+        let (log, record) = self.pinned(pin).await?;
+        let opened = self.open_version(&pin.index, &record, pin.version);
         let (held, opened) = futures::join!(pin.check(&log, self.shared.clock.now_us()), opened);
         held?;
         let index = opened?;
@@ -325,20 +338,20 @@ impl Catalog {
     /// Ends a pin before its time. Whether it was there. The repository log, one LIST and one DELETE.
     pub async fn unpin(&self, pin: &Pin) -> Result<bool> {
         match self.pinned(pin).await {
-            Ok(log) => pin.end(&log).await,
+            Ok((log, _)) => pin.end(&log).await,
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
             Err(e) => Err(e),
         }
     }
 
-    /// The log of the index that a pin is of.
-    async fn pinned(&self, pin: &Pin) -> Result<Log> {
+    /// The log of the index that a pin is of, and its record.
+    async fn pinned(&self, pin: &Pin) -> Result<(Log, Arc<IndexRecord>)> {
         let registry = self.shared.registry_as_read().await?;
         let record = registry.indices.get(&pin.index).ok_or_else(|| gone(pin))?;
         if record.table.as_ref().is_some_and(|table| *table != pin.table_id) {
             return Err(gone(pin));
         }
-        Ok(self.shared.table(&pin.index, &record.folder))
+        Ok((self.shared.table(&pin.index, &record.folder), Arc::clone(record)))
     }
 
     /// Deletes an index and its objects, and nothing else in its folder. `NotFound` if there is none of
@@ -347,9 +360,14 @@ impl Catalog {
     /// The first write is an entry in the repository log. From then on the index is gone: it cannot be opened, and a
     /// commit to it returns `NotFound`, however late it comes. Then the objects are deleted. Calling this again
     /// finishes an
-    /// interrupted deletion; the name is free at once.
+    /// interrupted deletion; the name is free at once. Objects that snapshots name stay, and so do all objects of an
+    /// index that is mounted from one.
     pub async fn delete(&self, name: &IndexName) -> Result<()> {
-        deletion::delete(&self.shared, name).await
+        let registry = self.shared.registry().await?;
+        match registry.indices.get(name).map(|record| (record, &record.mounted)) {
+            Some((record, Some(mounted))) => self.unmount(name, record, mounted).await,
+            _ => deletion::delete(&self.shared, name).await,
+        }
     }
 
     /// Removes what slow writers left in the folders of deleted indices, if it is older than the grace period of
@@ -359,7 +377,7 @@ impl Catalog {
         let registry = self.shared.registry_as_read().await?;
         let retired = registry.retired.iter();
         let tables = retired.map(|(folder, retired)| self.shared.table(&retired.index, folder));
-        vacuum::deleted(tables, self.shared.clock.now_us() / 1_000, wanted).await
+        vacuum::deleted(&self.shared, tables, self.shared.clock.now_us() / 1_000, wanted).await
     }
 
     /// The key of the repository's term hashes, if a writer has drawn one: it never changes. Cost: none in a process that

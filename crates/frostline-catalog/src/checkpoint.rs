@@ -52,25 +52,34 @@ const REMOVED: [&str; 2] = ["remove.path", "remove.deletionTimestamp"];
 /// point, the log stays readable: the checkpoint is one object, and the hint is written after it. `previous` is an
 /// earlier checkpoint, if one is known, so that not the whole log is listed.
 pub(crate) async fn write(log: &Log, state: &Arc<State>, previous: Option<u64>, now_ms: i64) -> Result<()> {
+    let (bytes, hint) = render(log, state, previous, now_ms).await?;
+    put(log, &log.commits.checkpoint_path(state.version), bytes).await?;
+    put(log, &log.commits.hint_path(), hint).await
+}
+
+/// Writes what a checkpoint of `state` says to an object that no reader of the log looks at.
+pub(crate) async fn write_beside(log: &Log, state: &Arc<State>, path: &Path, now_ms: i64) -> Result<()> {
+    let (bytes, _) = render(log, state, None, now_ms).await?;
+    put(log, path, bytes).await
+}
+
+/// The bytes of a checkpoint, and of the hint that names it.
+async fn render(log: &Log, state: &Arc<State>, previous: Option<u64>, now_ms: i64) -> Result<(Bytes, Bytes)> {
     let start = log.commits.start_up_to(state.version, previous.unwrap_or(0)).await?;
     let (of, state) = (log.clone(), Arc::clone(state));
-    let version = state.version;
     let runtime = tokio::runtime::Handle::current();
     // On one thread from beginning to end: memory that one thread frees, another does not reuse.
-    let (bytes, hint) =
-        decode(start.checkpoint.map(|(_, objects)| objects).unwrap_or_default(), move |objects| {
-            let mut writer = Writer::new(state, now_ms)?;
-            for numbers in start.entries.rchunks(COMMITS_AT_ONCE) {
-                let reads = numbers.iter().rev().map(|number| commit(&of, *number));
-                let commits = runtime.block_on(futures::future::try_join_all(reads))?;
-                commits.iter().try_for_each(|(path, bytes)| writer.take_commit(path, bytes))?;
-            }
-            objects.iter().try_for_each(|(path, bytes)| writer.take_checkpoint(path, bytes))?;
-            writer.finish()
-        })
-        .await?;
-    put(log, &log.commits.checkpoint_path(version), bytes).await?;
-    put(log, &log.commits.hint_path(), hint).await
+    decode(start.checkpoint.map(|(_, objects)| objects).unwrap_or_default(), move |objects| {
+        let mut writer = Writer::new(state, now_ms)?;
+        for numbers in start.entries.rchunks(COMMITS_AT_ONCE) {
+            let reads = numbers.iter().rev().map(|number| commit(&of, *number));
+            let commits = runtime.block_on(futures::future::try_join_all(reads))?;
+            commits.iter().try_for_each(|(path, bytes)| writer.take_commit(path, bytes))?;
+        }
+        objects.iter().try_for_each(|(path, bytes)| writer.take_checkpoint(path, bytes))?;
+        writer.finish()
+    })
+    .await
 }
 
 async fn commit(log: &Log, number: u64) -> Result<(Path, Bytes)> {
@@ -83,7 +92,7 @@ async fn commit(log: &Log, number: u64) -> Result<(Path, Bytes)> {
 }
 
 /// Puts an object, in parts if it is large.
-async fn put(log: &Log, path: &Path, bytes: Bytes) -> Result<()> {
+pub(crate) async fn put(log: &Log, path: &Path, bytes: Bytes) -> Result<()> {
     let failed = |e| objects::failed(e, path);
     if bytes.len() <= PART_BYTES {
         return log.store().put(path, bytes.into()).await.map(drop).map_err(failed);

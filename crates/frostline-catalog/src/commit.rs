@@ -69,6 +69,7 @@ impl Index {
     /// and three GETs. Every
     /// `checkpoint_commits` versions a checkpoint is written before this returns; its failure is logged only.
     pub async fn commit(&self, change: Change) -> Result<Index> {
+        self.check_unmounted()?;
         let id = self.shared.new_id();
         let base = if self.is_stale() { self.refresh().await? } else { self.clone() };
         let plan = |base: &Index| {

@@ -7,7 +7,8 @@ use frostline_base::{Error, IndexName, Result, SplitId};
 use frostline_commits::{Replica, Start};
 use frostline_split::Mapping;
 
-use crate::actions::Commit;
+use crate::access::{BLOCKED_INDEX, Block};
+use crate::actions::{Commit, MetaData};
 use crate::file_entry::{FileEntry, file_path};
 use crate::log::Log;
 use crate::schema::Settings;
@@ -29,6 +30,8 @@ pub struct Index {
     pub(crate) checkpoint: Option<u64>,
     /// What is seen of the fields, if not all.
     pub(crate) seen: Option<Arc<Seen>>,
+    /// Whether it is a version of a snapshot: then nothing is written, and there is no later version.
+    pub(crate) is_mounted: bool,
 }
 
 /// Whether a field is seen.
@@ -139,6 +142,9 @@ impl Index {
     /// An index that was not refreshed for half of `log_retention_ms` is opened again instead, because the commits
     /// it would look for may have expired.
     pub async fn refresh(&self) -> Result<Index> {
+        if self.is_mounted {
+            return self.refresh_mount().await;
+        }
         if self.is_stale() {
             return Index::open(Arc::clone(&self.shared), self.log.clone()).await;
         }
@@ -153,10 +159,51 @@ impl Index {
         Ok(Index { state, checked_us, ..self.clone() })
     }
 
+    /// Whether it is mounted from a snapshot: it is searched in place, and nothing changes it.
+    pub fn is_mounted(&self) -> bool {
+        self.is_mounted
+    }
+
+    /// Refuses what would change a mounted index.
+    pub(crate) fn check_unmounted(&self) -> Result<()> {
+        match self.is_mounted {
+            false => Ok(()),
+            true => Err(Error::invalid("the index is mounted from a snapshot, and nothing changes it")
+                .with(BLOCKED_INDEX, self.name())
+                .with("block", Block::Write.name())),
+        }
+    }
+
+    /// The version of a snapshot, as an index with an identity of its own.
+    pub(crate) fn of_mount(shared: Arc<Shared>, log: Log, state: State, table: String) -> Index {
+        let checked_us = shared.clock.now_us();
+        let metadata = Arc::new(MetaData { id: table, ..MetaData::clone(&state.metadata) });
+        let state = Arc::new(State { metadata, ..state });
+        Index { shared, log, state, checked_us, checkpoint: None, seen: None, is_mounted: true }
+    }
+
+    async fn refresh_mount(&self) -> Result<Index> {
+        let checked_us = self.shared.clock.now_us();
+        match self.lives().await? {
+            true => Ok(Index { checked_us, ..self.clone() }),
+            false => Err(Error::not_found(format!("the index {} was deleted", self.name()))),
+        }
+    }
+
+    /// Whether the repository log names this very table, or this very mount.
+    pub(crate) async fn lives(&self) -> Result<bool> {
+        if !self.is_mounted {
+            return self.shared.lives(&self.log).await;
+        }
+        let registry = self.shared.registry_as_read().await?;
+        Ok(registry.indices.get(self.name()).is_some_and(|now| now.table.as_deref() == Some(self.table_id())))
+    }
+
     /// Writes a checkpoint of this version, to speed up opening. Commits do this
     /// automatically every `checkpoint_commits` versions. `Invalid` where [`Index::commit`] is: a table with features that
     /// a checkpoint would have to preserve.
     pub async fn checkpoint(&self) -> Result<Index> {
+        self.check_unmounted()?;
         self.state.protocol.check_writable()?;
         let now_ms = self.shared.clock.now_us() / 1_000;
         checkpoint::write(&self.log, &self.state, self.checkpoint, now_ms).await?;
@@ -203,7 +250,15 @@ impl Index {
     pub(crate) fn first(shared: Arc<Shared>, log: Log, commit: &Commit) -> Result<Index> {
         let state = State::replay(&log.folder, Base::default(), std::slice::from_ref(commit))?;
         let checked_us = shared.clock.now_us();
-        Ok(Index { shared, log, state: Arc::new(state), checked_us, checkpoint: None, seen: None })
+        Ok(Index {
+            shared,
+            log,
+            state: Arc::new(state),
+            checked_us,
+            checkpoint: None,
+            seen: None,
+            is_mounted: false,
+        })
     }
 
     async fn replay(shared: Arc<Shared>, log: Log, start: Start, checked_us: i64) -> Result<Index> {
@@ -220,7 +275,7 @@ impl Index {
         let state = Arc::new(State::replay(&log.folder, base, &commits)?);
         state.described.settings.check()?;
         warn_of_foreign(&log, &state, 0);
-        Ok(Index { shared, log, state, checked_us, checkpoint, seen: None })
+        Ok(Index { shared, log, state, checked_us, checkpoint, seen: None, is_mounted: false })
     }
 }
 

@@ -5,7 +5,8 @@
 //!   [`Index::refresh`] and [`Index::commit`] return the next version.
 //! - [`Change`] is what one commit does, atomically.
 //! - [`Pin`] keeps a version complete for a stated time: a point in time, or a cursor.
-//! - [`Vacuum`] deletes what no live, recent or pinned version names.
+//! - [`Snapshot`] keeps a version of each of some indices until it is deleted, to restore or mount them.
+//! - [`Vacuum`] deletes what no live, recent or pinned version and no snapshot names.
 //!
 //! `docs/format/catalog.md` describes the format, the assumptions about the store and what each call costs in requests.
 //! The list of live splits is never answered from a cache.
@@ -23,6 +24,7 @@ mod file_entry;
 pub mod fuzzing;
 mod history;
 mod index;
+mod kept;
 mod log;
 mod looked_up;
 mod names;
@@ -31,6 +33,7 @@ mod records;
 mod repository_log;
 mod schema;
 mod shared;
+mod snapshot;
 mod sorted;
 mod split_entry;
 mod state;
@@ -43,7 +46,7 @@ mod testing;
 
 pub use access::{Access, BLOCKED_INDEX, Block, CLOSED};
 pub use answers::answers_key;
-pub use catalog::Catalog;
+pub use catalog::{Catalog, Restored};
 pub use commit::Change;
 pub use expression::{CLOSED_INDEX, Resolve, Wildcards, spelled_out};
 pub use file_entry::FileEntry;
@@ -56,5 +59,6 @@ pub use pin::Pin;
 pub use records::{INDEX_SETTINGS, RecordChange, Records};
 pub use repository_log::index_of_folder;
 pub use schema::Settings;
+pub use snapshot::{Mounted, SNAPSHOT_INDICES_MAX, SNAPSHOTS_MAX, Snapshot, SnapshotIndex};
 pub use split_entry::{ForeignFile, SplitEntry};
 pub use vacuum::{Deleted, Reason, Vacuum, Vacuumed};

@@ -15,6 +15,7 @@ use frostline_commits::objects;
 
 use crate::index::Index;
 use crate::log::Log;
+use crate::snapshot::Kept;
 use crate::split_entry::split_of_path;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -74,7 +75,7 @@ impl Index {
             return Err(moved_on());
         }
         self.put_pin(&pin).await?;
-        let (is_whole, lives) = futures::join!(self.is_whole(), self.shared.lives(&self.log));
+        let (is_whole, lives) = futures::join!(self.is_whole(), self.lives());
         let refusal = match (is_whole, lives) {
             (Ok(true), Ok(true)) => return Ok(pin),
             (_, Ok(false)) => Error::not_found(format!("the index {} was deleted", self.name())),
@@ -132,6 +133,9 @@ impl Index {
     /// Whether every split of this version is live in the newest. A vacuum that did not see a pin read the newest version
     /// before the pin was written, so it deletes nothing of this one either.
     async fn is_whole(&self) -> Result<bool> {
+        if self.is_mounted() {
+            return Ok(true);
+        }
         let later = self.log.commits.newer(self.version() + 1).await?;
         let removed = later.iter().flat_map(|commit| &commit.removes);
         Ok(removed.filter_map(|remove| split_of_path(&remove.path)).all(|id| self.split(id).is_none()))
@@ -172,24 +176,34 @@ pub(crate) fn of_name(name: &str) -> Option<(u64, i64)> {
     Some((digits()?.parse().ok()?, digits()?.parse().ok()?))
 }
 
-/// The pins of an index, expired ones included.
-#[derive(Debug)]
-pub(crate) struct Pins(pub(crate) Vec<Pinned>);
+/// The pins of an index, expired ones included, and what keeps versions for snapshots.
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    pub(crate) pins: Vec<Pinned>,
+    pub(crate) kept: Vec<(ObjectMeta, Kept)>,
+}
 
 impl Pins {
     /// The pins that are there. One LIST.
     pub(crate) async fn list(log: &Log) -> Result<Pins> {
         let folder = folder(log);
-        let found = log.store().list(Some(&folder)).map_err(|e| objects::failed(e, &folder));
-        let pinned = found.try_filter_map(|object| async { Ok(Pinned::of(object)) });
-        pinned.try_collect().await.map(Pins)
+        let mut found = log.store().list(Some(&folder)).map_err(|e| objects::failed(e, &folder));
+        let mut pins = Pins::default();
+        while let Some(object) = found.try_next().await? {
+            let kept = object.location.filename().and_then(Kept::of_name);
+            match kept {
+                Some(kept) => pins.kept.push((object, kept)),
+                None => pins.pins.extend(Pinned::of(object)),
+            }
+        }
+        Ok(pins)
     }
 
     /// The objects of one pin: several where it is being extended at this moment.
     fn of(&self, pin: &Pin) -> impl Iterator<Item = &Pinned> {
         let (start, end) = (format!("{:020}-", pin.version), format!("-{}.json", pin.id));
         let is_of = move |name: &str| name.starts_with(&start) && name.ends_with(&end);
-        self.0.iter().filter(move |pinned| pinned.object.location.filename().is_some_and(&is_of))
+        self.pins.iter().filter(move |pinned| pinned.object.location.filename().is_some_and(&is_of))
     }
 }
 

@@ -10,6 +10,7 @@ use frostline_base::{Error, IndexName, Result};
 use crate::expression::{self, CLOSED_INDEX, Names, Resolve};
 use crate::names::{Alias, DataStream};
 use crate::repository_log::{ALIAS, DATA_STREAM, LogEntry, Record, Registry, is_own_kind};
+use crate::snapshot::{Mounted, Snapshot};
 
 /// The kind of records that belong to the index of their name, and are gone with it.
 pub const INDEX_SETTINGS: &str = "index_settings";
@@ -98,6 +99,16 @@ impl Records {
     /// When an index was made, in milliseconds since 1970 UTC.
     pub fn created_ms(&self, name: &IndexName) -> Option<i64> {
         Some(self.registry.indices.get(name)?.created_ms)
+    }
+
+    /// What an index is mounted from, if it is.
+    pub fn mounted(&self, name: &IndexName) -> Option<&Mounted> {
+        self.registry.indices.get(name)?.mounted.as_ref()
+    }
+
+    /// The snapshots, by name.
+    pub fn snapshots(&self) -> &BTreeMap<String, Arc<Snapshot>> {
+        &self.registry.snapshots
     }
 
     /// The names of the indices, sorted.

@@ -2,7 +2,7 @@
 //!
 //! An index exists if and only if this log names it. The log is in `_frostline/log` and uses the same
 //! protocol as an index's own log ([`frostline_commits`]). An entry puts and removes *records*: a kind, a name
-//! and a value. Five kinds are known here: `index`, `retired`, `key`, `alias` and `data_stream`. Records of any other kind, and
+//! and a value. Seven kinds are known here: `index`, `mounted_index`, `retired`, `key`, `alias`, `data_stream` and `snapshot`. Records of any other kind, and
 //! unknown members of a known record, are preserved unchanged, because a newer version wrote them.
 //!
 //! - A folder belongs to one table forever. A reused name gets another folder, so that a slow
@@ -24,8 +24,8 @@ pub(crate) use entry::{LogEntry, Record};
 pub use registry::index_of_folder;
 use registry::write_checkpoint;
 pub(crate) use registry::{
-    ALIAS, DATA_STREAM, IndexRecord, Registry, RetiredRecord, index_key, is_own_kind, no_such_index,
-    numbered_folder, read_checkpoint,
+    ALIAS, DATA_STREAM, IndexRecord, Registry, RetiredRecord, index_key, is_own_kind, mounted_key,
+    no_such_index, numbered_folder, read_checkpoint, retired_key, snapshot_key,
 };
 
 /// The folder of the log. The folder of an index never begins with an underscore.

@@ -63,7 +63,8 @@ impl Shared {
     /// The record of an index that is there.
     pub(crate) fn live(&self, name: &IndexName, table: Option<String>, folder: &str) -> Result<Record> {
         let created_ms = self.now_ms();
-        let record = IndexRecord { table, folder: folder.to_owned(), created_ms, others: Map::new() };
+        let record =
+            IndexRecord { table, folder: folder.to_owned(), created_ms, mounted: None, others: Map::new() };
         Record::index(name, &record)
     }
 
@@ -142,7 +143,7 @@ impl Shared {
     /// Whether the repository log names the table. The repository log's cost.
     pub(crate) async fn lives(&self, log: &Log) -> Result<bool> {
         let registry = self.registry().await?;
-        Ok(registry.indices.get(&log.index).is_some_and(|index| index.folder == log.folder.as_ref()))
+        Ok(registry.indices.get(&log.index).is_some_and(|index| index.is_table_in(&log.folder)))
     }
 
     /// What reading the log gave; `NotFound` where something is missing because the index was deleted meanwhile.
@@ -152,7 +153,7 @@ impl Shared {
         }
         let registry = self.registry_as_read().await?;
         match registry.indices.get(&log.index) {
-            Some(index) if index.folder == log.folder.as_ref() => read,
+            Some(index) if index.is_table_in(&log.folder) => read,
             _ => Err(Error::not_found(format!("the index {} was deleted", log.index))),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Guarantees:
 //! - An object that a live version names, or one of the newest `versions_keep` versions, or any version younger
-//!   than `retain_ms`, or a pinned version ([`crate::Pin`]), is never deleted.
+//!   than `retain_ms`, or a pinned version ([`crate::Pin`]), or a snapshot ([`crate::Snapshot`]), is never deleted.
 //! - Nothing is deleted whose name no split, pin or log file of ours can have, whatever is in the folder: an object of
 //!   another program, or another repository.
 //! - An object that no version ever named is deleted once it is older than `orphan_grace_ms`. The bucket is listed
@@ -26,9 +26,12 @@ use crate::answers;
 use crate::checkpoint;
 use crate::file_entry::{self, file_of_path};
 use crate::index::Index;
+use crate::kept;
 use crate::log::{Log, decoded};
 use crate::pin::{self, Pins};
-use crate::split_entry::{split_of_path, split_path};
+use crate::shared::Shared;
+use crate::snapshot::Kept;
+use crate::split_entry::split_of_path;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -89,7 +92,7 @@ pub enum Reason {
     Orphan,
     /// It is a part of the log that a newer checkpoint stands for.
     Log,
-    /// It is a pin whose time has come.
+    /// It is a pin whose time has come, or of a snapshot that is not there.
     Pin,
     /// It has answers that machines shared, and is a week old.
     Answers,
@@ -98,7 +101,13 @@ pub enum Reason {
 /// Whether the object of that name, below the folder of an index, is a split, a further file, a pin or of shared answers.
 pub(crate) fn is_ours(below: &str) -> bool {
     let is_pin = below.strip_prefix("_pins/").is_some_and(|name| pin::of_name(name).is_some());
+    let is_pin = is_pin || kept_of(below).is_some();
     is_pin || is_part(below) || answers::is_path(below)
+}
+
+/// What an object of that name, below the folder of an index, keeps for snapshots.
+pub(crate) fn kept_of(below: &str) -> Option<Kept> {
+    Kept::of_name(below.strip_prefix("_pins/")?)
 }
 
 fn is_part(below: &str) -> bool {
@@ -106,8 +115,12 @@ fn is_part(below: &str) -> bool {
 }
 
 impl Index {
-    /// Deletes the objects that no live, recent or pinned version names. See [`Vacuum`].
+    /// Deletes the objects that no live, recent or pinned version and no snapshot names. See [`Vacuum`]. A mounted index
+    /// has nothing of its own to delete.
     pub async fn vacuum(&self, wanted: &Vacuum) -> Result<Vacuumed> {
+        if self.is_mounted() {
+            return Ok(Vacuumed { version: self.version(), dry_run: wanted.dry_run, ..Vacuumed::default() });
+        }
         let done = run(self, wanted).await;
         self.shared.unless_deleted(&self.log, done).await
     }
@@ -119,7 +132,7 @@ async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     let newest = Index::open(Arc::clone(&index.shared), index.log.clone()).await?;
     let now_ms = index.shared.clock.now_us() / 1_000;
     // After the newest version: a pin that is put later finds its version whole, or is refused.
-    let Pins(pins) = Pins::list(&newest.log).await?;
+    let Pins { pins, kept } = Pins::list(&newest.log).await?;
     let now_us = index.shared.clock.now_us();
     let (expired_pins, held): (Vec<_>, Vec<_>) = pins.into_iter().partition(|pin| pin.until_us <= now_us);
     let oldest_kept = (newest.version() + 1).saturating_sub(wanted.versions_keep);
@@ -136,7 +149,12 @@ async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     };
     let young_from = found.log.entries.iter().find(|(_, object)| leaves_files && young(object));
     let kept_from = young_from.map_or(u64::MAX, |(version, _)| *version).min(oldest_kept + 1);
-    let named = Named::read(&newest, &found.log, kept_from, now_ms).await?;
+    let mut named = Named::read(&newest, &found.log, kept_from, now_ms).await?;
+    let is_orphan = |object: &ObjectMeta| is_old(object, now_ms, wanted.orphan_grace_ms);
+    let young = kept.iter().filter(|(object, _)| !is_orphan(object)).map(|(_, kept)| kept.clone());
+    // Last: what is recorded later is seen in the listing, or is of what is live.
+    let held = kept::held(&index.shared, &newest.log, &young.collect::<Vec<_>>()).await?;
+    named.kept.extend(held.paths);
     let mut done = Vacuumed { version: newest.version(), dry_run: wanted.dry_run, ..Vacuumed::default() };
     for object in &found.files {
         match named.verdict(index, object, wanted, now_ms) {
@@ -151,6 +169,9 @@ async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     for pin in &expired_pins {
         done.push(&pin.object, Reason::Pin);
     }
+    for (object, _) in kept.iter().filter(|(object, kept)| is_orphan(object) && !held.named.contains(kept)) {
+        done.push(object, Reason::Pin);
+    }
     for object in found.answers.iter().filter(|object| answers::are_old(object, now_ms)) {
         done.push(object, Reason::Answers);
     }
@@ -163,12 +184,15 @@ async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
 
 /// Removes what is in the folders of deleted indices.
 pub(crate) async fn deleted(
+    shared: &Shared,
     tables: impl Iterator<Item = Log>,
     now_ms: i64,
     wanted: &Vacuum,
 ) -> Result<Vacuumed> {
     let mut done = Vacuumed { dry_run: wanted.dry_run, ..Vacuumed::default() };
     for table in tables {
+        // After the table was deleted nothing more of it is kept but by what the newest repository log names.
+        let held = kept::held(shared, &table, &[]).await?;
         let mut found = table.store().list(Some(&table.folder));
         let mut gone = Vec::new();
         while let Some(object) = found.next().await {
@@ -177,7 +201,8 @@ pub(crate) async fn deleted(
             if !below.starts_with("_delta_log/") && !is_ours(below) {
                 continue;
             }
-            if now_ms.saturating_sub(object.last_modified.timestamp_millis()) < wanted.orphan_grace_ms {
+            let is_kept = kept_of(below).is_some_and(|kept| held.named.contains(&kept));
+            if is_kept || held.paths.contains(below) || !is_old(&object, now_ms, wanted.orphan_grace_ms) {
                 done.kept += 1;
                 continue;
             }
@@ -189,6 +214,10 @@ pub(crate) async fn deleted(
         }
     }
     Ok(done)
+}
+
+fn is_old(object: &ObjectMeta, now_ms: i64, grace_ms: i64) -> bool {
+    now_ms.saturating_sub(object.last_modified.timestamp_millis()) >= grace_ms
 }
 
 impl Vacuum {
@@ -328,9 +357,7 @@ fn expired<'a>(newest: &Index, listed: &'a Listing, oldest_kept: u64, now_ms: i6
 }
 
 fn live(index: &Index) -> BTreeSet<String> {
-    let splits = index.state.splits.values().map(|split| split_path(split.id));
-    let files = index.files().map(|file| file.path());
-    splits.chain(files).chain(index.state.foreign.values().map(|file| decoded(&file.path))).collect()
+    kept::paths_of(&index.state).collect()
 }
 
 #[cfg(test)]

@@ -273,6 +273,13 @@ impl ObjectStore for Faulty {
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.0.store.copy_opts(from, to, options).await
+        match self.fate() {
+            Fate::Dead => Err(no_answer()),
+            Fate::DiesAfter => {
+                self.0.store.copy_opts(from, to, options).await.ok();
+                Err(no_answer())
+            }
+            Fate::Lives => self.0.store.copy_opts(from, to, options).await,
+        }
     }
 }

@@ -128,6 +128,9 @@ impl Merge {
     pub async fn run(&self, name: &IndexName, policy: &MergePolicy) -> Result<MergeReport> {
         let before = self.repository.meter().cost();
         let mut merging = self.open(name, policy).await?;
+        if merging.index.is_mounted() {
+            return Ok(merging.report());
+        }
         // Each merge leaves fewer splits, or fewer that ingest wrote, or is not tried again, so there is a last one.
         while let Some(group) = merging.next_group() {
             merging.merge(&group).await?;
@@ -319,6 +322,9 @@ impl Merging {
     }
 
     fn open_splits(&self) -> Vec<Arc<SplitEntry>> {
+        if self.index.is_mounted() {
+            return Vec::new();
+        }
         let open = |split: &&Arc<SplitEntry>| !self.left.contains(&split.id);
         self.index.splits().iter().filter(open).cloned().collect()
     }

@@ -15,11 +15,12 @@ use frostline_commits::{Replica as _, objects};
 
 use crate::actions::{Commit, ENGINE};
 use crate::index::Index;
+use crate::kept;
 use crate::log::Log;
 use crate::records;
 use crate::repository_log::{IndexRecord, Record, Registry, RetiredRecord, index_key};
 use crate::shared::Shared;
-use crate::vacuum::is_ours;
+use crate::vacuum::{is_ours, kept_of};
 
 pub(super) async fn delete(shared: &Arc<Shared>, name: &IndexName) -> Result<()> {
     let registry = shared.registry().await?;
@@ -75,7 +76,7 @@ async fn purge(shared: &Arc<Shared>, name: &IndexName, folder: &str) -> Result<(
         }
         Err(e) => return Err(e),
     }
-    remove_all(&log, &foreign).await?;
+    remove_all(shared, &log, &foreign).await?;
     let registry = shared.registry().await?;
     let Some(retired) = registry.retired.get(folder) else { return Ok(()) };
     let mut entry = shared.entry("purge");
@@ -113,8 +114,11 @@ async fn drop_table(shared: &Shared, index: Index) -> Result<()> {
 
 /// Removes the table's own objects: first those that make it look like a table, and its last commit at the very end,
 /// so that
-/// late readers and writers still find it. Anything else in the folder is not ours.
-async fn remove_all(log: &Log, foreign: &BTreeSet<Path>) -> Result<()> {
+/// late readers and writers still find it. What snapshots name stays, and what may be about to keep a version of one is
+/// left to vacuum. Anything else in the folder is not ours.
+async fn remove_all(shared: &Shared, log: &Log, foreign: &BTreeSet<Path>) -> Result<()> {
+    // No snapshot of a deleted index can be made any more.
+    let held = kept::held(shared, log, &[]).await?.paths;
     let store = log.store().as_ref();
     let listing = log.commits.list_from(0).await?;
     let last = listing.newest().map(|version| log.commits.entry_path(version));
@@ -135,7 +139,8 @@ async fn remove_all(log: &Log, foreign: &BTreeSet<Path>) -> Result<()> {
         let path = object.map_err(|e| objects::failed(e, &log.folder))?.location;
         let below = log.below(&path);
         let is_ours = below.starts_with("_delta_log/") || is_ours(below) || foreign.contains(&path);
-        rest.extend(Some(path).filter(|path| is_ours && !is_last(path)));
+        let is_held = held.contains(below) || kept_of(below).is_some();
+        rest.extend(Some(path).filter(|path| is_ours && !is_held && !is_last(path)));
     }
     objects::delete(store, rest).await?;
     objects::delete(store, last.into_iter().collect()).await

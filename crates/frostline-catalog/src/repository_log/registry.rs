@@ -12,10 +12,14 @@ use frostline_base::{Error, IndexName, Result};
 
 use super::entry::{self, FORMAT, Header, Line, LogEntry, Record};
 use crate::names::{Alias, DataStream};
+use crate::snapshot::{Kept, Mounted, Snapshot, SnapshotIndex};
 
 pub(super) const INDEX: &str = "index";
 const RETIRED: &str = "retired";
 const KEY: &str = "key";
+/// Apart from indices: who does not know mounts would take the folder for the index's own.
+const MOUNTED: &str = "mounted_index";
+const SNAPSHOT: &str = "snapshot";
 pub(crate) const ALIAS: &str = "alias";
 pub(crate) const DATA_STREAM: &str = "data_stream";
 /// The name of the key of term hashes.
@@ -30,6 +34,9 @@ pub(crate) struct IndexRecord {
     /// The folder below the repository's root that holds the table.
     pub(crate) folder: String,
     pub(crate) created_ms: i64,
+    /// Of an index that is mounted from a snapshot, whose record has a kind of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mounted: Option<Mounted>,
     /// Members that a newer version wrote.
     #[serde(flatten)]
     pub(crate) others: Map<String, Value>,
@@ -50,9 +57,26 @@ pub(crate) struct RetiredRecord {
     pub(crate) others: Map<String, Value>,
 }
 
+impl IndexRecord {
+    /// What most indices' records say, for one that this process has not seen.
+    pub(crate) fn unseen(name: &IndexName) -> IndexRecord {
+        let folder = name.to_string();
+        IndexRecord { table: None, folder, created_ms: 0, mounted: None, others: Map::new() }
+    }
+
+    /// Whether its table is in that folder, rather than a mounted version of it.
+    pub(crate) fn is_table_in(&self, folder: &Path) -> bool {
+        self.mounted.is_none() && self.folder == folder.as_ref()
+    }
+}
+
 impl Record {
     pub(crate) fn index(name: &IndexName, index: &IndexRecord) -> Result<Record> {
-        Record::of(INDEX, name.as_str(), index)
+        Record::of(if index.mounted.is_some() { MOUNTED } else { INDEX }, name.as_str(), index)
+    }
+
+    pub(crate) fn snapshot(name: &str, snapshot: &Snapshot) -> Result<Record> {
+        Record::of(SNAPSHOT, name, snapshot)
     }
 
     pub(crate) fn retired(folder: &str, retired: &RetiredRecord) -> Result<Record> {
@@ -74,12 +98,27 @@ impl Record {
 
 /// Whether the catalog itself reads and writes records of this kind.
 pub(crate) fn is_own_kind(kind: &str) -> bool {
-    [INDEX, RETIRED, KEY, ALIAS, DATA_STREAM].contains(&kind)
+    [INDEX, RETIRED, KEY, ALIAS, DATA_STREAM, MOUNTED, SNAPSHOT].contains(&kind)
 }
 
 /// The key of an index's record, to remove it.
 pub(crate) fn index_key(name: &IndexName) -> (String, String) {
     (INDEX.to_owned(), name.to_string())
+}
+
+/// The key of a mounted index's record.
+pub(crate) fn mounted_key(name: &IndexName) -> (String, String) {
+    (MOUNTED.to_owned(), name.to_string())
+}
+
+/// The key of a snapshot's record.
+pub(crate) fn snapshot_key(name: &str) -> (String, String) {
+    (SNAPSHOT.to_owned(), name.to_owned())
+}
+
+/// The key of the record of a deleted index's folder.
+pub(crate) fn retired_key(folder: &str) -> (String, String) {
+    (RETIRED.to_owned(), folder.to_owned())
 }
 
 /// The state of the log at one version.
@@ -92,6 +131,7 @@ pub(crate) struct Registry {
     pub(crate) retired: BTreeMap<String, Arc<RetiredRecord>>,
     pub(crate) aliases: BTreeMap<IndexName, Arc<Alias>>,
     pub(crate) data_streams: BTreeMap<IndexName, Arc<DataStream>>,
+    pub(crate) snapshots: BTreeMap<String, Arc<Snapshot>>,
     /// Records of other kinds, known here or not, by kind and name.
     others: BTreeMap<(String, String), Arc<Value>>,
 }
@@ -101,7 +141,8 @@ impl Registry {
     pub(crate) fn apply(&mut self, entry: &LogEntry) -> Result<()> {
         for (kind, name) in &entry.removes {
             match kind.as_str() {
-                INDEX => self.indices.retain(|index, _| index.as_str() != name),
+                INDEX | MOUNTED => self.indices.retain(|index, _| index.as_str() != name),
+                SNAPSHOT => self.snapshots.retain(|snapshot, _| snapshot != name),
                 RETIRED => self.retired.retain(|folder, _| folder != name),
                 ALIAS => self.aliases.retain(|alias, _| alias.as_str() != name),
                 DATA_STREAM => self.data_streams.retain(|stream, _| stream.as_str() != name),
@@ -124,10 +165,18 @@ impl Registry {
         let read = |e: serde_json::Error| corrupt().with_source(e);
         let name = || record.name.parse().map_err(|e: Error| corrupt().with_source(e));
         match record.kind.as_str() {
-            INDEX => {
+            INDEX | MOUNTED => {
                 let index = IndexRecord::deserialize(&record.value).map_err(read)?;
+                let is_whole = index.mounted.is_some() == (record.kind == MOUNTED);
+                is_whole.then_some(()).ok_or_else(corrupt)?;
                 index_of_folder(&index.folder).ok_or_else(corrupt)?;
                 self.indices.insert(name()?, Arc::new(index));
+            }
+            SNAPSHOT => {
+                let snapshot = Snapshot::deserialize(&record.value).map_err(read)?;
+                let is_folder = |index: &SnapshotIndex| index_of_folder(&index.folder).is_some();
+                snapshot.indices.values().all(is_folder).then_some(()).ok_or_else(corrupt)?;
+                self.snapshots.insert(record.name.clone(), Arc::new(snapshot));
             }
             ALIAS => {
                 let alias = Alias::deserialize(&record.value).map_err(read)?;
@@ -158,8 +207,17 @@ impl Registry {
             self.aliases.iter().map(|(name, alias)| Record::of(ALIAS, name.as_str(), alias.as_ref()));
         let streams = self.data_streams.iter();
         let streams = streams.map(|(name, stream)| Record::of(DATA_STREAM, name.as_str(), stream.as_ref()));
+        let snapshots = self.snapshots.iter().map(|(name, snapshot)| Record::snapshot(name, snapshot));
         let others = self.others.iter().map(|((kind, name), value)| Record::of(kind, name, value.as_ref()));
-        indices.chain(retired).chain(aliases).chain(streams).chain(others).collect()
+        indices.chain(retired).chain(aliases).chain(streams).chain(snapshots).chain(others).collect()
+    }
+
+    /// The versions of the table in this folder that snapshots and mounted indices keep.
+    pub(crate) fn kept(&self, folder: &str) -> impl Iterator<Item = Kept> {
+        let snapshots = self.snapshots.values().flat_map(|snapshot| snapshot.indices.values());
+        let of_snapshots = snapshots.filter(move |index| index.folder == folder).map(SnapshotIndex::kept);
+        let mounted = self.indices.values().filter(move |index| index.folder == folder);
+        of_snapshots.chain(mounted.filter_map(|index| Some(index.mounted.as_ref()?.kept())))
     }
 
     /// The records of a kind that is not read here, by name.

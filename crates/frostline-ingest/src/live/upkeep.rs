@@ -266,7 +266,10 @@ impl Upkeep {
     async fn make_round(&self) -> Result<Vec<(IndexName, Result<Kept>)>> {
         let mut rounds = self.rounds.lock().await;
         let now_us = self.clock.now_us();
-        let names = self.catalog.list().await?;
+        let records = self.catalog.records().await?;
+        // Those that are mounted stay as they are.
+        let names = records.indices().filter(|name| records.mounted(name).is_none()).cloned();
+        let names: Vec<IndexName> = names.collect();
         rounds.indices.retain(|name, _| names.binary_search(name).is_ok());
         let mut all = Vec::new();
         for name in names {
