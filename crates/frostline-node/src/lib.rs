@@ -10,6 +10,7 @@
 mod hydrate;
 mod mounts;
 mod node;
+mod outdated;
 mod points;
 mod reader;
 mod settings;
@@ -17,5 +18,6 @@ mod settings;
 pub use hydrate::Hydrated;
 pub use mounts::{CacheSize, Hydrate, Mount, Mounted, Mounts, Tier};
 pub use node::Node;
+pub use outdated::seen_will_do;
 pub use points::Kept;
 pub use settings::Settings;

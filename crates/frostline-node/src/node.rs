@@ -13,6 +13,7 @@ use frostline_store::{OpenOptions, Repository, RetryOptions};
 use tokio::sync::OnceCell;
 
 use crate::mounts::{CacheSize, Hydrate, Mount, Mounted, Mounts, Tier};
+use crate::outdated;
 use crate::reader::{MountedCache, Reader};
 use crate::settings::Settings;
 
@@ -124,7 +125,8 @@ impl Node {
         let read = || self.catalog.open_all(expression, how, |name| known.get(name).cloned());
         let opened = self.read(read).await;
         let opened = match (opened, self.catalog.seen_records()) {
-            (Err(error), Some(seen)) if error.kind() == ErrorKind::Unavailable => {
+            (Err(error), seen) if error.kind() == ErrorKind::Unavailable => {
+                let seen = outdated::given(seen).ok_or_else(|| Error::unavailable(error.to_string()))?;
                 let names = seen.resolve(expression, self.clock.now_us(), how, |_| true)?;
                 let unread = names.into_iter().map(|name| (name, Err(Error::unavailable(error.to_string()))));
                 unread.collect()
@@ -138,7 +140,9 @@ impl Node {
     /// reading: what is written by them may be refused.
     pub async fn records(&self) -> Result<Records> {
         match self.read(|| self.catalog.records()).await {
-            Err(error) if error.kind() == ErrorKind::Unavailable => self.catalog.seen_records().ok_or(error),
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                outdated::given(self.catalog.seen_records()).ok_or(error)
+            }
             read => read,
         }
     }
@@ -163,7 +167,7 @@ impl Node {
     fn seen(&self, name: &IndexName) -> Option<Arc<Index>> {
         let (records, opened) = (self.catalog.seen_records()?, self.opened());
         let index = opened.get(name)?;
-        (records.table_id(name) == Some(index.table_id())).then(|| Arc::clone(index))
+        outdated::given((records.table_id(name) == Some(index.table_id())).then(|| Arc::clone(index)))
     }
 
     /// What opening an index gave, for the next who asks.

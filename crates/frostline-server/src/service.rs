@@ -10,6 +10,7 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use frostline_ingest::otlp::Encoding;
+use frostline_node::seen_will_do;
 use http::header::{
     ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, ORIGIN, RETRY_AFTER,
     VARY, WARNING, WWW_AUTHENTICATE,
@@ -208,7 +209,7 @@ impl Service {
             wanted.watched = Some((watched, Instant::now()));
         }
         let call = Call { state, client, captures, params, headers: headers.clone(), body };
-        let answer = (api.answer)(call);
+        let answer = given_what_was_seen(api, (api.answer)(call));
         let answer = match api.action {
             // It holds its thread for long.
             Action::Read if !api.begins_search() => {
@@ -216,17 +217,7 @@ impl Service {
             }
             _ => answer.await?,
         };
-        Ok(answer.with_warnings(warnings).with_warnings(self.outage(api)))
-    }
-
-    /// What a client of an answer should know that may be outdated, since the repository cannot be read.
-    fn outage(&self, api: &Api) -> Option<String> {
-        let reads = matches!(api.action, Action::Monitor | Action::Read | Action::ViewIndex);
-        let lasts = self.state.node.repository().outage().filter(|_| reads)?;
-        let s = lasts.as_secs();
-        Some(format!(
-            "the repository has not answered for {s} s: this is what the server had read of it before"
-        ))
+        Ok(answer.with_warnings(warnings))
     }
 
     fn task(&self, api: &'static Api, head: &http::request::Parts) -> Task {
@@ -236,6 +227,19 @@ impl Service {
         Task { number: 0, api: api.name, about, opaque_id, begun_us, begun: Instant::now() }
     }
 }
+
+/// Answers a request that only reads by what the server has seen, where the repository does not answer, and says so.
+async fn given_what_was_seen(api: &Api, answer: impl Future<Output = Result<Answer>>) -> Result<Answer> {
+    if !matches!(api.action, Action::Monitor | Action::Read | Action::ViewIndex) {
+        return answer.await;
+    }
+    let (answer, is_outdated) = seen_will_do(answer).await;
+    Ok(answer?.with_warnings(is_outdated.then(|| OUTDATED.to_owned())))
+}
+
+/// What a client of an answer should know that may be outdated.
+pub(crate) const OUTDATED: &str =
+    "the repository does not answer: this is what the server had read of it before";
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn each_document_is_judged_by_its_status() {
-        let reply = |body: &str| Reply { status: 200, retry_after: None, body: body.as_bytes().to_vec() };
+        let reply = |body: &str| Reply { status: 200, body: body.as_bytes().to_vec(), ..Reply::default() };
         let item =
             |status: u16| json!({ "create": { "status": status, "error": { "type": "t", "reason": "r" } } });
         let all = json!({ "errors": true, "items": [item(201), item(409), item(429), item(503), item(400)] });

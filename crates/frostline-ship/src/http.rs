@@ -13,8 +13,9 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use frostline_base::{Error, Result, chain};
+pub use reqwest::Method;
 use reqwest::header::{
-    AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WARNING,
 };
 use tokio::runtime::Handle;
 use url::Url;
@@ -23,6 +24,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(120);
 /// Answers are short; what is longer is none of this protocol.
 const REPLY_BYTES_MAX: usize = 64 << 20;
+/// Why there is no answer where it is longer.
+pub const TOO_LONG: &str = "the answer has more than 64 MiB";
 
 /// Where a server is, and how it is spoken to.
 #[derive(Clone, Debug)]
@@ -70,6 +73,8 @@ pub struct Reply {
     pub status: u16,
     /// How long to wait before the next request.
     pub retry_after: Option<Duration>,
+    /// What the server says beside it, of `Warning` headers.
+    pub warnings: Vec<String>,
     /// The body.
     pub body: Vec<u8>,
 }
@@ -173,8 +178,8 @@ impl Http {
         Ok(Http { client, url, runtime: Handle::current() })
     }
 
-    /// The answer, or why there is none.
-    pub async fn send(&self, request: &Request) -> std::result::Result<Reply, NoAnswer> {
+    /// The answer to what is posted, or asked in another way, or why there is none.
+    pub async fn send(&self, method: Method, request: &Request) -> std::result::Result<Reply, NoAnswer> {
         let mut url = self.url.clone();
         let path = format!("{}{}", url.path().trim_end_matches('/'), request.path);
         match path.split_once('?') {
@@ -184,24 +189,29 @@ impl Http {
             }
             None => url.set_path(&path),
         }
-        let body = packed(&request.body).map_err(|error| error.to_string())?;
-        let mut post = self.client.post(url).header(CONTENT_TYPE, request.content_type);
+        let mut post = self.client.request(method, url);
         if let Some((name, value)) = &request.header {
             let value = HeaderValue::from_str(value).map_err(|error| error.to_string())?;
             post = post.header(HeaderName::from_static(name), value);
         }
-        let sent = post.header(CONTENT_ENCODING, "gzip").body(Bytes::from(body)).send().await;
+        if !request.body.is_empty() {
+            let body = packed(&request.body).map_err(|error| error.to_string())?;
+            post = post.header(CONTENT_TYPE, request.content_type).header(CONTENT_ENCODING, "gzip");
+            post = post.body(Bytes::from(body));
+        }
+        let sent = post.send().await;
         let mut answer = sent.map_err(NoAnswer::of)?;
         let seconds =
             answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let mut reply = Reply {
             status: answer.status().as_u16(),
             retry_after: seconds.map(Duration::from_secs),
+            warnings: answer.headers().get_all(WARNING).iter().filter_map(warning).collect(),
             body: Vec::new(),
         };
         while let Some(bytes) = answer.chunk().await.map_err(NoAnswer::of)? {
             if reply.body.len() + bytes.len() > REPLY_BYTES_MAX {
-                return Err("the answer has more than 64 MiB".to_owned().into());
+                return Err(TOO_LONG.to_owned().into());
             }
             reply.body.extend_from_slice(&bytes);
         }
@@ -211,7 +221,7 @@ impl Http {
 
 impl Post for Http {
     fn post(&self, request: &Request) -> std::result::Result<Reply, NoAnswer> {
-        self.runtime.block_on(self.send(request))
+        self.runtime.block_on(self.send(Method::POST, request))
     }
 }
 
@@ -230,6 +240,12 @@ pub(crate) fn parse(text: &str) -> Result<Url> {
         return Err(wrong("the URL of the server has a query or a fragment"));
     }
     Ok(url)
+}
+
+/// The text of a header such as `299 Frostline "text"`.
+fn warning(value: &HeaderValue) -> Option<String> {
+    let (_, text) = value.to_str().ok()?.split_once('"')?;
+    Some(text.rsplit_once('"')?.0.to_owned())
 }
 
 fn packed(body: &[u8]) -> std::io::Result<Vec<u8>> {
@@ -270,7 +286,7 @@ mod tests {
         let http = Http::new(&Access { url, credentials: None, ca: None }).unwrap();
         let request =
             Request { path: "/".to_owned(), content_type: "text/plain", header: None, body: Vec::new() };
-        let answer = http.send(&request).await.unwrap_err();
+        let answer = http.send(Method::POST, &request).await.unwrap_err();
         server.join().unwrap();
         answer
     }

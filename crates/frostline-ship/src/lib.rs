@@ -15,5 +15,5 @@ mod sender;
 mod ship;
 
 pub use frostline_base::{Error, Result};
-pub use http::{Access, Credentials, Http, NoAnswer, Post, Reply, Request};
+pub use http::{Access, Credentials, Http, Method, NoAnswer, Post, Reply, Request, TOO_LONG};
 pub use ship::{Api, Ship, ShipOptions, ShipProgress, ShipReport};

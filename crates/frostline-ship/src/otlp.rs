@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn refused_records_are_counted() {
         let judged =
-            |body: &str| judge(&Reply { status: 200, retry_after: None, body: body.into() }, 2).unwrap();
+            |body: &str| judge(&Reply { status: 200, body: body.into(), ..Reply::default() }, 2).unwrap();
         assert_eq!(judged(""), Answer::Each(vec![Verdict::Taken, Verdict::Taken]));
         assert_eq!(judged(r#"{"partialSuccess":{}}"#), Answer::Each(vec![Verdict::Taken, Verdict::Taken]));
         let refused = r#"{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"why"}}"#;

@@ -26,14 +26,43 @@ struct Heard {
 struct Silence {
     /// When the first request was sent that was not answered.
     since: Instant,
-    /// When a request is let through again.
+    /// When a request is let through again, and whether one is under way.
     probe_at: Instant,
+    is_probed: bool,
     /// Whether the log says so.
     is_told: bool,
 }
 
 /// The time between two requests that are let through.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// How long one of them may take until it is answered: somebody waits for it.
+const PROBE_MAX: Duration = Duration::from_secs(5);
+
+/// A request that was sent.
+#[derive(Debug)]
+pub(crate) struct Sent<'a> {
+    outage: &'a Outage,
+    at: Instant,
+    is_probe: bool,
+}
+
+impl Sent<'_> {
+    pub(crate) fn at(&self) -> Instant {
+        self.at
+    }
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        if self.is_probe {
+            let mut heard = self.outage.heard.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(silence) = &mut heard.silence {
+                silence.is_probed = false;
+                silence.probe_at = Instant::now() + PROBE_EVERY;
+            }
+        }
+    }
+}
 
 impl Outage {
     /// None of `after_ms` never makes a request fail at once.
@@ -44,23 +73,41 @@ impl Outage {
 
     /// Runs one attempt of a request, unless it would be in vain.
     pub(crate) async fn attempt<T>(&self, ask: impl Future<Output = Result<T>>) -> Result<T> {
-        let sent = self.admit()?;
-        let answer = ask.await;
+        let (sent, answer) = self.begin(ask).await?;
         self.saw(sent, answer.as_ref().err());
         answer
     }
 
-    /// When the request is sent; an error where the store is not to be asked now.
-    pub(crate) fn admit(&self) -> Result<Instant> {
+    /// The same of a request whose answer begins before it is whole. When it was sent; who reads on says when it is
+    /// [seen](Outage::saw).
+    pub(crate) async fn begin<T>(
+        &self,
+        ask: impl Future<Output = Result<T>>,
+    ) -> Result<(Instant, Result<T>)> {
+        let sent = self.admit()?;
+        let answer = match sent.is_probe {
+            true => tokio::time::timeout(PROBE_MAX, ask).await.unwrap_or_else(|_| Err(Fault::Timeout.into())),
+            false => ask.await,
+        };
+        if let Err(error) = &answer {
+            self.saw(sent.at, Some(error));
+        }
+        Ok((sent.at, answer))
+    }
+
+    /// An error where the store is not to be asked now.
+    pub(crate) fn admit(&self) -> Result<Sent<'_>> {
         let now = Instant::now();
+        let mut is_probe = false;
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(silence) = heard.silence.as_mut().filter(|silence| self.is_long(silence)) {
-            if now < silence.probe_at {
+            if silence.is_probed || now < silence.probe_at {
                 return Err(Fault::Outage.into());
             }
-            silence.probe_at = now + PROBE_EVERY;
+            silence.is_probed = true;
+            is_probe = true;
         }
-        Ok(now)
+        Ok(Sent { outage: self, at: now, is_probe })
     }
 
     /// What became of a request that was sent then. A refusal is an answer too.
@@ -75,7 +122,8 @@ impl Outage {
             return;
         }
         let since = sent.max(heard.answered);
-        let first = Silence { since, probe_at: Instant::now() + PROBE_EVERY, is_told: false };
+        let first =
+            Silence { since, probe_at: Instant::now() + PROBE_EVERY, is_probed: false, is_told: false };
         let silence = heard.silence.get_or_insert(first);
         if self.is_long(silence) && !silence.is_told {
             silence.is_told = true;

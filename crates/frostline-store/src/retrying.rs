@@ -161,7 +161,8 @@ impl ObjectStore for Retrying {
         let core = &self.core;
         let mut pace = Pace::new(core, core.meters(&options.extensions));
         let mut result = core.get(location, &options, &mut pace).await?;
-        if options.head {
+        if options.head || !matches!(result.payload, GetResultPayload::Stream(_)) {
+            core.outage.saw(Instant::now(), None);
             return Ok(result);
         }
         result.payload = match result.payload {
@@ -173,6 +174,7 @@ impl ObjectStore for Retrying {
                     etag: result.meta.e_tag.clone(),
                     left: result.range.clone(),
                     body,
+                    heard: Instant::now(),
                     pace,
                 };
                 GetResultPayload::Stream(reading.into_stream())
@@ -274,7 +276,12 @@ impl Core {
 
     async fn get(&self, location: &Path, options: &GetOptions, pace: &mut Pace) -> Result<GetResult> {
         loop {
-            match self.outage.attempt(self.inner.get_opts(location, options.clone())).await {
+            match self
+                .outage
+                .begin(self.inner.get_opts(location, options.clone()))
+                .await
+                .and_then(|(_, got)| got)
+            {
                 Err(error) if trouble(&error) != Trouble::Final && pace.wait(self, &error).await => {}
                 answer => return answer,
             }
@@ -348,7 +355,7 @@ impl Core {
             let in_pairs = answers.len() == paths.len();
             let again = |answer: &&Error| trouble(answer) != Trouble::Final;
             let failed = answers.iter().filter_map(|answer| answer.as_ref().err()).find(again);
-            self.outage.saw(sent, failed);
+            self.outage.saw(sent.at(), failed);
             let repeat = match failed {
                 Some(error) => pace.wait(&self, error).await,
                 None => false,
@@ -445,6 +452,8 @@ struct Reading {
     etag: Option<String>,
     left: Range<u64>,
     body: BoxStream<'static, Result<Bytes>>,
+    /// When the last of it came.
+    heard: Instant,
     pace: Pace,
 }
 
@@ -460,14 +469,20 @@ impl Reading {
         loop {
             let error = match self.body.next().await {
                 Some(Ok(chunk)) => {
+                    self.heard = Instant::now();
+                    self.core.outage.saw(self.heard, None);
                     self.left.start = self.left.start.saturating_add(chunk.len() as u64);
                     return Ok(Some(chunk));
                 }
                 Some(Err(error)) => error,
-                None if self.left.start >= self.left.end => return Ok(None),
+                None if self.left.start >= self.left.end => {
+                    self.core.outage.saw(self.heard, None);
+                    return Ok(None);
+                }
                 None => Fault::Short.into(),
             };
             // A body can break for any reason, so the kind of the error does not matter here.
+            self.core.outage.saw(self.heard, Some(&Fault::Broken.into()));
             if self.left.is_empty() || self.etag.is_none() || !self.pace.wait(&self.core, &error).await {
                 return Err(error);
             }
@@ -477,6 +492,7 @@ impl Reading {
                 ..self.options.clone()
             };
             self.body = self.core.get(&self.location, &options, &mut self.pace).await?.into_stream();
+            self.heard = Instant::now();
         }
     }
 }

@@ -45,6 +45,9 @@ pub struct Response {
     /// document could not be read.
     #[serde(skip)]
     pub next: Option<Vec<Value>>,
+    /// The same, where the last hit is not shown, for whoever asks through a server.
+    #[serde(default, rename = "next", skip_serializing_if = "Option::is_none")]
+    pub next_unseen: Option<Vec<Value>>,
     /// What it cost.
     pub cost: QueryCost,
 }
@@ -247,6 +250,7 @@ impl Response {
             aggregations,
             warnings: Vec::new(),
             next: None,
+            next_unseen: None,
             cost,
         }
     }

@@ -317,6 +317,8 @@ impl Search {
         let mut response = Response::new(&self.request, &self.splits, report, cost, hits, aggregations);
         response.next =
             rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.sort.clone());
+        let shown = response.hits.hits.last().and_then(|hit| hit.sort.as_ref());
+        response.next_unseen = response.next.clone().filter(|next| shown != Some(next));
         response.warnings.clone_from(&self.request.warnings);
         response.warnings.extend(self.unknown());
         if response.hits.total.as_ref().is_some_and(|total| total.value == 0) {

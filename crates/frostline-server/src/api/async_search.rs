@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use frostline_node::seen_will_do;
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -21,6 +22,7 @@ use crate::api::search::{self, Asked, Manner};
 use crate::api::search_body::SearchBody;
 use crate::error::{ApiError, Result};
 use crate::searches::Task;
+use crate::service::OUTDATED;
 use crate::state::{Call, State};
 
 /// Parameters beside those of a search.
@@ -258,7 +260,10 @@ fn begin(call: &Call) -> Result<(AbortHandle, watch::Receiver<Option<Arc<Done>>>
         let inner = Arc::clone(&state);
         let search = async move {
             let asked = Asked { scope: &scope, expression: expression.as_deref(), how, manner };
-            asked.find(&inner, body).await
+            let (found, is_outdated) = seen_will_do(asked.find(&inner, body)).await;
+            let mut response = found?;
+            response.warnings.extend(is_outdated.then(|| OUTDATED.to_owned()));
+            Ok(response)
         };
         let answer = match state.searches.run(task, search).await {
             Ok(response) => Answered::of(&state, response, as_int),

@@ -53,7 +53,7 @@ impl Server {
 impl Post for Server {
     fn post(&self, request: &Request) -> std::result::Result<Reply, NoAnswer> {
         let reply =
-            |status: u16, body: Value| Reply { status, retry_after: None, body: body.to_string().into() };
+            |status: u16, body: Value| Reply { status, body: body.to_string().into(), ..Reply::default() };
         if request.path == otlp::PATH {
             lock(&self.records).push(serde_json::from_slice(&request.body).unwrap());
             return Ok(reply(200, json!({})));

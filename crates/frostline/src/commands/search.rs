@@ -51,10 +51,23 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
 /// Asks a server.
 async fn through(config: &Config, remote: &Remote, given: &args::Search) -> Result<Outcome> {
     if given.all {
-        let pit = remote.point_in_time().await?;
-        return export_of(config, &Source::Server(remote), Some(pit), given).await;
+        let pit = remote.keep().await?;
+        let time = remote.time_field().await?;
+        let source = Source::Server { remote, time: time.as_deref().unwrap_or(TIME) };
+        let outcome = export_of(config, &source, Some(pit.clone()), given).await;
+        remote.release(&pit).await;
+        return outcome;
     }
-    let body = given_body(given)?.unwrap_or_else(|| written_body(given, TIME));
+    let body = match given_body(given)? {
+        Some(body) if given.index.is_some() && Held::of_body(&body)?.is_some() => {
+            bail!("a point in time says itself what is searched: leave out --index")
+        }
+        Some(body) => body,
+        None if given.since.is_some() || given.until.is_some() => {
+            written_body(given, remote.time_field().await?.as_deref().unwrap_or(TIME))
+        }
+        None => written_body(given, TIME),
+    };
     let response = remote.search(&body).await?;
     tell(config, given, &response, Duration::ZERO)
 }
@@ -190,7 +203,7 @@ fn time_field(indices: &[Arc<Index>]) -> &str {
     indices.first().map_or(TIME, |index| index.mapping().time_field())
 }
 
-/// By this name the documents' time is known whatever its field.
+/// The name of the documents' time where no other was chosen.
 const TIME: &str = "@timestamp";
 
 /// The shell gives each word of a query that is not in quotes as an argument of its own.
@@ -270,7 +283,7 @@ async fn export(config: &Config, node: &Node, given: &args::Search) -> Result<Ou
 /// Where the matches come from.
 enum Source<'a> {
     Repository { node: &'a Node, indices: &'a [Arc<Index>], options: SearchOptions },
-    Server(&'a Remote),
+    Server { remote: &'a Remote, time: &'a str },
 }
 
 impl<'a> Source<'a> {
@@ -280,13 +293,13 @@ impl<'a> Source<'a> {
     }
 
     async fn page(&self, given: &args::Search, body: &Value) -> Result<Response> {
-        let body = body.to_string();
         match self {
             Source::Repository { node, indices, options } => {
+                let body = body.to_string();
                 let search = prepared(node, indices, given, body.as_bytes(), options).await?;
                 Ok(search.run().await?)
             }
-            Source::Server(remote) => remote.search(body.as_bytes()).await,
+            Source::Server { remote, .. } => remote.page(body.clone()).await,
         }
     }
 
@@ -294,7 +307,7 @@ impl<'a> Source<'a> {
     fn page_size(&self) -> usize {
         match self {
             Source::Repository { .. } => EXPORT_PAGE,
-            Source::Server(_) => EXPORT_PAGE / 10,
+            Source::Server { .. } => EXPORT_PAGE / 10,
         }
     }
 }
@@ -316,11 +329,11 @@ async fn export_of(
         (named, Source::Repository { indices, .. }) => {
             (named.unwrap_or_else(|| Columns::all(paths(indices))), time_field(indices))
         }
-        (Some(columns), Source::Server(_)) => (columns, TIME),
-        (None, Source::Server(_)) if as_csv => {
+        (Some(columns), Source::Server { time, .. }) => (columns, *time),
+        (None, Source::Server { .. }) if as_csv => {
             bail!("a server does not say which columns there are: name them with --source")
         }
-        (None, Source::Server(_)) => (Columns::all(std::iter::empty()), TIME),
+        (None, Source::Server { time, .. }) => (Columns::all(std::iter::empty()), *time),
     };
     let mut body = json!({
         "size": source.page_size(), "sort": [{ time: { "order": "asc" } }, { "_doc": { "order": "asc" } }],
@@ -331,7 +344,7 @@ async fn export_of(
     }
     if let Some(pit) = &pit {
         body["pit"] = json!({ "id": pit });
-        if let Source::Server(_) = source {
+        if let Source::Server { .. } = source {
             body["pit"]["keep_alive"] = json!(super::remote::KEEP_ALIVE);
         }
     }
