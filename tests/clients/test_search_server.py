@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from frostline import DONE
+from frostline import DONE, PARTIAL
 from server import Server, documents
 
 
@@ -80,4 +80,45 @@ def test_refusals_say_what_to_do(frostline):
     frostline.fails("search", "--server", "http://127.0.0.1:1", "--index", "logs-web", "x", says=["cannot ask http://127.0.0.1:1"])
     frostline.fails("search", "--server", "127.0.0.1", "--index", "logs-web", "x", says=["http://HOST:PORT"])
     frostline.fails("explain", "--server", server.url, "--index", "logs-web", "x", says=["leave out --server"])
+    assert server.stop() == 0
+
+
+def test_the_time_of_documents_is_the_one_of_the_index(frostline):
+    frostline.ingest("own", ({"ts": f"2024-05-01T00:{n:02}:00Z", "@timestamp": f"2020-01-01T00:{n:02}:00Z", "n": n} for n in range(60)), "--time-field", "ts")
+    server = Server(frostline)
+    for bounds in (["--since", "2024-05-01T00:30:00Z"], ["--until", "2024-05-01T00:30:00Z"]):
+        direct = frostline.run("search", "--index", "own", *bounds)
+        through = frostline.run("search", "--server", server.url, "--index", "own", *bounds)
+        assert plain(direct)["hits"]["total"]["value"] == 30
+        assert plain(frostline.run("search", "--index", "own", *bounds)) == plain(through)
+    assert server.stop() == 0
+
+
+def test_no_path_leads_to_other_indices_and_large_documents_come_in_smaller_pages(served):
+    frostline, server = served
+    for index in (".", "..", "../x", "a\\..", ".."):
+        frostline.fails("search", "--server", server.url, "--index", index, "x")
+    frostline.ingest("large", ({"n": n, "text": "x" * 90_000} for n in range(900)))
+    command = [word for word in frostline.command("search", "--server", server.url, "--index", "large", "--all") if word != "--json"]
+    done = subprocess.run(command, env=frostline.clean_environment(), capture_output=True, timeout=120)
+    assert done.returncode == DONE, done.stderr
+    assert sorted(json.loads(line)["n"] for line in done.stdout.splitlines()) == list(range(900))
+    body = json.dumps({"pit": {"id": "x"}})
+    frostline.fails("search", "--server", server.url, "--index", "large", "--body", body)
+
+
+def test_documents_behind_a_page_that_cannot_be_read_are_written(frostline):
+    for part in range(4):
+        frostline.ingest("torn", ({"@timestamp": f"2024-05-0{part + 1}T00:00:00Z", "n": part * 1_200 + n} for n in range(1_200)))
+    first = min(frostline.ok("index", "show", "torn")["splits"], key=lambda split: split["time_min"])
+    (frostline.repo / first["object"]).rename(frostline.data.parent / "gone")
+    server = Server(frostline)
+    wanted = None
+    for through in ([], ["--server", server.url]):
+        command = [word for word in frostline.command("search", *through, "--index", "torn", "--all") if word != "--json"]
+        done = subprocess.run(command, env=frostline.clean_environment(), capture_output=True, timeout=120)
+        assert done.returncode == PARTIAL, done.stderr
+        written = sorted(json.loads(line)["n"] for line in done.stdout.splitlines())
+        wanted = wanted or written
+        assert written == wanted == list(range(1_200, 4_800))
     assert server.stop() == 0

@@ -8,6 +8,7 @@ use frostline_store::{Failing, HedgeOptions, Mishap};
 use tempfile::TempDir;
 
 use super::*;
+use crate::seen_will_do;
 
 mod hydrate;
 
@@ -441,22 +442,31 @@ async fn what_was_read_of_a_repository_that_stops_answering_is_answered_and_noth
     // The first ones wait; then none does.
     for round in 0..2 {
         let began = tokio::time::Instant::now();
-        let after = search(&node, "web").await;
+        let (after, is_outdated) = seen_will_do(search(&node, "web")).await;
+        assert!(is_outdated);
         assert_eq!(found(&after), found(&before), "{round}");
         for expression in ["web", "w*", "web,app"] {
-            let indices = node.indices(expression, how).await.unwrap();
+            let (indices, is_outdated) = seen_will_do(node.indices(expression, how)).await;
+            let indices = indices.unwrap();
+            assert!(is_outdated);
             assert_eq!(indices.len(), expression.split(',').count(), "{expression}");
         }
-        assert_eq!(node.records().await.unwrap().version(), known.version());
+        let (records, is_outdated) = seen_will_do(node.records()).await;
+        assert_eq!((records.unwrap().version(), is_outdated), (known.version(), true));
         let took = began.elapsed();
         assert!(if round == 0 { took.as_secs() < 30 } else { took.is_zero() }, "{round}: {took:?}");
     }
     assert!(node.repository().outage().is_some());
     // What was not read is not made up: an index that was not opened, and one of which nothing is known.
     for expression in ["new", "none", "*"] {
-        let error = node.indices(expression, how).await.map(|found| found.len()).unwrap_err();
+        let (found, is_outdated) = seen_will_do(node.indices(expression, how)).await;
+        let error = found.map(|found| found.len()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{expression}: {error}");
+        assert!(expression == "*" || !is_outdated);
     }
+    // Who does not say that it will do is given nothing that was seen.
+    assert_eq!(node.index(&name("web")).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(node.records().await.unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(node.index(&name("new")).await.unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(node.catalog().open_to_write(&name("web")).await.unwrap_err().kind(), ErrorKind::Unavailable);
 

@@ -89,6 +89,31 @@ async fn a_store_that_keeps_silent_is_not_asked_twice() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_silent_store_is_asked_by_one_request_at_a_time_and_not_for_long() {
+    let outage = Outage::new(Some(10_000));
+    let silent = || async {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        Err::<(), _>(Fault::Timeout.into())
+    };
+    assert!(outage.attempt(silent()).await.is_err());
+    tokio::time::advance(PROBE_EVERY).await;
+    let began = Instant::now();
+    let asked = futures::future::join_all((0..20).map(|_| async {
+        assert!(outage.attempt(silent()).await.is_err());
+        began.elapsed()
+    }));
+    let mut took = asked.await;
+    took.sort_unstable();
+    assert_eq!((took[18], took[19]), (Duration::ZERO, PROBE_MAX));
+    // One that is given up before it ends lets the next one through.
+    tokio::time::advance(PROBE_EVERY).await;
+    assert!(tokio::time::timeout(PROBE_EVERY, outage.attempt(silent())).await.is_err());
+    tokio::time::advance(PROBE_EVERY).await;
+    outage.attempt(async { Ok(()) }).await.unwrap();
+    assert_eq!(outage.lasts(), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_is_an_answer() {
     let bench = bench(Some(10_000));
     for _ in 0..30 {
