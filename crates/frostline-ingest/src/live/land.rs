@@ -70,9 +70,10 @@ impl Writer {
             terms,
         };
         let Written { splits, outcomes } = self.write(&output, requests).await?;
+        let is_any = !splits.is_empty();
         let uploads = futures::future::try_join_all(splits.into_iter().map(|split| output.upload(split)));
         // Another process may have closed or blocked the index since it was opened here.
-        let (splits, writable) = futures::join!(uploads, self.live.catalog.check_writable(&self.name));
+        let (splits, writable) = futures::join!(uploads, self.check_writable(is_any));
         let splits = splits?;
         if let Err(error) = writable {
             self.delete(&splits).await;
@@ -98,6 +99,11 @@ impl Writer {
             self.answer(request, Ok(Appended { version, documents }));
         }
         Ok(())
+    }
+
+    /// `Invalid` where the index takes no documents by now, if there are any.
+    async fn check_writable(&self, is_any: bool) -> Result<()> {
+        if is_any { self.live.catalog.check_writable(&self.name).await } else { Ok(()) }
     }
 
     /// Counts the documents of a request that is about to be answered.

@@ -364,7 +364,7 @@ async fn rules_of_several_roles_see_together_and_several_indices_what_all_see() 
     let shown =
         ok(&tested, &admin, "GET", &format!("/_security/api_key?id={}", id.as_str().unwrap()), "").await;
     assert_eq!(
-        shown["api_keys"][0]["role_descriptors"]["key"]["indices"][0]["field_security"],
+        shown["api_keys"][0]["role_descriptors"]["r"]["indices"][0]["field_security"],
         json!({ "grant": ["a*"], "except": ["ab"] })
     );
     for wrong in
