@@ -41,4 +41,4 @@ step "black-box tests"
 FROSTLINE_BIN="${CARGO_TARGET_DIR:-target}/debug/frostline" python -m pytest -q tests/clients tests/rest
 
 step "the server with Elasticsearch's client of version 8"
-PYTHONPATH="$cache/elasticsearch-8" FROSTLINE_BIN="${CARGO_TARGET_DIR:-target}/debug/frostline" python -m pytest -q tests/clients/test_server.py tests/clients/test_helpers.py tests/clients/test_indices.py
+PYTHONPATH="$cache/elasticsearch-8" FROSTLINE_BIN="${CARGO_TARGET_DIR:-target}/debug/frostline" python -m pytest -q tests/clients/test_server.py tests/clients/test_helpers.py tests/clients/test_indices.py tests/clients/test_snapshots.py

@@ -35,6 +35,7 @@ pub(crate) mod search_template;
 pub(crate) mod security;
 pub(crate) mod settings;
 pub(crate) mod shared_cache;
+pub(crate) mod snapshot;
 pub(crate) mod sql;
 pub(crate) mod stats;
 pub(crate) mod tasks;

@@ -25,7 +25,7 @@ use crate::error::{ApiError, Result};
 use crate::jwt::Jwt;
 use crate::limits::Attempts;
 use crate::metrics::Refusal;
-use crate::scope::{Grant, Scope};
+use crate::scope::{Grant, Scope, Snapshots};
 use crate::state::State;
 
 /// The kinds of the records.
@@ -80,12 +80,19 @@ pub(crate) struct Credential {
     /// The role descriptors that a key was made with, as they were given.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub(crate) role_descriptors: Value,
+    /// What it may do with snapshots without being allowed everything.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub(crate) snapshots: Snapshots,
     /// The roles that a user was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) roles: Vec<String>,
     /// What the client wants to be kept with it.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub(crate) metadata: Value,
+}
+
+fn is_nothing(snapshots: &Snapshots) -> bool {
+    *snapshots == Snapshots::Nothing
 }
 
 impl Credential {
@@ -207,7 +214,7 @@ impl Auth {
                 key: Some((id.to_owned(), key.name)),
                 roles: Vec::new(),
                 realm: Realm::Native,
-                scope: Scope::of(key.grants).monitoring(key.monitor),
+                scope: Scope::of(key.grants).monitoring(key.monitor).with_snapshots(key.snapshots),
             }),
             None => Err(unauthenticated("unable to authenticate with this API key")),
         }
@@ -357,6 +364,7 @@ pub(crate) fn of_hash(state: &State, hash: String) -> Credential {
         grants: None,
         monitor: false,
         role_descriptors: Value::Null,
+        snapshots: Snapshots::Nothing,
         roles: Vec::new(),
         metadata: Value::Null,
     }

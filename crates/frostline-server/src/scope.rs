@@ -118,6 +118,58 @@ impl Privilege {
     }
 }
 
+/// What may be done with snapshots, each with all before it; of the indices in them, with those that are granted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Snapshots {
+    #[default]
+    Nothing,
+    /// To list them.
+    Monitor,
+    /// To make them.
+    Create,
+    /// To delete, restore and mount them.
+    Manage,
+}
+
+impl Snapshots {
+    /// What a cluster privilege of Elasticsearch's allows.
+    pub(crate) fn of(privilege: &str) -> Snapshots {
+        match privilege {
+            "manage" => Snapshots::Manage,
+            "create_snapshot" => Snapshots::Create,
+            "monitor_snapshot" => Snapshots::Monitor,
+            _ => Snapshots::Nothing,
+        }
+    }
+
+    /// Elasticsearch's name of it.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        match self {
+            Snapshots::Nothing => None,
+            Snapshots::Monitor => Some("monitor_snapshot"),
+            Snapshots::Create => Some("create_snapshot"),
+            Snapshots::Manage => Some("manage"),
+        }
+    }
+
+    /// What an API needs of somebody who may not do everything; nothing for an API of something else.
+    fn needed(api: &str) -> Snapshots {
+        match api {
+            "cat.repositories"
+            | "cat.snapshots"
+            | "searchable_snapshots.stats"
+            | "snapshot.get"
+            | "snapshot.get_repository"
+            | "snapshot.status"
+            | "snapshot.verify_repository" => Snapshots::Monitor,
+            "snapshot.create" => Snapshots::Create,
+            "searchable_snapshots.mount" | "snapshot.delete" | "snapshot.restore" => Snapshots::Manage,
+            _ => Snapshots::Nothing,
+        }
+    }
+}
+
 /// APIs that somebody who may not do everything can use: each of them looks at the scope wherever indices are named.
 const SCOPED: &[&str] = &[
     "async_search.delete",
@@ -211,21 +263,28 @@ pub(crate) struct Scope {
     privilege: Privilege,
     /// Whether figures of the server may be read.
     monitors: bool,
+    snapshots: Snapshots,
 }
 
 impl Scope {
     pub(crate) fn all() -> Scope {
-        Scope { grants: None, privilege: Privilege::View, monitors: true }
+        Scope { grants: None, privilege: Privilege::View, monitors: true, snapshots: Snapshots::Manage }
     }
 
     pub(crate) fn of(grants: Option<Vec<Grant>>) -> Scope {
         let monitors = grants.is_none();
-        Scope { grants: grants.map(Arc::from), privilege: Privilege::View, monitors }
+        let snapshots = if monitors { Snapshots::Manage } else { Snapshots::Nothing };
+        Scope { grants: grants.map(Arc::from), privilege: Privilege::View, monitors, snapshots }
     }
 
     /// The same, which may also read figures of the server if `monitors`.
     pub(crate) fn monitoring(self, monitors: bool) -> Scope {
         Scope { monitors: self.monitors || monitors, ..self }
+    }
+
+    /// The same, which may also do this with snapshots.
+    pub(crate) fn with_snapshots(self, snapshots: Snapshots) -> Scope {
+        Scope { snapshots: self.snapshots.max(snapshots), ..self }
     }
 
     pub(crate) fn is_all(&self) -> bool {
@@ -243,9 +302,11 @@ impl Scope {
                 Privilege::View
             }
         };
+        let needed = Snapshots::needed(api.name);
         let is_allowed = match api.action {
             Action::Probe => true,
             Action::Observe => self.monitors,
+            _ if needed != Snapshots::Nothing => self.snapshots >= needed,
             _ => self.is_all() || SCOPED.contains(&api.name),
         };
         if is_allowed && self.limits_fields() && api.action != Action::Probe && api.action != Action::Observe
@@ -255,7 +316,8 @@ impl Scope {
         if is_allowed {
             return Ok(Scope { privilege, ..self.clone() });
         }
-        let or = if api.action == Action::Observe { " or the cluster privilege [monitor]" } else { "" };
+        let or = if api.action == Action::Observe { Some("monitor") } else { needed.name() };
+        let or = or.map_or(String::new(), |privilege| format!(" or the cluster privilege [{privilege}]"));
         let name = api.name;
         let reason =
             format!("action [{name}] is unauthorized for {client}: it needs a key with all privileges{or}");
@@ -424,6 +486,25 @@ mod tests {
         // Who reads no documents of it is shown what the grants of it say.
         let blind = [grant("web", "create_doc", None), grant("app", "read", Some(&rules))];
         assert_eq!(seen(&blind, "indices.get_mapping"), None);
+    }
+
+    #[test]
+    fn snapshots_are_for_keys_that_may_use_them() {
+        let of = |snapshots| scope(&["web-*"], &["all"]).with_snapshots(snapshots);
+        let may = |snapshots, name: &str| of(snapshots).for_api(api(name), "a key").is_ok();
+        let all = ["snapshot.get", "snapshot.create", "snapshot.restore", "snapshot.create_repository"];
+        for (snapshots, allowed) in
+            [(Snapshots::Nothing, 0), (Snapshots::Monitor, 1), (Snapshots::Create, 2), (Snapshots::Manage, 3)]
+        {
+            assert_eq!(
+                all.map(|name| may(snapshots, name)),
+                [0, 1, 2, 3].map(|n| n < allowed),
+                "{snapshots:?}"
+            );
+            assert_eq!(snapshots.name().map_or(Snapshots::Nothing, Snapshots::of), snapshots);
+        }
+        let refused = of(Snapshots::Monitor).for_api(api("snapshot.create"), "a key").unwrap_err();
+        assert!(refused.reason.contains("[create_snapshot]"), "{}", refused.reason);
     }
 
     #[test]

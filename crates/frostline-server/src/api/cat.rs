@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::info::{NAME, VERSION, uuid};
-use crate::api::{blocks, indices, tasks};
+use crate::api::{blocks, indices, snapshot, tasks};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::searches::Task;
@@ -324,6 +324,57 @@ pub(crate) async fn tasks(call: Call) -> Result<Answer> {
         cells.map(Cell::Text).to_vec()
     });
     table(&columns, rows.collect(), &call.params)
+}
+
+/// `GET /_cat/repositories`.
+pub(crate) async fn repositories(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("id", &["id", "repoId"], "unique repository id"),
+        column("type", &["t", "type"], "repository type"),
+    ];
+    let names = snapshot::repositories(&call.state.node.catalog().records().await?, "_all")?;
+    let rows = names.into_iter().map(|name| [name, snapshot::BUILT_IN.to_owned()].map(Cell::Text).to_vec());
+    table(COLUMNS, rows.collect(), &call.params)
+}
+
+/// `GET /_cat/snapshots`.
+pub(crate) async fn snapshots(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("id", &["snapshot"], "unique snapshot"),
+        column("repository", &["re", "repo"], "repository name"),
+        column("status", &["s"], "snapshot name"),
+        column("start_epoch", &["ste", "startEpoch"], "start time in seconds since 1970-01-01 00:00:00"),
+        column("start_time", &["sti", "startTime"], "start time in HH:MM:SS"),
+        column("end_epoch", &["ete", "endEpoch"], "end time in seconds since 1970-01-01 00:00:00"),
+        column("end_time", &["eti", "endTime"], "end time in HH:MM:SS"),
+        column("duration", &["dur"], "duration"),
+        column("indices", &["i"], "number of indices"),
+        column("successful_shards", &["ss"], "number of successful shards"),
+        column("failed_shards", &["fs"], "number of failed shards"),
+        column("total_shards", &["ts"], "number of total shards"),
+        Column { name: "reason", aliases: &["r"], about: "reason for failures", shown: false },
+    ];
+    let help = call.params.flag("help")?.unwrap_or(false);
+    let found = if help { Vec::new() } else { snapshot::named(&call, "_all").await? };
+    let rows = found.into_iter().map(|seen| {
+        let (count, took_ms) = (seen.indices.len() as u64, seen.took_ms());
+        let [started_ms, ended_ms] = [seen.snapshot.started_ms, seen.snapshot.ended_ms];
+        let epoch = |ms: i64| Cell::Text((ms / 1_000).to_string());
+        let time = |ms: i64| Cell::Text(hms(ms.saturating_mul(1_000)));
+        let took = if took_ms < 1_000 { format!("{took_ms}ms") } else { format!("{}s", took_ms / 1_000) };
+        let mut cells = [seen.name, seen.repository, "SUCCESS".to_owned()].map(Cell::Text).to_vec();
+        cells.extend([
+            epoch(started_ms),
+            time(started_ms),
+            epoch(ended_ms),
+            time(ended_ms),
+            Cell::Text(took),
+        ]);
+        cells.extend([count, count, 0, count].map(Cell::Number));
+        cells.push(Cell::Nothing);
+        cells
+    });
+    table(COLUMNS, rows.collect(), &call.params)
 }
 
 /// `GET /_cat/pending_tasks`: nothing waits for a cluster to change.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::Answer;
 use crate::auth::{self, API_KEY, Credential, Realm, USER};
 use crate::error::{ApiError, Result};
-use crate::scope::{FieldRules, Grant, Privilege};
+use crate::scope::{FieldRules, Grant, Privilege, Snapshots};
 use crate::state::{Call, State, only};
 
 /// The longest body that is kept with a key or a user.
@@ -58,7 +58,7 @@ pub(crate) async fn create_key(call: Call) -> Result<Answer> {
             return Err(ApiError::unparsed(format!("[expiration] is {other}, not a time such as 30d")));
         }
     };
-    let Granted { grants, monitor, warning } = granted(body.get("role_descriptors"))?;
+    let Granted { grants, monitor, snapshots, warning } = granted(body.get("role_descriptors"))?;
     let owner = call.client.user.clone();
     let metadata = body.get("metadata").cloned().unwrap_or(Value::Null);
     let role_descriptors = body.get("role_descriptors").cloned().unwrap_or(Value::Null);
@@ -69,6 +69,7 @@ pub(crate) async fn create_key(call: Call) -> Result<Answer> {
         expires_ms,
         grants,
         monitor,
+        snapshots,
         metadata,
         ..key
     };
@@ -124,6 +125,8 @@ struct Granted {
     grants: Option<Vec<Grant>>,
     /// Whether figures of the server may be read.
     monitor: bool,
+    /// What may be done with snapshots.
+    snapshots: Snapshots,
     /// What of it has no effect.
     warning: Option<String>,
 }
@@ -157,16 +160,22 @@ fn granted(descriptors: Option<&Value>) -> Result<Granted> {
         return Ok(Granted::default());
     }
     let monitor = cluster.iter().any(|privilege| matches!(privilege.as_str(), "all" | "monitor"));
-    let ignored = cluster.iter().find(|privilege| *privilege != "monitor");
+    let snapshots = cluster.iter().map(|privilege| Snapshots::of(privilege)).max().unwrap_or_default();
+    let is_whole = |privilege: &str| matches!(privilege, "monitor" | "create_snapshot" | "monitor_snapshot");
+    let ignored = cluster.iter().find(|privilege| !is_whole(privilege));
     let warning = ignored.map(|privilege| {
-        let what = if privilege == "all" { "allows no more than [monitor]" } else { "has no effect" };
+        let what = match privilege.as_str() {
+            "all" => "allows no more than [monitor]",
+            "manage" => "allows no more than to manage snapshots",
+            _ => "has no effect",
+        };
         format!("the cluster privilege [{privilege}] {what} without [all] on the index [*] and the cluster")
     });
-    Ok(Granted { grants: Some(grants), monitor, warning })
+    Ok(Granted { grants: Some(grants), monitor, snapshots, warning })
 }
 
 /// The same, as role descriptors that grant it.
-fn descriptors(grants: &[Grant], monitor: bool) -> Value {
+fn descriptors(grants: &[Grant], monitor: bool, snapshots: Snapshots) -> Value {
     let indices = grants.iter().map(|Grant { names, privileges, fields }| {
         let mut shown = json!({ "names": names, "privileges": Privilege::names(privileges) });
         if let Some(fields) = fields {
@@ -175,8 +184,9 @@ fn descriptors(grants: &[Grant], monitor: bool) -> Value {
         shown
     });
     let mut key = json!({ "indices": indices.collect::<Vec<_>>() });
-    if monitor {
-        key["cluster"] = json!(["monitor"]);
+    let cluster: Vec<&str> = monitor.then_some("monitor").into_iter().chain(snapshots.name()).collect();
+    if !cluster.is_empty() {
+        key["cluster"] = json!(cluster);
     }
     json!({ "key": key })
 }
@@ -274,7 +284,7 @@ pub(crate) async fn get_keys(call: Call) -> Result<Answer> {
     let shown = found.iter().filter(|(_, key)| !active || key.is_active(now_ms)).map(|(id, key)| {
         let role_descriptors = match (&key.role_descriptors, key.grants.as_deref()) {
             // Keys of an earlier version have only what was granted.
-            (Value::Null, Some(grants)) => descriptors(grants, key.monitor),
+            (Value::Null, Some(grants)) => descriptors(grants, key.monitor, key.snapshots),
             (Value::Null, None) => json!({}),
             (given, _) => given.clone(),
         };

@@ -351,7 +351,7 @@ async fn a_user_has_a_password_and_roles() {
 #[test]
 fn what_a_role_cannot_mean_here_is_refused() {
     let read = |descriptor: Value| granted(Some(&json!({ "role": descriptor })));
-    let Granted { grants, monitor, warning } = read(
+    let Granted { grants, monitor, warning, .. } = read(
         json!({ "cluster": ["monitor", "read_ilm"], "index": [{ "names": "a", "privileges": ["all"] }] }),
     )
     .unwrap();
