@@ -99,8 +99,7 @@ impl NoAnswer {
         let error = error.without_url();
         let mut causes = std::iter::successors(Some(&error as &(dyn StdError + 'static)), |e| (*e).source());
         let lasting = causes.find_map(|cause| {
-            // What goes wrong with TLS, other than a lost connection, has this kind.
-            let is_tls = cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == InvalidData);
+            let is_tls = cause.downcast_ref::<std::io::Error>().is_some_and(is_of_tls);
             let is_http = cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
             match (is_tls, is_http) {
                 (true, _) => Some(TLS),
@@ -110,6 +109,12 @@ impl NoAnswer {
         });
         NoAnswer { why: chain(&error), lasting }
     }
+}
+
+/// What goes wrong with TLS, other than a lost connection, has a kind of its own, perhaps inside of another error.
+fn is_of_tls(error: &std::io::Error) -> bool {
+    let inside = error.get_ref().and_then(|inside| inside.downcast_ref::<std::io::Error>());
+    error.kind() == InvalidData || inside.is_some_and(is_of_tls)
 }
 
 const TLS: &str = "look whether this port speaks TLS (else write http://) and the certificate is for this name and valid; \
