@@ -59,7 +59,7 @@ def test_what_one_server_closes_takes_no_writes_through_another(frostline, serve
     for id in ["a", "b"]:
         ok(other, "PUT", f"/web/_doc/{id}", {"n": 1}, status=201)
     ok(other, "POST", "/web/_doc", {"n": 2}, status=201)
-    for block in ["_block/write", "_close"]:
+    for block in ["_close", "_block/write"]:
         ok(one, "PUT" if block.startswith("_block") else "POST", f"/web/{block}")
         expected = 403 if block.startswith("_block") else 400
         for method, path in [("PUT", "/web/_doc/a"), ("DELETE", "/web/_doc/b"), ("POST", "/web/_doc")]:

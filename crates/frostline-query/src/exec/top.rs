@@ -6,6 +6,7 @@
 //! of them are among the best, because no more than wanted remain, their documents are read at the same time,
 //! which saves a round trip.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, new_null_array};
@@ -44,23 +45,31 @@ struct Candidates {
 }
 
 impl TimeTop {
-    /// The rows, with their memory.
+    /// The rows, with their memory. Others take the place of those in splits that cannot be read.
     pub(crate) async fn run(self) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
-        let chosen = self.choose_in_waves(&self.best_first()).await?;
-        let wanted = self.wanted as u64;
-        let rows: u64 = chosen.iter().map(|c| c.matches.min(wanted)).sum();
-        let with_documents = rows <= wanted.min(DOCUMENTS_MAX);
+        let (order, wanted) = (self.best_first(), self.wanted as u64);
         let in_flight = self.scan.in_flight();
-        let batches = stream::iter(chosen).map(|chosen| {
-            let top = self.clone();
-            spawned(async move { top.read(chosen.number, with_documents).await })
-        });
-        let mut batches = batches.buffer_unordered(in_flight);
         let (mut read, memory) = (Vec::new(), reservation(&self.scan.local.memory, "rows by time"));
-        while let Some(batch) = batches.try_next().await? {
-            if let Some((batch, _room)) = batch {
-                memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
-                read.push(batch);
+        let (mut asked, mut is_whole) = (BTreeSet::new(), false);
+        while !is_whole {
+            let mut chosen = self.choose_in_waves(&order).await?;
+            let rows: u64 = chosen.iter().map(|c| c.matches.min(wanted)).sum();
+            let with_documents = rows <= wanted.min(DOCUMENTS_MAX);
+            chosen.retain(|chosen| asked.insert(chosen.number));
+            let batches = stream::iter(chosen).map(|chosen| {
+                let top = self.clone();
+                spawned(async move { top.read(chosen.number, with_documents).await })
+            });
+            let mut batches = batches.buffer_unordered(in_flight);
+            is_whole = true;
+            while let Some(batch) = batches.try_next().await? {
+                match batch {
+                    Some((batch, _room)) => {
+                        memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
+                        read.push(batch);
+                    }
+                    None => is_whole = false,
+                }
             }
         }
         Ok((read, memory))
@@ -175,6 +184,10 @@ fn with_nulls(batch: &RecordBatch, outputs: &[Output]) -> Result<RecordBatch> {
 
 async fn candidates_of(scan: &Scan, number: usize) -> Result<Candidates> {
     let target = &scan.targets[number];
+    let none = Candidates { number, timed: 0, matches: 0 };
+    if scan.has_failed(target.ordinal) {
+        return Ok(none);
+    }
     if *target.filter == Filter::All {
         let rows = target.entry.rows;
         scan.count(target).await?;
@@ -191,7 +204,7 @@ async fn candidates_of(scan: &Scan, number: usize) -> Result<Candidates> {
         Ok(Candidates { number, timed, matches: rows.count(open.split.rows()) })
     };
     let counted = scan.tolerate(target, counted.await)?;
-    Ok(counted.unwrap_or(Candidates { number, timed: 0, matches: 0 }))
+    Ok(counted.unwrap_or(none))
 }
 
 /// The best rows by time; rows from `timed` on have none and come last, in either direction.

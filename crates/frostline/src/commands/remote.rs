@@ -23,12 +23,7 @@ impl Remote {
     /// The server at `url`, for the indices and the options of a search.
     pub(crate) async fn of(url: &str, given: &args::Search) -> Result<Remote> {
         let access = super::ship::access(url, &given.access).await?;
-        let parameters = match (given.strict, given.no_result_cache) {
-            (false, false) => "",
-            (true, false) => "?allow_partial_search_results=false",
-            (false, true) => "?request_cache=false",
-            (true, true) => "?allow_partial_search_results=false&request_cache=false",
-        };
+        let parameters = if given.strict { "?allow_partial_search_results=false" } else { "" };
         let index = given.index.as_deref().map(in_path).transpose()?;
         Ok(Remote { http: Http::new(&access)?, url: url.to_owned(), index, parameters })
     }

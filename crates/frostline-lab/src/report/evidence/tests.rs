@@ -78,7 +78,7 @@ fn a_chart_has_a_bar_for_each_cell_or_comparison() {
     let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies");
     let block = |words: &str| {
         let page = format!("{BEGIN}data/warm-tier {words} -->\n{END}\n");
-        fill(&page, &studies, "a.md").map_err(|error| crate::run::gates::chain(&error))
+        fill(&page, &studies, "a.md").map_err(|error| frostline_base::chain(&error))
     };
     let chart = block("bars mib_per_s").unwrap();
     assert!(chart.contains("```text\nmib_per_s, MiB/s\n") && chart.contains("244.4 ("), "{chart}");
