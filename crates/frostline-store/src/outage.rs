@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::fault::{Fault, Trouble, said, trouble};
 
 /// Knows since when no request was answered. Once that is too long, requests fail at once instead of each waiting by
-/// itself, but for one a second, which finds out whether the store answers again.
+/// itself, but for one at a time, at most one a second, which finds out whether the store answers again.
 pub(crate) struct Outage {
     after: Option<Duration>,
     heard: Mutex<Heard>,
@@ -73,26 +73,19 @@ impl Outage {
 
     /// Runs one attempt of a request, unless it would be in vain.
     pub(crate) async fn attempt<T>(&self, ask: impl Future<Output = Result<T>>) -> Result<T> {
-        let (sent, answer) = self.begin(ask).await?;
-        self.saw(sent, answer.as_ref().err());
-        answer
+        let answer = self.begin(ask).await?;
+        self.saw(Instant::now(), None);
+        Ok(answer)
     }
 
-    /// The same of a request whose answer begins before it is whole. When it was sent; who reads on says when it is
-    /// [seen](Outage::saw).
-    pub(crate) async fn begin<T>(
-        &self,
-        ask: impl Future<Output = Result<T>>,
-    ) -> Result<(Instant, Result<T>)> {
+    /// The same of a request whose answer begins before it is whole: who reads on says when it is [seen](Outage::saw).
+    pub(crate) async fn begin<T>(&self, ask: impl Future<Output = Result<T>>) -> Result<T> {
         let sent = self.admit()?;
         let answer = match sent.is_probe {
             true => tokio::time::timeout(PROBE_MAX, ask).await.unwrap_or_else(|_| Err(Fault::Timeout.into())),
             false => ask.await,
         };
-        if let Err(error) = &answer {
-            self.saw(sent.at, Some(error));
-        }
-        Ok((sent.at, answer))
+        answer.inspect_err(|error| self.saw(sent.at, Some(error)))
     }
 
     /// An error where the store is not to be asked now.

@@ -44,7 +44,7 @@ pub struct RetryOptions {
     pub backoff_ms_max: u64,
     /// No request is repeated later than this after its first attempt began.
     pub total_ms_max: u64,
-    /// Where no request was answered for so long, none is retried, and all but one a second fail at once. None: each is
+    /// Where no request was answered for so long, none is retried, and all but one at a time fail at once. None: each is
     /// retried up to its own limits.
     pub outage_ms: Option<u64>,
     /// Seed of the random half of the waits.
@@ -276,12 +276,7 @@ impl Core {
 
     async fn get(&self, location: &Path, options: &GetOptions, pace: &mut Pace) -> Result<GetResult> {
         loop {
-            match self
-                .outage
-                .begin(self.inner.get_opts(location, options.clone()))
-                .await
-                .and_then(|(_, got)| got)
-            {
+            match self.outage.begin(self.inner.get_opts(location, options.clone())).await {
                 Err(error) if trouble(&error) != Trouble::Final && pace.wait(self, &error).await => {}
                 answer => return answer,
             }
