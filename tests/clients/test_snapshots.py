@@ -90,20 +90,20 @@ def numbers(client, index):
 
 
 def test_a_snapshot_is_made_restored_mounted_and_deleted(known, frostline):
-    client, web = known.client, f"web-{known.name}"
+    client, web, first = known.client, f"web-{known.name}", f"first-{known.name}"
     frostline.ingest(web, documents(), "--split-bytes", "100KB")
-    made = known.create("first", indices=web, metadata={"by": known.name})["snapshot"]
+    made = known.create(first, indices=web, metadata={"by": known.name})["snapshot"]
     assert (made["state"], made["indices"], made["metadata"]) == ("SUCCESS", [web], {"by": known.name})
     with pytest.raises(known.conflict) as conflict:
-        known.create("first")
+        known.create(first)
     assert known.status(conflict.value) == 400
 
     shown = known.snapshot.get(repository=REPOSITORY, snapshot="f*")["snapshots"]
     assert [snapshot["uuid"] for snapshot in shown] == [made["uuid"]]
-    status = known.snapshot.status(repository=REPOSITORY, snapshot="first")["snapshots"][0]
+    status = known.snapshot.status(repository=REPOSITORY, snapshot=first)["snapshots"][0]
     assert status["shards_stats"]["done"] == 1 and status["stats"]["total"]["size_in_bytes"] > 0
     assert REPOSITORY in known.snapshot.get_repository()
-    assert "first" in client.cat.snapshots(repository=REPOSITORY, format="text" if known.name == "opensearch" else None)
+    assert first in client.cat.snapshots(repository=REPOSITORY, format="text" if known.name == "opensearch" else None)
 
     # Everything is merged into new splits, some of it is deleted, and what is old is vacuumed.
     client.delete_by_query(index=web, body={"query": {"range": {"n": {"lt": 1_000}}}})
@@ -111,9 +111,9 @@ def test_a_snapshot_is_made_restored_mounted_and_deleted(known, frostline):
     frostline.ok("vacuum", web, "--retain-hours", "0")
     assert numbers(client, web) == list(range(1_000, DOCUMENTS))
     with pytest.raises(known.conflict) as taken:
-        known.restore("first", indices=web)
+        known.restore(first, indices=web)
     assert known.status(taken.value) == 500 and "cannot restore index" in str(taken.value)
-    done = known.restore("first", indices=web, rename_pattern="web-(.+)", rename_replacement="old-$1", include_aliases=False)
+    done = known.restore(first, indices=web, rename_pattern="web-(.+)", rename_replacement="old-$1", include_aliases=False)
     old = f"old-{known.name}"
     assert done["snapshot"]["indices"] == [old]
     assert numbers(client, old) == list(range(DOCUMENTS))
@@ -121,7 +121,7 @@ def test_a_snapshot_is_made_restored_mounted_and_deleted(known, frostline):
     client.indices.delete(index=web)
     frostline.ok("vacuum", old, "--retain-hours", "0", "--orphan-hours", "0")
     mounted = f"mounted-{known.name}"
-    assert known.mount("first", web, mounted)["snapshot"]["indices"] == [mounted]
+    assert known.mount(first, web, mounted)["snapshot"]["indices"] == [mounted]
     assert numbers(client, mounted) == list(range(DOCUMENTS))
     buckets = client.search(index=mounted, body={"size": 0, "aggs": {"s": {"terms": {"field": "status"}}}})
     assert sum(bucket["doc_count"] for bucket in buckets["aggregations"]["s"]["buckets"]) == DOCUMENTS
@@ -133,12 +133,12 @@ def test_a_snapshot_is_made_restored_mounted_and_deleted(known, frostline):
             write()
         assert known.status(refused.value) == 403 and "cluster_block_exception" in str(refused.value)
     refused = frostline.run("ingest", "--index", mounted, "-", stdin=b'{"n":1}\n')
-    assert refused.returncode != DONE
+    assert refused.status != DONE
     frostline.ok("index", "merge", mounted)
 
-    known.snapshot.delete(repository=REPOSITORY, snapshot="first")
+    known.snapshot.delete(repository=REPOSITORY, snapshot=first)
     with pytest.raises(known.missing):
-        known.snapshot.get(repository=REPOSITORY, snapshot="first")
+        known.snapshot.get(repository=REPOSITORY, snapshot=first)
     frostline.ok("vacuum", old, "--retain-hours", "0", "--orphan-hours", "0")
     assert numbers(client, mounted) == list(range(DOCUMENTS)), "the mount keeps its files"
     client.indices.delete(index=mounted)

@@ -262,14 +262,24 @@ impl Splits {
     /// The position of a row among all, as a text that is valid for these versions of the indices.
     pub(crate) fn position(&self, address: HitAddress) -> Option<String> {
         let (entry, _) = self.get(address.split)?;
-        Some(Origin { split: entry.id, row: address.row }.to_string())
+        let position = Origin { split: entry.id, row: address.row }.to_string();
+        // A version that is mounted or restored beside its index has the same splits: their numbers tell them apart.
+        let all = &self.numbered.splits;
+        let first = all.partition_point(|split| split.entry.id < entry.id);
+        let is_shared = all.get(first + 1).is_some_and(|next| next.entry.id == entry.id);
+        Some(if is_shared { format!("{position}-{}", address.split) } else { position })
     }
 
     /// The split and the row at a position; no row if the position is before all of that split.
     pub(crate) fn place(&self, position: &str) -> Option<(u32, Option<u32>)> {
         let (id, row) = position.split('@').next()?.split_once('-')?;
+        let (row, ordinal) = row.split_once('-').map_or((row, None), |(row, ordinal)| (row, Some(ordinal)));
         let (id, row): (SplitId, u32) = (id.parse().ok()?, row.parse().ok()?);
-        Some(match self.search(&id, |split| split.entry.id) {
+        let place = match ordinal {
+            None => self.search(&id, |split| split.entry.id),
+            Some(ordinal) => self.search(&ordinal.parse().ok()?, |split| split.ordinal),
+        };
+        Some(match place {
             Ok(place) => (self.at(place).ordinal, Some(row)),
             Err(place) if place < self.len() => (self.at(place).ordinal, None),
             Err(_) => (u32::MAX, None),

@@ -177,7 +177,8 @@ impl Searcher {
         packed: impl Future<Output = Option<Bytes>>,
         meter: &Meter,
     ) -> Result<Arc<OpenSplit>> {
-        if let Some(open) = self.open.get(&entry.id) {
+        // A table that was restored has the splits of another as objects of its own.
+        if let Some(open) = self.open.get(&entry.id).filter(|open| open.entry.object == entry.object) {
             return Ok(open);
         }
         // What a pack says wrongly of a split, the split says rightly.

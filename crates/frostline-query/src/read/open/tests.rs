@@ -159,6 +159,17 @@ async fn a_hit_of_rendered_documents_is_one_read_of_its_row_group() {
     assert_eq!(taken[1], [(5, 5); 4]);
 }
 
+/// The table that a snapshot is restored into has splits of the same identity.
+#[tokio::test]
+async fn an_open_split_is_not_taken_for_its_copy() {
+    let place = Place::written(&[json!({ "n": 1 })], WriterOptions::default()).await;
+    let here = open(&place).await;
+    let mut copy = SplitEntry::clone(&here.entry);
+    copy.object.key = format!("copy/{}", copy.object.key);
+    let read = place.searcher.open(&Arc::new(copy), std::future::ready(None), &Meter::default()).await;
+    assert!(read.unwrap_err().to_string().contains("copy/"), "it was not read where it is");
+}
+
 #[tokio::test]
 async fn a_split_under_the_name_of_another_is_corrupt() {
     let documents = |n: i64| vec![json!({"n": n})];

@@ -93,7 +93,27 @@ async fn documents_are_restored_as_they_were() {
     );
     assert_eq!(hits("old_w_x").await, then);
     assert_eq!(count(&tested, "all").await, 65);
+    // Its splits are there three times now: each document of each is shown once.
+    let mount = json!({ "index": "web", "renamed_index": "mounted" }).to_string();
+    tested.ok("POST", &format!("{REPO}/first/_mount"), &mount).await;
+    let pit = tested.ok("POST", "/web,mounted,old_w_x/_pit?keep_alive=1m", "").await["id"].clone();
+    for sort in [json!(["_doc"]), json!([{ "run": "asc" }, "_doc"])] {
+        let mut body = json!({ "size": 7, "sort": sort, "pit": { "id": pit } });
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        loop {
+            let page = tested.ok("POST", "/_search", &body.to_string()).await;
+            let hits = page["hits"]["hits"].as_array().unwrap().clone();
+            let Some(last) = hits.last() else { break };
+            body["search_after"] = last["sort"].clone();
+            for hit in hits {
+                *seen.entry(format!("{} {}", hit["_index"], hit["_id"])).or_default() += 1;
+            }
+        }
+        assert!(seen.len() == 185 && seen.values().all(|times| *times == 1), "{sort}: {}", seen.len());
+    }
+    tested.ok("DELETE", "/mounted", "").await;
     tested.ok("DELETE", "/web", "").await;
+    assert_eq!(hits("old_w_x").await, then);
     let accepted = tested.ok("POST", &format!("{REPO}/first/_restore"), r#"{"indices":["web"]}"#).await;
     assert_eq!(accepted, json!({ "accepted": true }));
     assert_eq!(hits("web").await, then);
