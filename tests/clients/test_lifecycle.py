@@ -61,10 +61,11 @@ def test_what_one_server_closes_takes_no_writes_through_another(frostline, serve
     ok(other, "POST", "/web/_doc", {"n": 2}, status=201)
     for block in ["_close", "_block/write"]:
         ok(one, "PUT" if block.startswith("_block") else "POST", f"/web/{block}")
-        expected = 403 if block.startswith("_block") else 400
+        # Of an index that is closed and blocked a server says what it learned first.
+        expected = {400, 403} if block.startswith("_block") else {400}
         for method, path in [("PUT", "/web/_doc/a"), ("DELETE", "/web/_doc/b"), ("POST", "/web/_doc")]:
             status, _, answer = other.ask(method, path, None if method == "DELETE" else {"n": 3})
-            assert status == expected, (method, path, answer)
+            assert status in expected, (method, path, answer)
     listed = frostline.ok("index", "list")["indices"]
     assert listed[0]["state"] == ["closed", "blocks.write"]
     ok(one, "POST", "/web/_open")

@@ -89,7 +89,7 @@ def test_keys_and_certificates_come_from_files_and_the_environment(binary, frost
     log.write_text("2024-05-01T10:00:00Z started\n")
     url = server.url.replace("http:", "https:")
     ship = ("ship", "--to", url, "--index", "app", "--once", "--retry-for", "1s", log)
-    shipper.fails(*ship, says=["the server took no documents", "certificate"])
+    shipper.fails(*ship, says=["the server cannot be spoken to", "--ca FILE"])
     trusting = Frostline(binary, tmp_path / "none", tmp_path / "shipper", {"FROSTLINE_CA": str(certificate[0])})
     trusting.fails(*ship, says=["does not know who asks (status 401)"])
     key = tmp_path / "key"
