@@ -115,7 +115,11 @@ impl Catalog {
             Ok(Some(entry))
         };
         match self.shared.repository_log.append(registry, plan).await {
-            Ok(registry) => registry.snapshots.get(name).cloned().ok_or_else(|| no_such_snapshot(name)),
+            Ok(registry) => {
+                let made = registry.snapshots.get(name).cloned().ok_or_else(|| no_such_snapshot(name))?;
+                self.check_kept(name, &made).await?;
+                Ok(made)
+            }
             Err(e) => {
                 if is_certain(&e) {
                     self.give_up(&taken).await;
@@ -123,6 +127,24 @@ impl Catalog {
                 Err(e)
             }
         }
+    }
+
+    /// Checks that what names the files of a new snapshot is still there, and ends the snapshot where it is not: a vacuum
+    /// that waits for nothing may have read the records before this one.
+    async fn check_kept(&self, name: &str, made: &Snapshot) -> Result<()> {
+        for (index, about) in &made.indices {
+            let path = about.kept().path(&self.shared.table(index, &about.folder).folder);
+            match self.shared.store.head(&path).await {
+                Ok(_) => {}
+                Err(object_store::Error::NotFound { .. }) => {
+                    self.delete_snapshot(name, &made.id).await?;
+                    let what = format!("a vacuum took what the snapshot [{name}] began with: try again");
+                    return Err(Error::unavailable(what));
+                }
+                Err(e) => return Err(objects::failed(e, &path)),
+            }
+        }
+        Ok(())
     }
 
     /// Deletes a snapshot of that name and identity. Whether it was there. Its files are there as long as anything else names them, and

@@ -18,6 +18,20 @@ async fn nothing_half_written_is_left_or_listed() {
 }
 
 #[tokio::test]
+async fn a_copy_is_as_old_as_the_copying() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Directory::new(root.path()).unwrap();
+    let (from, to) = (Path::from("a/from"), Path::from("b/to"));
+    store.put(&from, "x".into()).await.unwrap();
+    let then = SystemTime::now() - std::time::Duration::from_secs(172_800);
+    File::open(root.path().join("a/from")).unwrap().set_modified(then).unwrap();
+    let begun = SystemTime::now() - std::time::Duration::from_secs(10);
+    store.copy(&from, &to).await.unwrap();
+    assert!(SystemTime::from(store.head(&to).await.unwrap().last_modified) > begun);
+    assert_eq!(store.get(&to).await.unwrap().bytes().await.unwrap(), "x");
+}
+
+#[tokio::test]
 async fn the_version_of_a_put_is_that_of_a_read() {
     let root = tempfile::tempdir().unwrap();
     let store = Directory::new(root.path()).unwrap();
