@@ -9,10 +9,11 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use frostline_base::{Clock as _, SystemClock};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
@@ -129,8 +130,11 @@ impl ObjectStore for Directory {
         self.files.copy_opts(from, to, options).await?;
         // A copy is a link, as old as what it is of. In a bucket it is as old as the copying, which vacuum goes by.
         let file = self.files.path_to_filesystem(to)?;
-        let touched = tokio::task::spawn_blocking(move || File::open(file)?.set_modified(SystemTime::now()));
-        touched.await?.map_err(|e| named(to, e))?;
+        // The files' own times are the system's, too.
+        let now = UNIX_EPOCH + Duration::from_micros(u64::try_from(SystemClock.now_us()).unwrap_or_default());
+        tokio::task::spawn_blocking(move || File::open(file)?.set_modified(now))
+            .await?
+            .map_err(|e| named(to, e))?;
         self.sync(to).await
     }
 
