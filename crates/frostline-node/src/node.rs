@@ -93,7 +93,7 @@ impl Node {
 
     /// The newest version of an index. One that this node has opened before is refreshed, which is two GETs at once
     /// when nothing changed: of the index's log and of the repository's. Where the repository does not answer, the newest
-    /// version that this node has seen.
+    /// version that this node has seen, for whom it [will do](crate::seen_will_do).
     pub async fn index(&self, name: &IndexName) -> Result<Arc<Index>> {
         let kept = self.opened().get(name).cloned();
         let read = || async {
@@ -124,20 +124,23 @@ impl Node {
         let known = self.opened().clone();
         let read = || self.catalog.open_all(expression, how, |name| known.get(name).cloned());
         let opened = self.read(read).await;
-        let opened = match (opened, self.catalog.seen_records()) {
-            (Err(error), seen) if error.kind() == ErrorKind::Unavailable => {
-                let seen = outdated::given(seen).ok_or_else(|| Error::unavailable(error.to_string()))?;
+        let in_repository = |e: Error| e.context(format!("in {}", self.repository.url()));
+        let opened = match opened {
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                let Some(seen) = outdated::given(self.catalog.seen_records()) else {
+                    return Err(in_repository(error));
+                };
                 let names = seen.resolve(expression, self.clock.now_us(), how, |_| true)?;
                 let unread = names.into_iter().map(|name| (name, Err(Error::unavailable(error.to_string()))));
                 unread.collect()
             }
-            (opened, _) => opened.map_err(|e| e.context(format!("in {}", self.repository.url())))?,
+            opened => opened.map_err(in_repository)?,
         };
         opened.into_iter().map(|(name, opened)| self.remember(&name, opened)).collect()
     }
 
-    /// The newest names and records. Where the repository does not answer, those that this node has seen, which are for
-    /// reading: what is written by them may be refused.
+    /// The newest names and records. Where the repository does not answer, those that this node has seen, for whom they
+    /// [will do](crate::seen_will_do).
     pub async fn records(&self) -> Result<Records> {
         match self.read(|| self.catalog.records()).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => {

@@ -1,3 +1,4 @@
+use frostline_base::chain;
 use frostline_split::{FieldType, Mapping, Moment, ValueType};
 use proptest::prelude::*;
 use serde_json::json;
@@ -99,17 +100,6 @@ fn show_edge(edge: &Edge) -> String {
         (None, Some(us), _) => Format::default().write(Moment::of_us(us), &jiff::tz::TimeZone::UTC),
         (None, None, text) => format!("'{}'", text.clone().unwrap_or_default()),
     }
-}
-
-pub(super) fn chain(error: &crate::Error) -> String {
-    use std::error::Error as _;
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        text = format!("{text}: {source}");
-        cause = source.source();
-    }
-    text
 }
 
 fn request(body: Value) -> Result<SearchRequest> {

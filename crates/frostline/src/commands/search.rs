@@ -51,8 +51,8 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
 /// Asks a server.
 async fn through(config: &Config, remote: &Remote, given: &args::Search) -> Result<Outcome> {
     if given.all {
-        let pit = remote.keep().await?;
         let time = remote.time_field().await?;
+        let pit = remote.keep().await?;
         let source = Source::Server { remote, time: time.as_deref().unwrap_or(TIME) };
         let outcome = export_of(config, &source, Some(pit.clone()), given).await;
         remote.release(&pit).await;

@@ -1,6 +1,6 @@
 //! One question in every way.
 
-use frostline_base::Error;
+use frostline_base::{Error, chain};
 use serde_json::{Value, json};
 
 use super::aggregations::comparable;
@@ -214,14 +214,4 @@ fn same(a: &Value, b: &Value) -> bool {
         }
         _ => a == b,
     }
-}
-
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

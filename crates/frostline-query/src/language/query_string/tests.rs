@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::tests::{NOW_US, chain, mapping, show};
+use super::super::tests::{NOW_US, mapping, show};
 use super::*;
 
 fn read(text: &str, options: &QueryStringOptions) -> Result<Filter> {
