@@ -8,6 +8,9 @@ what=${1:?build or test}
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/frostline"
 mkdir -p "$cache"
 
+# A new machine may be installing its updates: wait for them.
+debian() { apt-get -o DPkg::Lock::Timeout=300 "$@"; }
+
 missing=()
 need() { # need COMMAND DEBIAN_PACKAGE
   command -v "$1" >/dev/null 2>&1 || missing+=("$2")
@@ -23,7 +26,7 @@ if [ "$what" = test ]; then
 fi
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-    apt-get update -qq && apt-get install -y -qq "${missing[@]}" >/dev/null
+    debian update -qq && debian install -y -qq "${missing[@]}" >/dev/null
   else
     echo "frostline needs: ${missing[*]}. On Debian or Ubuntu: sudo apt-get install ${missing[*]}" >&2
     exit 1
@@ -45,8 +48,8 @@ done
 PATH="$PATH:/usr/sbin" command -v rsyslogd >/dev/null 2>&1 || useful+=(rsyslog)
 compgen -G '/usr/lib*/rsyslog/omelasticsearch.so' >/dev/null || compgen -G '/usr/lib/*/rsyslog/omelasticsearch.so' >/dev/null || useful+=(rsyslog-elasticsearch)
 if [ ${#useful[@]} -gt 0 ]; then
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && apt-get update -qq &&
-    apt-get install -y -qq --no-install-recommends "${useful[@]}" >/dev/null; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && debian update -qq &&
+    debian install -y -qq --no-install-recommends "${useful[@]}" >/dev/null; then
     echo "installed for the tests: ${useful[*]}"
   else
     echo "not here, so some tests are skipped: ${useful[*]}. On Debian or Ubuntu: sudo apt-get install ${useful[*]}" >&2
