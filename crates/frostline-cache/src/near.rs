@@ -32,6 +32,8 @@ use crate::volume::{Geometry, Place, SUM_BYTES, Volume};
 const GAP_BYTES_MAX: u64 = 128 << 10;
 /// Adjacent pages are read and written in pieces of at most this.
 const RUN_BYTES_MAX: usize = 1 << 20;
+/// So much is read from the kernel's memory without a thread: a tenth of a millisecond.
+const AT_ONCE_BYTES_MAX: usize = 256 << 10;
 /// A table's regions keep their size as long as at least this many fit.
 const REGIONS_KEPT_MIN: u64 = 16;
 /// A volume whose read takes longer than this, plus the time for the bytes at 10 MB/s, has failed. The store answers
@@ -75,6 +77,25 @@ pub(crate) struct Plan {
 pub(crate) struct ReadBack {
     pub(crate) pages: Pages,
     pub(crate) bad: Vec<u64>,
+}
+
+/// What became of the pages of one volume.
+#[derive(Default)]
+struct VolumeRead {
+    good: Pages,
+    bad: Vec<HerePage>,
+    /// The disk has to be waited for.
+    later: Vec<HerePage>,
+}
+
+impl VolumeRead {
+    fn later(later: Vec<HerePage>) -> VolumeRead {
+        VolumeRead { later, ..VolumeRead::default() }
+    }
+
+    fn bad(bad: Vec<HerePage>) -> VolumeRead {
+        VolumeRead { bad, ..VolumeRead::default() }
+    }
 }
 
 /// The duty to fetch pages. If it is dropped before it has landed, the waiting readers fetch for themselves.
@@ -258,8 +279,9 @@ impl Near {
         range.filter(|&page| state.find(id, object, page).is_none()).collect()
     }
 
-    /// Reads pages, each volume on its own thread, and verifies every page. It does not wait for a volume that does
-    /// not answer.
+    /// Reads pages and verifies every one. What the kernel has in memory is read at once: another thread would take
+    /// longer to wake. The rest of each volume is read on a thread of its own. It does not wait for a volume that does not
+    /// answer.
     pub(crate) async fn read(self: &Arc<Self>, object: &ObjectRef, here: Vec<HerePage>) -> ReadBack {
         let id = ObjectId::of(object);
         let mut by_volume: BTreeMap<u32, Vec<HerePage>> = BTreeMap::new();
@@ -267,18 +289,16 @@ impl Near {
             by_volume.entry(page.place.volume).or_default().push(page);
         }
         let reads = by_volume.into_iter().map(|(volume, pages)| {
-            let (near, asked) = (Arc::clone(self), pages.clone());
-            let bytes: usize = pages.iter().map(|page| page.bytes).sum();
-            let time_max = READ_MAX + Duration::from_micros(bytes as u64 / READ_BYTES_PER_US);
-            let read = tokio::task::spawn_blocking(move || near.read_volume(volume, id, pages));
+            let now = bytes_of(&pages) <= AT_ONCE_BYTES_MAX;
+            let read = if now { self.read_volume(volume, id, pages, true) } else { VolumeRead::later(pages) };
             async move {
-                match tokio::time::timeout(time_max, read).await {
-                    Ok(read) => read.unwrap_or_else(|_| (Pages::new(), asked)),
-                    Err(_) => {
-                        self.fail_volume(volume, &io::ErrorKind::TimedOut.into());
-                        (Pages::new(), asked)
-                    }
+                let VolumeRead { mut good, mut bad, later } = read;
+                if !later.is_empty() {
+                    let rest = self.read_on_thread(volume, id, later).await;
+                    good.extend(rest.good);
+                    bad.extend(rest.bad);
                 }
+                (good, bad)
             }
         });
         let mut back = ReadBack::default();
@@ -288,6 +308,19 @@ impl Near {
             back.bad.extend(bad.iter().map(|page| page.page));
         }
         back
+    }
+
+    async fn read_on_thread(self: &Arc<Self>, volume: u32, id: ObjectId, pages: Vec<HerePage>) -> VolumeRead {
+        let (near, asked) = (Arc::clone(self), pages.clone());
+        let time_max = READ_MAX + Duration::from_micros(bytes_of(&pages) as u64 / READ_BYTES_PER_US);
+        let read = tokio::task::spawn_blocking(move || near.read_volume(volume, id, pages, false));
+        match tokio::time::timeout(time_max, read).await {
+            Ok(read) => read.unwrap_or_else(|_| VolumeRead::bad(asked)),
+            Err(_) => {
+                self.fail_volume(volume, &io::ErrorKind::TimedOut.into());
+                VolumeRead::bad(asked)
+            }
+        }
     }
 
     /// Queues fetched pages to be written by another thread, or drops them if the queue is full.
@@ -359,23 +392,36 @@ impl Near {
         let _ = tokio::task::spawn_blocking(move || work(&near)).await;
     }
 
-    fn read_volume(&self, volume: u32, object: ObjectId, mut pages: Vec<HerePage>) -> (Pages, Vec<HerePage>) {
+    /// Reads pages of one volume; with `from_memory` only those that the kernel has.
+    fn read_volume(
+        &self,
+        volume: u32,
+        object: ObjectId,
+        mut pages: Vec<HerePage>,
+        from_memory: bool,
+    ) -> VolumeRead {
         pages.sort_unstable_by_key(|page| page.place.at);
-        let (mut good, mut bad) = (Pages::with_capacity(pages.len()), Vec::new());
+        let mut done = VolumeRead { good: Pages::with_capacity(pages.len()), ..VolumeRead::default() };
         let mut rest = pages.as_slice();
         while let Some(first) = rest.first() {
             let (run, after) = rest.split_at(run_len(rest));
             rest = after;
-            let mut bytes = vec![0; run.iter().map(|page| page.bytes).sum()];
+            let mut bytes = vec![0; bytes_of(run)];
             let mut sums = vec![0; run.len() * SUM_BYTES as usize];
+            let sums_at = self.geometry.sum_at(first.place);
             let read = self.volume(volume).map(|volume| {
-                volume.read_at(&mut sums, self.geometry.sum_at(first.place))?;
-                volume.read_at(&mut bytes, first.place.at)
+                if from_memory {
+                    return Ok(volume.read_from_memory(&mut bytes, first.place.at)
+                        && volume.read_from_memory(&mut sums, sums_at));
+                }
+                volume.read_at(&mut sums, sums_at)?;
+                volume.read_at(&mut bytes, first.place.at).map(|()| true)
             });
             match read {
-                Some(Ok(())) => verify(object, run, &sums, Bytes::from(bytes), &mut good, &mut bad),
+                Some(Ok(true)) => verify(object, run, &sums, Bytes::from(bytes), &mut done),
+                Some(Ok(false)) => done.later.extend_from_slice(run),
                 failed => {
-                    bad.extend_from_slice(run);
+                    done.bad.extend_from_slice(run);
                     // Writing to a truncated file repairs it.
                     if let Some(Err(error)) =
                         failed.filter(|f| f.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::UnexpectedEof))
@@ -385,7 +431,7 @@ impl Near {
                 }
             }
         }
-        (good, bad)
+        done
     }
 
     /// Marks pages that failed verification as absent, unless their slot has been reused meanwhile.
@@ -594,20 +640,17 @@ fn run_len(pages: &[HerePage]) -> usize {
     1 + pages.windows(2).map(follows).take_while(|&follows| follows).count()
 }
 
-fn verify(
-    object: ObjectId,
-    run: &[HerePage],
-    sums: &[u8],
-    mut bytes: Bytes,
-    good: &mut Pages,
-    bad: &mut Vec<HerePage>,
-) {
+fn bytes_of(pages: &[HerePage]) -> usize {
+    pages.iter().map(|page| page.bytes).sum()
+}
+
+fn verify(object: ObjectId, run: &[HerePage], sums: &[u8], mut bytes: Bytes, done: &mut VolumeRead) {
     for (page, sum) in run.iter().zip(sums.chunks_exact(SUM_BYTES as usize)) {
         let own = bytes.split_to(page.bytes.min(bytes.len()));
         if object.checksum(page.page, &own).to_le_bytes() == *sum {
-            good.insert(page.page, own);
+            done.good.insert(page.page, own);
         } else {
-            bad.push(*page);
+            done.bad.push(*page);
         }
     }
 }

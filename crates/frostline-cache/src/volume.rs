@@ -7,7 +7,7 @@
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::path::Path;
 
 /// Contiguous bytes on one volume (a page, if pages are larger).
@@ -18,6 +18,10 @@ pub(crate) const SUM_BYTES: u64 = 8;
 /// Positioned I/O in one file of a volume. A trait, so that tests can inject failures.
 pub(crate) trait Volume: Send + Sync + Debug {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
+    /// The same if the kernel has the bytes in memory, so that nothing waits for a disk; else false.
+    fn read_from_memory(&self, _bytes: &mut [u8], _at: u64) -> bool {
+        false
+    }
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
     fn sync(&self) -> io::Result<()>;
 }
@@ -116,6 +120,13 @@ fn preallocate(_file: &File, _file_bytes: u64) {}
 impl Volume for FileVolume {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
         std::os::unix::fs::FileExt::read_exact_at(&self.0, bytes, at)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_from_memory(&self, bytes: &mut [u8], at: u64) -> bool {
+        let (wanted, now) = (bytes.len(), rustix::io::ReadWriteFlags::NOWAIT);
+        // Not every file system knows the flag.
+        rustix::io::preadv2(&self.0, &mut [IoSliceMut::new(bytes)], at, now) == Ok(wanted)
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {

@@ -266,6 +266,7 @@ async fn when_all_readers_give_up_nothing_more_is_asked_for() {
 struct Stuck {
     inner: Shaky,
     stops_reads: bool,
+    is_in_memory: AtomicBool,
     open: Mutex<bool>,
     opened: std::sync::Condvar,
     waiting: AtomicU32,
@@ -289,6 +290,10 @@ impl Volume for Stuck {
             self.wait();
         }
         self.inner.read_at(bytes, at)
+    }
+
+    fn read_from_memory(&self, bytes: &mut [u8], at: u64) -> bool {
+        self.is_in_memory.load(Ordering::SeqCst) && self.inner.read_at(bytes, at).is_ok()
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
@@ -348,6 +353,18 @@ async fn a_volume_that_answers_no_reads_is_left_alone() {
     check(&cache, &name, &[0..100_000]).await;
     assert_eq!((origin.fetched().0, cache.stats().volumes_failed), (2, 1));
     volume.open();
+}
+
+#[tokio::test]
+async fn what_the_kernel_has_in_memory_waits_for_no_thread() {
+    let (cache, origin, volume) = stuck(true);
+    let name = object("a", 1 << 20);
+    check(&cache, &name, &[0..100_000]).await;
+    cache.flush().await;
+    origin.fetched();
+    volume.is_in_memory.store(true, Ordering::SeqCst);
+    check(&cache, &name, &[0..10, 50_000..100_000]).await;
+    assert_eq!((origin.fetched().0, volume.waiting.load(Ordering::SeqCst)), (0, 0));
 }
 
 #[tokio::test]
@@ -532,6 +549,11 @@ impl Volume for Shaky {
             bytes[0] ^= 4;
         }
         Ok(())
+    }
+
+    /// Every second page.
+    fn read_from_memory(&self, bytes: &mut [u8], at: u64) -> bool {
+        (at / PAGE).is_multiple_of(2) && self.read_at(bytes, at).is_ok()
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {

@@ -59,3 +59,17 @@ fn the_lock_is_taken_once() {
     drop(first);
     assert!(lock(directory.path()).unwrap().is_some());
 }
+
+#[test]
+fn bytes_from_memory_are_those_of_the_file() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, b"0123456789").unwrap();
+    let volume = FileVolume(File::open(&path).unwrap());
+    let mut bytes = [0; 4];
+    // Whether they are there is the kernel's affair.
+    if volume.read_from_memory(&mut bytes, 3) {
+        assert_eq!(&bytes, b"3456");
+    }
+    assert!(!volume.read_from_memory(&mut bytes, 8), "two bytes are not four");
+}
