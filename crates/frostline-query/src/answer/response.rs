@@ -305,7 +305,7 @@ impl Hit {
     pub(crate) fn new(
         shown: &Shown<'_>,
         index: &str,
-        document: &Document,
+        document: Document,
         sort: Option<Vec<Value>>,
         effort: &mut Effort,
     ) -> Result<Hit> {
@@ -313,17 +313,18 @@ impl Hit {
         let Document { id, source, numbers } = document;
         let damaged = |e| Error::corrupt(format!("document {id} is not JSON")).with_source(e);
         let wants_fields = request.shows_fields();
-        let parsed: Option<Json> = match (&request.source, source) {
-            (SourceFilter::All | SourceFilter::None, _) if !wants_fields && highlighter.is_none() => None,
-            (_, source) => {
-                source.as_ref().map(|source| serde_json::from_str(source)).transpose().map_err(damaged)?
-            }
+        let parsed: Option<Json> = match &request.source {
+            SourceFilter::All | SourceFilter::None if !wants_fields && highlighter.is_none() => None,
+            _ => source.as_deref().map(serde_json::from_str).transpose().map_err(damaged)?,
         };
         let shown = match (&request.source, &parsed) {
-            (SourceFilter::All, _) => match source {
-                Some(source) => Some(RawValue::from_string(source.trim().to_owned()).map_err(damaged)?),
-                None => None,
-            },
+            (SourceFilter::All, _) => {
+                let source = source.map(|source| match source.trim() {
+                    whole if whole.len() == source.len() => source,
+                    trimmed => trimmed.to_owned(),
+                });
+                source.map(RawValue::from_string).transpose().map_err(damaged)?
+            }
             (filter, Some(parsed)) => match filter.apply(parsed) {
                 Some(part) => Some(serde_json::value::to_raw_value(&part).map_err(damaged)?),
                 None => None,
@@ -341,7 +342,7 @@ impl Hit {
         let (version, seq_no) = numbers.unzip();
         Ok(Hit {
             index: index.to_owned(),
-            id: id.clone(),
+            id,
             version: version.filter(|_| request.version),
             seq_no: seq_no.filter(|_| request.seq_no_primary_term),
             primary_term: request.seq_no_primary_term.then_some(1),

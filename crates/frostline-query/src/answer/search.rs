@@ -308,15 +308,15 @@ impl Search {
         let clauses = self.readings.iter().map(|reading| (&reading.splits, reading.named.as_ref()));
         let named = named_of(clauses, &rows, &Arc::new(self.local()), self.partial, &mut report).await?;
         let mut effort = Effort::default();
-        let hits = self.hits(&rows, &documents, named, &mut effort)?;
+        let next = rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.sort.clone());
+        let hits = self.hits(rows, documents, named, &mut effort)?;
         memory.try_grow(effort.bytes()).map_err(internal)?;
         let mut ruled_out = RuledOut::default();
         asked.iter().for_each(|asked| ruled_out.add(asked.ruled_out()));
         let asked = asked.iter().map(|asked| asked.len() as u64).sum();
         let cost = QueryCost::new(&self.searcher, started.elapsed(), &report, &ruled_out, asked);
         let mut response = Response::new(&self.request, &self.splits, report, cost, hits, aggregations);
-        response.next =
-            rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.sort.clone());
+        response.next = next;
         let shown = response.hits.hits.last().and_then(|hit| hit.sort.as_ref());
         response.next_unseen = response.next.clone().filter(|next| shown != Some(next));
         response.warnings.clone_from(&self.request.warnings);
@@ -504,8 +504,8 @@ impl Search {
 
     fn hits(
         &self,
-        rows: &[Row],
-        documents: &BTreeMap<HitAddress, Document>,
+        rows: Vec<Row>,
+        mut documents: BTreeMap<HitAddress, Document>,
         mut named: Named,
         effort: &mut Effort,
     ) -> Result<Vec<Hit>> {
@@ -515,12 +515,12 @@ impl Search {
                 Some((reading.highlighter.as_deref(), index.mapping()))
             })
         };
-        let hits = rows.iter().filter_map(|row| {
-            let document = row.document.as_ref().or_else(|| documents.get(&row.address))?;
+        let hits = rows.into_iter().filter_map(|row| {
+            let document = row.document.or_else(|| documents.remove(&row.address))?;
             let (_, index) = self.splits.get(row.address.split)?;
             let (highlighter, mapping) = of_index(&index.name).unzip();
             let shown = Shown { request: &self.request, highlighter: highlighter.flatten(), mapping };
-            let hit = Hit::new(&shown, index.name.as_str(), document, row.sort.clone(), effort);
+            let hit = Hit::new(&shown, index.name.as_str(), document, row.sort, effort);
             let matched_queries = named.remove(&row.address).unwrap_or_default();
             let hit = hit.map(|hit| Hit { matched_queries, ..hit });
             Some(hit.map(|hit| match (&self.request.collapse, &row.group) {
@@ -592,7 +592,7 @@ impl HitSource for TopHits<'_> {
         let split = self.search.splits.get(address.split);
         let (_, index) = split.ok_or_else(|| Error::internal("a hit of an aggregation is in no split"))?;
         // Its split is among the failed ones.
-        let Some(document) = self.documents.get(&address) else { return Ok(None) };
+        let Some(document) = self.documents.get(&address).cloned() else { return Ok(None) };
         let shown = Shown { request: &request, highlighter: None, mapping: None };
         let hit = Hit::new(&shown, index.name.as_str(), document, None, &mut Effort::default())?;
         let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
