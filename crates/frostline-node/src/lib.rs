@@ -14,6 +14,7 @@ mod outdated;
 mod points;
 mod reader;
 mod settings;
+mod turns;
 
 pub use hydrate::Hydrated;
 pub use mounts::{CacheSize, Hydrate, Mount, Mounted, Mounts, Tier};

@@ -16,6 +16,7 @@ use crate::mounts::{CacheSize, Hydrate, Mount, Mounted, Mounts, Tier};
 use crate::outdated;
 use crate::reader::{MountedCache, Reader};
 use crate::settings::Settings;
+use crate::turns::Turns;
 
 pub(crate) const INDICES_IN_FLIGHT: usize = 16;
 /// What the cache allocates at once.
@@ -30,12 +31,17 @@ pub struct Node {
     clock: Arc<dyn Clock>,
     mounts: Mounts,
     /// Indices at the newest version that this node has seen.
-    opened: Mutex<BTreeMap<IndexName, Arc<Index>>>,
+    opened: Mutex<BTreeMap<IndexName, Opened>>,
     reader: Arc<Reader>,
     searcher: Arc<Searcher>,
     /// Held while the cache is opened for the mounts, and whether it was.
     attached: tokio::sync::Mutex<bool>,
     results: OnceCell<Option<Arc<Results>>>,
+}
+
+struct Opened {
+    index: Arc<Index>,
+    refreshes: Arc<Turns>,
 }
 
 impl Node {
@@ -92,17 +98,28 @@ impl Node {
     }
 
     /// The newest version of an index. One that this node has opened before is refreshed, which is two GETs at once
-    /// when nothing changed: of the index's log and of the repository's. Where the repository does not answer, the newest
-    /// version that this node has seen, for whom it [will do](crate::seen_will_do).
+    /// when nothing changed: of the index's log and of the repository's. Many who ask at the same time share them. Where
+    /// the repository does not answer, the newest version that this node has seen, for whom it [will
+    /// do](crate::seen_will_do).
     pub async fn index(&self, name: &IndexName) -> Result<Arc<Index>> {
-        let kept = self.opened().get(name).cloned();
-        let read = || async {
-            match &kept {
-                Some(index) => self.catalog.refresh(index).await,
-                None => self.catalog.open(name).await,
+        let kept = self.opened().get(name).map(|kept| (Arc::clone(&kept.index), Arc::clone(&kept.refreshes)));
+        if let Some((index, refreshes)) = kept {
+            let refresh = async {
+                let refreshed = self.read(|| self.catalog.refresh(&index)).await?;
+                self.remember(name, Ok(refreshed))
+            };
+            match refreshes.read(refresh).await {
+                Some(Ok(index)) => return Ok(index),
+                // Whether what was seen will do is for each to say.
+                Some(Err(error)) => return self.remember(name, Err(error)),
+                None => {}
             }
-        };
-        self.remember(name, self.read(read).await)
+            if let Some(index) = self.seen_last(name) {
+                return Ok(index);
+            }
+        }
+        let opened = self.read(|| self.catalog.open(name)).await;
+        self.remember(name, opened)
     }
 
     /// The newest versions of the indices that an expression names, sorted, opened or refreshed several at a time. The
@@ -121,8 +138,7 @@ impl Node {
                 return Ok(vec![index]);
             }
         }
-        let known = self.opened().clone();
-        let read = || self.catalog.open_all(expression, how, |name| known.get(name).cloned());
+        let read = || self.catalog.open_all(expression, how, |name| self.seen_last(name));
         let opened = self.read(read).await;
         let in_repository = |e: Error| e.context(format!("in {}", self.repository.url()));
         let opened = match opened {
@@ -168,9 +184,8 @@ impl Node {
 
     /// The newest version of an index that this node has seen, if the index is still the one that it opened.
     fn seen(&self, name: &IndexName) -> Option<Arc<Index>> {
-        let (records, opened) = (self.catalog.seen_records()?, self.opened());
-        let index = opened.get(name)?;
-        outdated::given((records.table_id(name) == Some(index.table_id())).then(|| Arc::clone(index)))
+        let (records, index) = (self.catalog.seen_records()?, self.seen_last(name)?);
+        outdated::given((records.table_id(name) == Some(index.table_id())).then_some(index))
     }
 
     /// What opening an index gave, for the next who asks.
@@ -192,16 +207,20 @@ impl Node {
             }
         };
         let mut opened = self.opened();
-        match opened.get(name) {
+        match opened.get_mut(name) {
             // A concurrent caller saw a newer version.
-            Some(other) if other.table_id() == index.table_id() && other.version() > index.version() => {
-                Ok(Arc::clone(other))
+            Some(Opened { index: other, .. })
+                if other.table_id() == index.table_id() && other.version() > index.version() =>
+            {
+                return Ok(Arc::clone(other));
             }
-            _ => {
-                opened.insert(name.clone(), Arc::clone(&index));
-                Ok(index)
+            Some(kept) => kept.index = Arc::clone(&index),
+            None => {
+                let kept = Opened { index: Arc::clone(&index), refreshes: Arc::default() };
+                opened.insert(name.clone(), kept);
             }
         }
+        Ok(index)
     }
 
     /// The searcher of all indices: reads what is mounted through the region cache and the rest from the repository.
@@ -241,7 +260,7 @@ impl Node {
     /// How many indices this node has opened, and how many splits they have.
     pub fn known(&self) -> (usize, usize) {
         let opened = self.opened();
-        (opened.len(), opened.values().map(|index| index.splits().len()).sum())
+        (opened.len(), opened.values().map(|kept| kept.index.splits().len()).sum())
     }
 
     /// Partial answers of aggregations; none where their folder cannot be used.
@@ -378,7 +397,11 @@ impl Node {
         folders.into_iter().map(|folder| folder.join(&key)).collect()
     }
 
-    fn opened(&self) -> MutexGuard<'_, BTreeMap<IndexName, Arc<Index>>> {
+    fn seen_last(&self, name: &IndexName) -> Option<Arc<Index>> {
+        self.opened().get(name).map(|kept| Arc::clone(&kept.index))
+    }
+
+    fn opened(&self) -> MutexGuard<'_, BTreeMap<IndexName, Opened>> {
         // The map is whole even if a thread died while it held the lock.
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -90,6 +90,23 @@ async fn an_open_index_is_refreshed_by_two_gets_and_not_opened_again() {
 }
 
 #[tokio::test]
+async fn many_who_ask_at_the_same_time_share_a_refresh() {
+    let place = Place::new();
+    let node = place.node();
+    place.ingest(&node, "web", 90).await;
+    node.index(&name("web")).await.unwrap();
+    place.ingest(&place.node(), "web", 45).await;
+    let before = node.repository().meter().cost();
+    let web = name("web");
+    let asked = futures::future::join_all((0..20).map(|_| node.index(&web))).await;
+    let versions: Vec<u64> = asked.into_iter().map(|index| index.unwrap().version()).collect();
+    let cost = node.repository().meter().cost().since(&before);
+    assert!(versions.iter().all(|version| *version == versions[0]), "{versions:?}");
+    // Of the first the new commit and what follows, and the repository's log; of the second what follows.
+    assert_eq!((cost.gets, cost.lists), (3 + 2, 0));
+}
+
+#[tokio::test]
 async fn the_repository_log_is_read_once_for_all_that_an_expression_names() {
     let place = Place::new();
     for index in ["logs-1", "logs-2", "web"] {
