@@ -13,7 +13,7 @@ use frostline_store::{OpenOptions, Repository, RetryOptions};
 use tokio::sync::OnceCell;
 
 use crate::mounts::{CacheSize, Hydrate, Mount, Mounted, Mounts, Tier};
-use crate::outdated;
+use crate::outdated::{self, Pinned};
 use crate::reader::{MountedCache, Reader};
 use crate::settings::Settings;
 
@@ -31,6 +31,8 @@ pub struct Node {
     mounts: Mounts,
     /// Indices at the newest version that this node has seen.
     opened: Mutex<BTreeMap<IndexName, Arc<Index>>>,
+    /// Versions of points in time that this node has opened.
+    pinned: Mutex<Pinned>,
     reader: Arc<Reader>,
     searcher: Arc<Searcher>,
     /// Held while the cache is opened for the mounts, and whether it was.
@@ -56,6 +58,7 @@ impl Node {
             catalog: Catalog::new(&repository, Arc::clone(&clock)),
             mounts: Mounts::of(&settings.data, &settings.repo_key()),
             opened: Mutex::default(),
+            pinned: Mutex::default(),
             searcher: searcher(settings, &repository, Arc::clone(&reader) as Arc<dyn ReadRanges>),
             reader,
             attached: tokio::sync::Mutex::new(false),
@@ -152,7 +155,7 @@ impl Node {
 
     /// Reads of the repository, and once more where one of the reads has just found that it answers again: the others
     /// failed at once.
-    async fn read<T, F: Future<Output = Result<T>>>(&self, read: impl Fn() -> F) -> Result<T> {
+    pub(crate) async fn read<T, F: Future<Output = Result<T>>>(&self, read: impl Fn() -> F) -> Result<T> {
         let was_silent = self.repository.outage().is_some();
         match read().await {
             Err(error)
@@ -376,6 +379,11 @@ impl Node {
         };
         let key = self.settings.repo_key();
         folders.into_iter().map(|folder| folder.join(&key)).collect()
+    }
+
+    pub(crate) fn pinned(&self) -> MutexGuard<'_, Pinned> {
+        // Each version in it is whole.
+        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn opened(&self) -> MutexGuard<'_, BTreeMap<IndexName, Arc<Index>>> {
