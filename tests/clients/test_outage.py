@@ -32,6 +32,25 @@ def test_a_bucket_that_stops_answering_stops_writes_and_no_reads(binary, s3, tmp
         server = Server(frostline, "--no-upkeep")
         status, headers, before, _ = search(server)
         assert (status, before["hits"]["total"]["value"], "Warning" in headers) == (200, 300, False)
+        hit = json.loads(server.ask("GET", "/web/_search?size=1&sort=n")[2])["hits"]["hits"][0]
+        pit = json.loads(server.ask("POST", "/web/_pit?keep_alive=10m")[2])["id"]
+        known = [
+            ("GET", f"/web/_doc/{hit['_id']}", None), ("GET", f"/web/_source/{hit['_id']}", None),
+            ("POST", "/_mget", {"docs": [{"_index": "web", "_id": hit["_id"]}, {"_index": "web", "_id": "none"}]}),
+            ("POST", "/_search", {"pit": {"id": pit}, "size": 0, "track_total_hits": True}),
+            ("GET", "/web/_settings", None), ("GET", "/web", None), ("GET", "/_alias", None), ("GET", "/_data_stream", None),
+        ]
+
+        def answers():
+            for method, path, body in known:
+                status, headers, answer = server.ask(method, path, body)
+                answer = json.loads(answer)
+                for name in ("took", "cost", "_shards", "pit_id"):
+                    answer.pop(name, None)
+                yield path, status, answer, "the repository does not answer" in headers.get("Warning", "")
+
+        told = list(answers())
+        assert all(status == 200 and not is_outdated for _, status, _, is_outdated in told), told
 
         proxy.is_down = True
         # The first request finds out that nothing answers.
@@ -44,6 +63,7 @@ def test_a_bucket_that_stops_answering_stops_writes_and_no_reads(binary, s3, tmp
             assert "the repository does not answer" in headers["Warning"]
             assert took < 10
         assert search(server, "w*")[0] == 200
+        assert list(answers()) == [(path, status, answer, True) for path, status, answer, _ in told]
         # What would write decides nothing by what may be outdated, and what is not known is not left out.
         for method, path, body in [
             ("POST", "/web/_delete_by_query", {"query": {"term": {"n": 1_000}}}), ("DELETE", "/gone", None),

@@ -43,6 +43,30 @@ def test_a_server_answers_as_the_repository_does(served, question):
     assert plain(through) == plain(direct)
 
 
+@pytest.mark.parametrize("question", [
+    ["x", "--index", "none*"],
+    ["--all", "--index", "none*"],
+    ["--all", "--index", "none*,non*"],
+    ["status:404", "--index", "none*,logs-web", "--source", "n,hots.name,host"],
+    ["status:404", "--index", "logs-web", "--all", "--source", "n,stats"],
+], ids=str)
+def test_a_server_is_as_loud_as_the_repository(served, question):
+    """Exit statuses and notes are the same."""
+    frostline, server = served
+
+    def told(*through):
+        command = [word for word in frostline.command("search", *through, *question) if word != "--json"]
+        done = subprocess.run(command, env=frostline.clean_environment(), capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout, [line for line in done.stderr.splitlines() if "no document has" in line], done.stderr
+
+    direct, through = told(), told("--server", server.url)
+    assert through[:3] == direct[:3]
+    if direct[0] == DONE:
+        assert len(direct[2]) == 1, direct
+    else:
+        assert "non" in direct[3] and "non" in through[3], (direct, through)
+
+
 def test_a_server_is_configured_by_the_environment_and_needs_no_repository(served, tmp_path):
     frostline, server = served
     command = [word for word in frostline.command("search", "--index", "logs-web", "status:500")]

@@ -161,6 +161,24 @@ pub fn spelled_out(expression: &str, now_us: i64) -> Result<Vec<IndexName>> {
     Ok(names.collect())
 }
 
+/// Those of some names that an expression names by themselves. `Invalid` if it is not an expression.
+pub(crate) fn named<'a>(
+    expression: &str,
+    now_us: i64,
+    names: impl Iterator<Item = &'a IndexName>,
+) -> Result<Vec<&'a IndexName>> {
+    let parts = parts(expression, now_us)?;
+    let is_meant = |part: &Part, name: &IndexName| match &part.pattern {
+        Pattern::Wildcard(pattern) => matches(pattern, name.as_str()),
+        Pattern::Name(meant) => meant == name,
+    };
+    // The last part that means a name decides.
+    let is_named = |name: &&IndexName| {
+        parts.iter().rfind(|part| is_meant(part, name)).is_some_and(|part| !part.is_excluded)
+    };
+    Ok(names.filter(is_named).collect())
+}
+
 /// A part of an expression.
 struct Part {
     pattern: Pattern,

@@ -8,10 +8,10 @@ use frostline_commits::{Replica, Start};
 use frostline_split::Mapping;
 
 use crate::access::{BLOCKED_INDEX, Block};
-use crate::actions::{Commit, MetaData};
+use crate::actions::Commit;
 use crate::file_entry::{FileEntry, file_path};
 use crate::log::Log;
-use crate::schema::Settings;
+use crate::schema::{self, Settings};
 use crate::shared::Shared;
 use crate::split_entry::{ForeignFile, SplitEntry, split_key};
 use crate::state::{Base, State};
@@ -56,6 +56,12 @@ impl Index {
     /// The table's identity, which changes if an index is deleted and re-created under the same name.
     pub fn table_id(&self) -> &str {
         &self.state.metadata.id
+    }
+
+    /// The identity that needle segments of the index bear: its table's, or that of the one that it was mounted or restored
+    /// from, whose splits it has.
+    pub fn terms_table(&self) -> &str {
+        schema::terms_table(&self.state.metadata)
     }
 
     /// The fields.
@@ -177,7 +183,7 @@ impl Index {
     /// The version of a snapshot, as an index with an identity of its own.
     pub(crate) fn of_mount(shared: Arc<Shared>, log: Log, state: State, table: String) -> Index {
         let checked_us = shared.clock.now_us();
-        let metadata = Arc::new(MetaData { id: table, ..MetaData::clone(&state.metadata) });
+        let metadata = Arc::new(schema::copied(&state.metadata, table));
         let state = Arc::new(State { metadata, ..state });
         Index { shared, log, state, checked_us, checkpoint: None, seen: None, is_mounted: true }
     }

@@ -16,13 +16,13 @@ use frostline_base::{Error, Result};
 use frostline_commits::objects;
 
 use crate::checkpoint;
-use crate::file_entry;
 use crate::index::Index;
 use crate::log::{Log, decoded};
+use crate::pin::{self, Pin};
 use crate::repository_log::IndexRecord;
 use crate::shared::{AT_ONCE, Shared};
 use crate::snapshot::Kept;
-use crate::split_entry::{split_of_path, split_path};
+use crate::split_entry::split_path;
 use crate::state::State;
 
 /// Times that the repository log is read again because what it named was deleted meanwhile.
@@ -37,37 +37,29 @@ impl Index {
         Ok(Index::of_mount(shared, log, state, record.table.clone().unwrap_or_default()))
     }
 
-    /// Keeps this version until [`delete`]. `Conflict` where a later version has removed files of it.
-    pub(crate) async fn keep(&self) -> Result<Kept> {
-        let kept = Kept { version: self.version(), id: self.shared.new_id() };
-        let now_ms = self.shared.now_ms();
-        checkpoint::write_beside(&self.log, &self.state, &kept.path(&self.log.folder), now_ms).await?;
-        let is_whole = self.has_all_files().await;
-        if matches!(is_whole, Ok(true)) {
-            return Ok(kept);
+    /// Keeps the newest version until [`delete`], and returns it. No writer gets in the way: this version is pinned first,
+    /// so that no vacuum deletes what is live now or later. One that did not see the pin has read no version after the one
+    /// that is kept, so it deletes nothing of that either.
+    pub(crate) async fn keep_newest(&self) -> Result<(Index, Kept)> {
+        let guard = self.guard().await?;
+        let kept = self.keep_guarded(&guard).await;
+        if let Err(error) = self.end_guard(&guard).await {
+            tracing::warn!(index = %self.name(), ?error, "a version stays pinned for an hour");
         }
-        delete(&self.log, [&kept]).await?;
-        is_whole?;
-        Err(Error::conflict("a later version has removed files of this one; refresh and keep that"))
+        kept
     }
 
-    /// Whether everything that this version names is live in the newest. A vacuum that did not see what keeps it read the
-    /// newest version before, so it deletes nothing of this one either.
-    async fn has_all_files(&self) -> Result<bool> {
-        let later = self.log.commits.newer(self.version() + 1).await?;
-        for commit in &later {
-            let mut removed = commit.removes.iter().filter_map(|remove| split_of_path(&remove.path));
-            if removed.any(|id| self.split(id).is_some()) {
-                return Ok(false);
-            }
-            for domain in commit.domains.iter().filter(|domain| domain.removed) {
-                let file = file_entry::read(&self.log.folder, &commit.key, domain)?;
-                if file.is_some_and(|(path, _)| self.state.files.get(&path).is_some()) {
-                    return Ok(false);
-                }
-            }
+    async fn keep_guarded(&self, guard: &Pin) -> Result<(Index, Kept)> {
+        let newest = self.refresh().await?;
+        let kept = Kept { version: newest.version(), id: self.shared.new_id() };
+        let now_ms = self.shared.now_ms();
+        checkpoint::write_beside(&newest.log, &newest.state, &kept.path(&newest.log.folder), now_ms).await?;
+        if self.shared.clock.now_us() < guard.until_us {
+            return Ok((newest, kept));
         }
-        Ok(true)
+        delete(&newest.log, [&kept]).await?;
+        let what = format!("writing which files the index {} has took longer than an hour", self.name());
+        Err(Error::unavailable(what))
     }
 }
 
@@ -138,6 +130,16 @@ pub(crate) struct Held {
     pub(crate) paths: BTreeSet<String>,
     /// What records name.
     pub(crate) named: BTreeSet<Kept>,
+}
+
+impl Held {
+    /// Whether the object of that name, below the folder of a deleted index, pins a version that is still there: a point in
+    /// time of a mounted index.
+    pub(crate) fn is_pin(&self, below: &str, now_us: i64) -> bool {
+        let pin = below.strip_prefix("_pins/").and_then(pin::of_name);
+        let is_there = |version| self.named.iter().any(|kept| kept.version == version);
+        pin.is_some_and(|(version, until_us)| until_us > now_us && is_there(version))
+    }
 }
 
 /// Everything below the folder of its table that a version names.

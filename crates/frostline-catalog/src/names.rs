@@ -93,4 +93,10 @@ impl DataStream {
     pub fn new(first: IndexName, template: String) -> DataStream {
         DataStream { indices: vec![first], generation: 1, template, lifecycle: None, others: Map::new() }
     }
+
+    /// The same of those of its indices that have a name by `named`, which is theirs then; none where none has.
+    pub(crate) fn with_indices(&self, named: impl Fn(&IndexName) -> Option<IndexName>) -> Option<DataStream> {
+        let indices: Vec<IndexName> = self.indices.iter().filter_map(named).collect();
+        (!indices.is_empty()).then(|| DataStream { indices, ..self.clone() })
+    }
 }

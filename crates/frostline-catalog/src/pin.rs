@@ -19,6 +19,8 @@ use crate::snapshot::Kept;
 use crate::split_entry::split_of_path;
 
 const HOUR_MS: i64 = 3_600_000;
+/// The longest that may pass until what is guarded is kept in another way: no index allows less.
+const GUARD: Duration = Duration::from_secs(3_600);
 
 /// A version of an index that vacuum keeps complete until `until_us`, by the clock of the vacuuming machine. Plain
 /// data: another
@@ -104,6 +106,18 @@ impl Index {
             true => Err(Error::not_found("the point in time has expired").with("index", &pin.index)),
             false => Ok(longer),
         }
+    }
+
+    /// Pins whatever is live in this version or a later one, while it is about to be kept in another way.
+    pub(crate) async fn guard(&self) -> Result<Pin> {
+        let pin = self.new_pin(GUARD)?;
+        self.put_pin(&pin).await?;
+        Ok(pin)
+    }
+
+    /// Ends it.
+    pub(crate) async fn end_guard(&self, guard: &Pin) -> Result<()> {
+        objects::delete(self.log.store().as_ref(), vec![path(&self.log, guard)]).await
     }
 
     fn new_pin(&self, lifetime: Duration) -> Result<Pin> {

@@ -15,6 +15,9 @@ use crate::snapshot::{Mounted, Snapshot};
 /// The kind of records that belong to the index of their name, and are gone with it.
 pub const INDEX_SETTINGS: &str = "index_settings";
 
+/// The fact of a `Conflict` that says which name is taken already.
+pub const TAKEN: &str = "taken";
+
 /// The names and records of a repository at one version of its log.
 #[derive(Clone, Debug)]
 pub struct Records {
@@ -101,6 +104,11 @@ impl Records {
         Some(self.registry.indices.get(name)?.created_ms)
     }
 
+    /// When an index was restored from a snapshot, in milliseconds since 1970 UTC, if it was.
+    pub fn restored_ms(&self, name: &IndexName) -> Option<i64> {
+        self.registry.indices.get(name)?.restored_ms
+    }
+
     /// What an index is mounted from, if it is.
     pub fn mounted(&self, name: &IndexName) -> Option<&Mounted> {
         self.registry.indices.get(name)?.mounted.as_ref()
@@ -126,6 +134,11 @@ impl Records {
         &self.registry.data_streams
     }
 
+    /// The data streams that an expression names, by their own names or with wildcards. `Invalid` if it is no expression.
+    pub fn streams_named(&self, expression: &str, now_us: i64) -> Result<Vec<&IndexName>> {
+        expression::named(expression, now_us, self.data_streams().keys())
+    }
+
     /// The data stream that an index belongs to.
     pub fn stream_of(&self, index: &IndexName) -> Option<(&IndexName, &DataStream)> {
         let mut streams = self.data_streams().iter();
@@ -147,6 +160,11 @@ impl Records {
 /// Adds changes to an entry that is to follow `registry`. `Conflict` where a name would mean two things.
 pub(crate) fn add(entry: &mut LogEntry, registry: &Registry, changes: Vec<RecordChange>) -> Result<()> {
     let made: BTreeSet<String> = entry.puts.iter().map(|record| record.name.clone()).collect();
+    let streams = changes.iter().filter_map(|change| match change {
+        RecordChange::DataStream(name, Some(_)) => Some(name.clone()),
+        _ => None,
+    });
+    let streams: BTreeSet<IndexName> = streams.collect();
     let free = |name: &IndexName, is_other: bool| {
         let is_index = registry.indices.contains_key(name) || made.contains(name.as_str());
         match is_index || is_other {
@@ -160,7 +178,7 @@ pub(crate) fn add(entry: &mut LogEntry, registry: &Registry, changes: Vec<Record
         let (kind, name, record) = match change {
             RecordChange::Alias(name, alias) => {
                 if alias.is_some() {
-                    free(&name, registry.data_streams.contains_key(&name))?;
+                    free(&name, registry.data_streams.contains_key(&name) || streams.contains(&name))?;
                 }
                 let record = alias.map(|alias| Record::of(ALIAS, name.as_str(), &alias)).transpose()?;
                 (ALIAS, name.into(), record)

@@ -18,6 +18,7 @@ pub(crate) const FORMAT: u32 = 1;
 const KEY_FORMAT: &str = "frostline.format";
 const KEY_MAPPING: &str = "frostline.mapping";
 const KEY_SETTINGS: &str = "frostline.settings";
+const KEY_TERMS: &str = "frostline.terms";
 /// A mapping whose JSON is longer than this is compressed, so that a wide index's commits stay small.
 const MAPPING_PLAIN_BYTES_MAX: usize = 4096;
 /// What a compressed mapping may unfold to: a bound against a hostile commit, far above any real mapping.
@@ -143,6 +144,18 @@ pub(crate) fn metadata(
     set_mapping(&mut metadata, mapping)?;
     set_settings(&mut metadata, settings)?;
     Ok(metadata)
+}
+
+/// The table of whose splits the needle segments are that a table names: the one that it is a copy of, or itself.
+pub(crate) fn terms_table(metadata: &MetaData) -> &str {
+    metadata.configuration.get(KEY_TERMS).unwrap_or(&metadata.id)
+}
+
+/// The metadata of a table that begins with the splits and the needle segments of another one.
+pub(crate) fn copied(metadata: &MetaData, table: String) -> MetaData {
+    let mut copy = MetaData::clone(metadata);
+    copy.configuration.insert(KEY_TERMS.to_owned(), terms_table(metadata).to_owned());
+    MetaData { id: table, ..copy }
 }
 
 /// Puts settings into `metadata`, also under the names that other tools know.

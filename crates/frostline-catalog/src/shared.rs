@@ -62,10 +62,7 @@ impl Shared {
 
     /// The record of an index that is there.
     pub(crate) fn live(&self, name: &IndexName, table: Option<String>, folder: &str) -> Result<Record> {
-        let created_ms = self.now_ms();
-        let record =
-            IndexRecord { table, folder: folder.to_owned(), created_ms, mounted: None, others: Map::new() };
-        Record::index(name, &record)
+        Record::index(name, &IndexRecord::new(table, folder, self.now_ms()))
     }
 
     /// The record of an index that was deleted.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use frostline_base::IndexName;
 
-use crate::names::Alias;
+use crate::names::{Alias, DataStream};
 
 /// The most snapshots of a repository.
 pub const SNAPSHOTS_MAX: usize = 500;
@@ -29,6 +29,9 @@ pub struct Snapshot {
     pub ended_ms: i64,
     /// The indices.
     pub indices: BTreeMap<IndexName, SnapshotIndex>,
+    /// The data streams that it is of, each with those of its indices that are in it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub data_streams: BTreeMap<IndexName, DataStream>,
     /// What whoever made it says of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,

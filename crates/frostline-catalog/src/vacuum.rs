@@ -201,7 +201,8 @@ pub(crate) async fn deleted(
             if !below.starts_with("_delta_log/") && !is_ours(below) {
                 continue;
             }
-            let is_kept = kept_of(below).is_some_and(|kept| held.named.contains(&kept));
+            let is_kept = kept_of(below).is_some_and(|kept| held.named.contains(&kept))
+                || held.is_pin(below, now_ms.saturating_mul(1_000));
             if is_kept || held.paths.contains(below) || !is_old(&object, now_ms, wanted.orphan_grace_ms) {
                 done.kept += 1;
                 continue;

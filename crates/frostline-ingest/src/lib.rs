@@ -39,8 +39,8 @@ pub use inputs::{Input, Inputs, Own, Skipped};
 pub use lines::{CsvHeader, Format, LineParser, Multiline, Refusal};
 pub use live::{
     Action, Append, Appended, Changed, Edit, Edited, Edits, FindIds, Kept, Live, LiveFigures, LiveOptions,
-    Make, Operation, Outcome, Removal, Removed, Update, Upkeep, UpkeepCounts, UpkeepFigures, UpkeepOptions,
-    expired, own_retention, retaining, retention, retention_ms, set_lifecycle, set_retention,
+    Make, Operation, Outcome, RESTORED_STAYS, Removal, Removed, Update, Upkeep, UpkeepCounts, UpkeepFigures,
+    UpkeepOptions, expired, own_retention, retaining, retention, retention_ms, set_lifecycle, set_retention,
     set_stream_retention,
 };
 pub use merge::{Group, Merge, MergePolicy, MergeProgress, MergeReport, Merging};

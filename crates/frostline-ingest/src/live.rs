@@ -42,8 +42,8 @@ use group::Writer;
 pub use edits::{Action, Changed, Edit, Edited, Edits, FindIds, Make, Operation, Removal, Removed, Update};
 pub use figures::{LiveFigures, UpkeepCounts, UpkeepFigures};
 pub use upkeep::{
-    Kept, Upkeep, UpkeepOptions, expired, own_retention, retaining, retention, retention_ms, set_lifecycle,
-    set_retention, set_stream_retention,
+    Kept, RESTORED_STAYS, Upkeep, UpkeepOptions, expired, own_retention, retaining, retention, retention_ms,
+    set_lifecycle, set_retention, set_stream_retention,
 };
 
 /// The longest key of a request.

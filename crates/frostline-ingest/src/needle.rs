@@ -40,7 +40,7 @@ impl Terms {
     }
 
     fn new(index: &Index, key: [u8; 16]) -> Terms {
-        Terms { scope: Scope::of_splits(index.table_id()), key: TermKey::from_random(key) }
+        Terms { scope: Scope::of_splits(index.terms_table()), key: TermKey::from_random(key) }
     }
 
     fn open(&self, directory: &[u8]) -> Result<Segment> {

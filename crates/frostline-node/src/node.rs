@@ -13,7 +13,7 @@ use frostline_store::{OpenOptions, Repository, RetryOptions};
 use tokio::sync::OnceCell;
 
 use crate::mounts::{CacheSize, Hydrate, Mount, Mounted, Mounts, Tier};
-use crate::outdated;
+use crate::outdated::{self, Pinned};
 use crate::reader::{MountedCache, Reader};
 use crate::settings::Settings;
 use crate::turns::Turns;
@@ -32,6 +32,8 @@ pub struct Node {
     mounts: Mounts,
     /// Indices at the newest version that this node has seen.
     opened: Mutex<BTreeMap<IndexName, Opened>>,
+    /// Versions of points in time that this node has opened.
+    pinned: Mutex<Pinned>,
     reader: Arc<Reader>,
     searcher: Arc<Searcher>,
     /// Held while the cache is opened for the mounts, and whether it was.
@@ -62,6 +64,7 @@ impl Node {
             catalog: Catalog::new(&repository, Arc::clone(&clock)),
             mounts: Mounts::of(&settings.data, &settings.repo_key()),
             opened: Mutex::default(),
+            pinned: Mutex::default(),
             searcher: searcher(settings, &repository, Arc::clone(&reader) as Arc<dyn ReadRanges>),
             reader,
             attached: tokio::sync::Mutex::new(false),
@@ -168,7 +171,7 @@ impl Node {
 
     /// Reads of the repository, and once more where one of the reads has just found that it answers again: the others
     /// failed at once.
-    async fn read<T, F: Future<Output = Result<T>>>(&self, read: impl Fn() -> F) -> Result<T> {
+    pub(crate) async fn read<T, F: Future<Output = Result<T>>>(&self, read: impl Fn() -> F) -> Result<T> {
         let was_silent = self.repository.outage().is_some();
         match read().await {
             Err(error)
@@ -399,6 +402,11 @@ impl Node {
 
     fn seen_last(&self, name: &IndexName) -> Option<Arc<Index>> {
         self.opened().get(name).map(|kept| Arc::clone(&kept.index))
+    }
+
+    pub(crate) fn pinned(&self) -> MutexGuard<'_, Pinned> {
+        // Each version in it is whole.
+        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn opened(&self) -> MutexGuard<'_, BTreeMap<IndexName, Opened>> {

@@ -11,6 +11,7 @@ use futures::stream::{self, StreamExt};
 use tokio::task::JoinHandle;
 
 use crate::node::{INDICES_IN_FLIGHT, Node};
+use crate::outdated;
 
 /// How often pinning is retried because the version was merged away in the meantime.
 const TRIES: usize = 10;
@@ -34,13 +35,19 @@ impl Node {
             }
         }
         let pit = PointInTime { pins };
-        let Some(error) = failed else { return Ok((pit, indices)) };
+        let Some(error) = failed else {
+            for (index, pin) in indices.iter().zip(&pit.pins) {
+                self.pinned().put(index, pin.until_us, self.clock().now_us());
+            }
+            return Ok((pit, indices));
+        };
         self.close_point_in_time(&pit).await?;
         Err(error)
     }
 
     /// Ends the pins, and returns how many were still there.
     pub async fn close_point_in_time(&self, pit: &PointInTime) -> Result<usize> {
+        pit.pins.iter().for_each(|pin| self.pinned().remove(pin));
         let ended = several(pit.pins.iter().map(|pin| self.catalog().unpin(pin))).await;
         let ended: Vec<bool> = ended.into_iter().collect::<Result<_>>()?;
         Ok(ended.into_iter().filter(|was_there| *was_there).count())
@@ -48,7 +55,8 @@ impl Node {
 
     /// The versions that a search is held to, opened. A point in time is extended first where the search asks for that.
     /// `NotFound` where it has expired or was closed, or where a version is too old to be opened; `Invalid` where an index
-    /// is closed or blocked meanwhile.
+    /// is closed or blocked meanwhile. Where the repository does not answer, the versions that this node has opened before,
+    /// for whom they [will do](crate::seen_will_do); then nothing is extended.
     pub async fn held(&self, held: &Held) -> Result<Vec<Arc<Index>>> {
         let opened = self.opened_of(held).await?;
         if let Some(records) = self.catalog().seen_records() {
@@ -60,14 +68,7 @@ impl Node {
     async fn opened_of(&self, held: &Held) -> Result<Vec<Arc<Index>>> {
         match held {
             Held::PointInTime(pit, keep_alive) => {
-                let opened = pit.pins.iter().map(|pin| async {
-                    let index = self.catalog().open_pin(pin).await?;
-                    if let Some(keep_alive) = keep_alive {
-                        let extended = index.extend_pin(pin, *keep_alive).await;
-                        extended.map_err(|e| e.context("cannot keep the point in time alive for longer"))?;
-                    }
-                    Ok(Arc::new(index))
-                });
+                let opened = pit.pins.iter().map(|pin| self.of_pin(pin, *keep_alive));
                 several(opened).await.into_iter().collect()
             }
             Held::Versions(versions) => {
@@ -106,6 +107,36 @@ impl Node {
                 Ok(pin) => return Ok((index, pin)),
                 Err(e) if e.kind() == ErrorKind::Conflict && tried < TRIES => tried += 1,
                 Err(e) => return Err(e.context(format!("cannot pin a version of {name}"))),
+            }
+        }
+    }
+
+    /// The version of a pin, which is extended first.
+    async fn of_pin(&self, pin: &Pin, keep_alive: Option<Duration>) -> Result<Arc<Index>> {
+        let opened = self.read(|| async {
+            let index = self.catalog().open_pin(pin).await?;
+            let mut until_us = pin.until_us;
+            if let Some(keep_alive) = keep_alive {
+                let extended = index.extend_pin(pin, keep_alive).await;
+                let extended =
+                    extended.map_err(|e| e.context("cannot keep the point in time alive for longer"))?;
+                until_us = extended.until_us;
+            }
+            Ok((Arc::new(index), until_us))
+        });
+        let now_us = self.clock().now_us();
+        match opened.await {
+            Ok((index, until_us)) => {
+                self.pinned().put(&index, until_us, now_us);
+                Ok(index)
+            }
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                let seen = self.pinned().get(pin, now_us);
+                outdated::given(seen).ok_or(error)
+            }
+            Err(error) => {
+                self.pinned().remove(pin);
+                Err(error)
             }
         }
     }

@@ -273,7 +273,7 @@ async fn adding(repository: &Repository, index: &Index, writer: SplitWriter, id:
 
 /// What the terms of an index are terms of.
 fn scope(index: &Index) -> Scope {
-    Scope::of_splits(index.table_id())
+    Scope::of_splits(index.terms_table())
 }
 
 /// Stores these runs as one segment of an index, which still has to name it.

@@ -42,6 +42,28 @@ pub const DYNAMIC_COLUMN: &str = "_dynamic";
 /// The time field of a mapping that names none.
 pub const TIME_FIELD: &str = "@timestamp";
 
+/// The longest path of the field of the documents' time.
+const TIME_FIELD_BYTES_MAX: usize = 255;
+/// What is known of a document and is no field of it.
+const METADATA: [&str; 16] = [
+    "_data_stream_timestamp",
+    "_doc",
+    "_feature",
+    "_field_names",
+    "_id",
+    "_ignored",
+    "_index",
+    "_meta",
+    "_nested_path",
+    "_routing",
+    "_score",
+    "_seq_no",
+    "_source",
+    "_tier",
+    "_type",
+    "_version",
+];
+
 /// The fields of an index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mapping {
@@ -270,6 +292,36 @@ impl Mapping {
         self.time_field = path.into();
         self.revision = Revision::default();
         self
+    }
+
+    /// `Invalid` where no document can have its time in the time field.
+    pub fn check_time_field(&self) -> Result<()> {
+        let path = self.time_field.as_str();
+        if path.len() > TIME_FIELD_BYTES_MAX {
+            let what =
+                format!("the name of the field of the time has more than {TIME_FIELD_BYTES_MAX} bytes");
+            return Err(Error::invalid(what));
+        }
+        let first = path.split('.').next().unwrap_or_default();
+        let declared = |path: &str| self.fields.get(path).and_then(|field| field.declared);
+        let above = path.match_indices('.').map(|(end, _)| &path[..end]);
+        let above = above.filter_map(|above| Some((above, declared(above)?)));
+        let why = if path.split('.').any(str::is_empty) || path.contains(|c: char| c == '*' || c.is_control())
+        {
+            "that is no name of a field: name one whose values are dates".to_owned()
+        } else if METADATA.contains(&first) {
+            format!("{first} is no field of a document: name one whose values are dates")
+        } else if let Some(other) = declared(path).filter(|ty| *ty != FieldType::Date) {
+            let other = other.name();
+            format!("the mapping declares it as {other}: declare it as date, or leave it out of the mapping")
+        } else if let Some(child) = self.children(path).next() {
+            format!("it is an object with fields such as {child}: name the one of them that has the time")
+        } else if let Some((above, ty)) = { above }.find(|(_, ty)| *ty != FieldType::Object) {
+            format!("the mapping declares {above} as {}, which has no fields: name another", ty.name())
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(format!("documents cannot have their time in the field {path:?}: {why}")))
     }
 
     /// How many columns fields may have before new ones become dynamic.

@@ -37,6 +37,8 @@ pub enum Mishap {
     Late(u64),
     /// Half of the body arrives, then the connection breaks. Only reads are affected.
     Truncated,
+    /// Only the body comes after this delay. Only reads are affected.
+    Stalled(u64),
     /// Executed twice; the second response is returned. Only puts are affected.
     Twice,
     /// Rejected permanently.
@@ -132,7 +134,9 @@ fn draw(next: &Mutex<Next>) -> Mishap {
 /// Does `work` with this fault.
 async fn suffer<T>(mishap: Mishap, key: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
     match mishap {
-        Mishap::None | Mishap::Truncated | Mishap::Twice | Mishap::Landed(412, _) => work.await,
+        Mishap::None | Mishap::Truncated | Mishap::Stalled(_) | Mishap::Twice | Mishap::Landed(412, _) => {
+            work.await
+        }
         Mishap::SlowDown => Err(Fault::SlowDown.into()),
         Mishap::Lost => Err(Fault::Timeout.into()),
         Mishap::Answered(status, code) => Err(Fault::Answered(status, code).into()),
@@ -192,15 +196,21 @@ impl ObjectStore for Failing {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let mishap = self.draw();
         let result = suffer(mishap, location.as_ref(), self.inner.get_opts(location, options)).await?;
-        if mishap != Mishap::Truncated {
+        if !matches!(mishap, Mishap::Truncated | Mishap::Stalled(_)) {
             return Ok(result);
         }
         let (meta, range, attributes) =
             (result.meta.clone(), result.range.clone(), result.attributes.clone());
         let bytes = result.bytes().await?;
-        let half = bytes.slice(..bytes.len() / 2);
-        let broken = stream::iter([Ok(half), Err(Fault::Broken.into())]);
-        Ok(GetResult { payload: GetResultPayload::Stream(broken.boxed()), meta, range, attributes })
+        let body = match mishap {
+            Mishap::Stalled(ms) => stream::once(async move {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                Ok(bytes)
+            })
+            .boxed(),
+            _ => stream::iter([Ok(bytes.slice(..bytes.len() / 2)), Err(Fault::Broken.into())]).boxed(),
+        };
+        Ok(GetResult { payload: GetResultPayload::Stream(body), meta, range, attributes })
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {

@@ -1,7 +1,7 @@
 //! Whether a store that has stopped answering is asked at all.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use object_store::Result;
@@ -26,38 +26,50 @@ struct Heard {
 struct Silence {
     /// When the first request was sent that was not answered.
     since: Instant,
-    /// When a request is let through again, and whether one is under way.
+    /// When a request is let through again: not before the one that is under way has had its time.
     probe_at: Instant,
-    is_probed: bool,
     /// Whether the log says so.
     is_told: bool,
 }
 
 /// The time between two requests that are let through.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// How long one of them may take until it is answered: somebody waits for it.
+/// How long one of them may take until something of its answer is there, which of a body is its first bytes: somebody waits
+/// for it.
 const PROBE_MAX: Duration = Duration::from_secs(5);
 
 /// A request that was sent.
 #[derive(Debug)]
-pub(crate) struct Sent<'a> {
-    outage: &'a Outage,
+pub(crate) struct Sent {
+    outage: Arc<Outage>,
     at: Instant,
     is_probe: bool,
 }
 
-impl Sent<'_> {
+impl Sent {
     pub(crate) fn at(&self) -> Instant {
         self.at
     }
+
+    /// Waits for something of the answer; where the request finds out whether the store answers, no longer than it may take.
+    pub(crate) async fn wait<T>(&self, answer: impl Future<Output = T>) -> std::result::Result<T, Fault> {
+        match self.is_probe {
+            true => tokio::time::timeout_at(self.at + PROBE_MAX, answer).await.map_err(|_| Fault::Timeout),
+            false => Ok(answer.await),
+        }
+    }
+
+    /// Something of the answer is there: the rest may take its time.
+    pub(crate) fn is_answered(&mut self) {
+        self.is_probe = false;
+    }
 }
 
-impl Drop for Sent<'_> {
+impl Drop for Sent {
     fn drop(&mut self) {
         if self.is_probe {
             let mut heard = self.outage.heard.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(silence) = &mut heard.silence {
-                silence.is_probed = false;
                 silence.probe_at = Instant::now() + PROBE_EVERY;
             }
         }
@@ -66,41 +78,46 @@ impl Drop for Sent<'_> {
 
 impl Outage {
     /// None of `after_ms` never makes a request fail at once.
-    pub(crate) fn new(after_ms: Option<u64>) -> Outage {
+    pub(crate) fn new(after_ms: Option<u64>) -> Arc<Outage> {
         let heard = Heard { answered: Instant::now(), silence: None };
-        Outage { after: after_ms.map(Duration::from_millis), heard: Mutex::new(heard) }
+        Arc::new(Outage { after: after_ms.map(Duration::from_millis), heard: Mutex::new(heard) })
     }
 
     /// Runs one attempt of a request, unless it would be in vain.
-    pub(crate) async fn attempt<T>(&self, ask: impl Future<Output = Result<T>>) -> Result<T> {
-        let answer = self.begin(ask).await?;
+    pub(crate) async fn attempt<T>(self: &Arc<Self>, ask: impl Future<Output = Result<T>>) -> Result<T> {
+        let (answer, _) = self.begin(ask).await?;
         self.saw(Instant::now(), None);
         Ok(answer)
     }
 
     /// The same of a request whose answer begins before it is whole: who reads on says when it is [seen](Outage::saw).
-    pub(crate) async fn begin<T>(&self, ask: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(crate) async fn begin<T>(
+        self: &Arc<Self>,
+        ask: impl Future<Output = Result<T>>,
+    ) -> Result<(T, Sent)> {
         let sent = self.admit()?;
-        let answer = match sent.is_probe {
-            true => tokio::time::timeout(PROBE_MAX, ask).await.unwrap_or_else(|_| Err(Fault::Timeout.into())),
-            false => ask.await,
-        };
-        answer.inspect_err(|error| self.saw(sent.at, Some(error)))
+        match sent.wait(ask).await.unwrap_or_else(|silent| Err(silent.into())) {
+            Ok(answer) => Ok((answer, sent)),
+            Err(error) => {
+                self.saw(sent.at, Some(&error));
+                Err(error)
+            }
+        }
     }
 
     /// An error where the store is not to be asked now.
-    pub(crate) fn admit(&self) -> Result<Sent<'_>> {
+    pub(crate) fn admit(self: &Arc<Self>) -> Result<Sent> {
         let now = Instant::now();
         let mut is_probe = false;
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(silence) = heard.silence.as_mut().filter(|silence| self.is_long(silence)) {
-            if silence.is_probed || now < silence.probe_at {
+            if now < silence.probe_at {
                 return Err(Fault::Outage.into());
             }
-            silence.is_probed = true;
+            silence.probe_at = now + PROBE_MAX;
             is_probe = true;
         }
-        Ok(Sent { outage: self, at: now, is_probe })
+        Ok(Sent { outage: Arc::clone(self), at: now, is_probe })
     }
 
     /// What became of a request that was sent then. A refusal is an answer too.
@@ -115,8 +132,7 @@ impl Outage {
             return;
         }
         let since = sent.max(heard.answered);
-        let first =
-            Silence { since, probe_at: Instant::now() + PROBE_EVERY, is_probed: false, is_told: false };
+        let first = Silence { since, probe_at: Instant::now() + PROBE_EVERY, is_told: false };
         let silence = heard.silence.get_or_insert(first);
         if self.is_long(silence) && !silence.is_told {
             silence.is_told = true;

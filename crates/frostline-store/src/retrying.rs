@@ -30,7 +30,7 @@ use tokio::time::Instant;
 
 use crate::fault::{Fault, Trouble, said, trouble};
 use crate::metered::Meters;
-use crate::outage::Outage;
+use crate::outage::{Outage, Sent};
 use crate::ranges::ranges_by_get;
 
 /// How often and how long a request is retried.
@@ -88,7 +88,7 @@ struct Core {
     inner: Arc<dyn ObjectStore>,
     meter: Arc<Meter>,
     options: RetryOptions,
-    outage: Outage,
+    outage: Arc<Outage>,
     random: Mutex<SmallRng>,
     listener: OnceLock<OnRetry>,
 }
@@ -160,7 +160,7 @@ impl ObjectStore for Retrying {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let core = &self.core;
         let mut pace = Pace::new(core, core.meters(&options.extensions));
-        let mut result = core.get(location, &options, &mut pace).await?;
+        let (mut result, sent) = core.get(location, &options, &mut pace).await?;
         if options.head || !matches!(result.payload, GetResultPayload::Stream(_)) {
             core.outage.saw(Instant::now(), None);
             return Ok(result);
@@ -174,6 +174,7 @@ impl ObjectStore for Retrying {
                     etag: result.meta.e_tag.clone(),
                     left: result.range.clone(),
                     body,
+                    sent,
                     heard: Instant::now(),
                     pace,
                 };
@@ -274,7 +275,7 @@ impl Core {
         }
     }
 
-    async fn get(&self, location: &Path, options: &GetOptions, pace: &mut Pace) -> Result<GetResult> {
+    async fn get(&self, location: &Path, options: &GetOptions, pace: &mut Pace) -> Result<(GetResult, Sent)> {
         loop {
             match self.outage.begin(self.inner.get_opts(location, options.clone())).await {
                 Err(error) if trouble(&error) != Trouble::Final && pace.wait(self, &error).await => {}
@@ -345,7 +346,8 @@ impl Core {
                     return done;
                 }
             };
-            let answers: Vec<Result<Path>> = self.inner.delete_stream(asked).collect().await;
+            let answers = sent.wait(self.inner.delete_stream(asked).collect()).await;
+            let answers: Vec<Result<Path>> = answers.unwrap_or_else(|silent| vec![Err(silent.into())]);
             // Some stores report each key's outcome, so only failed keys are retried; others repeat all or nothing.
             let in_pairs = answers.len() == paths.len();
             let again = |answer: &&Error| trouble(answer) != Trouble::Final;
@@ -447,6 +449,8 @@ struct Reading {
     etag: Option<String>,
     left: Range<u64>,
     body: BoxStream<'static, Result<Bytes>>,
+    /// The request that it answers.
+    sent: Sent,
     /// When the last of it came.
     heard: Instant,
     pace: Pace,
@@ -462,9 +466,11 @@ impl Reading {
 
     async fn chunk(&mut self) -> Result<Option<Bytes>> {
         loop {
-            let error = match self.body.next().await {
+            let next = self.sent.wait(self.body.next()).await;
+            let error = match next.unwrap_or_else(|silent| Some(Err(silent.into()))) {
                 Some(Ok(chunk)) => {
                     self.heard = Instant::now();
+                    self.sent.is_answered();
                     self.core.outage.saw(self.heard, None);
                     self.left.start = self.left.start.saturating_add(chunk.len() as u64);
                     return Ok(Some(chunk));
@@ -486,7 +492,8 @@ impl Reading {
                 if_match: self.etag.clone(),
                 ..self.options.clone()
             };
-            self.body = self.core.get(&self.location, &options, &mut self.pace).await?.into_stream();
+            let (result, sent) = self.core.get(&self.location, &options, &mut self.pace).await?;
+            (self.body, self.sent) = (result.into_stream(), sent);
             self.heard = Instant::now();
         }
     }

@@ -101,7 +101,7 @@ impl Run {
         let about = About::of_splits(KIND, &file.about).context("terms of another version")?;
         let directory = about.directory(file.object.bytes).context("a run is too short")?;
         let bytes = node.repository().get(&file.object.key, &Meter::default()).await?;
-        let scope = Scope::of_splits(index.table_id());
+        let scope = Scope::of_splits(index.terms_table());
         let range = directory.start as usize..directory.end as usize;
         let segment =
             Segment::open(bytes.get(range).context("a run is shorter than its catalog says")?, &scope, key)?;

@@ -114,11 +114,12 @@ async fn drop_table(shared: &Shared, index: Index) -> Result<()> {
 
 /// Removes the table's own objects: first those that make it look like a table, and its last commit at the very end,
 /// so that
-/// late readers and writers still find it. What snapshots name stays, and what may be about to keep a version of one is
-/// left to vacuum. Anything else in the folder is not ours.
+/// late readers and writers still find it. What snapshots name stays, and so do points in time of what is mounted from them;
+/// what may be about to keep a version of one is left to vacuum. Anything else in the folder is not ours.
 async fn remove_all(shared: &Shared, log: &Log, foreign: &BTreeSet<Path>) -> Result<()> {
     // No snapshot of a deleted index can be made any more.
-    let held = kept::held(shared, log, &[]).await?.paths;
+    let held = kept::held(shared, log, &[]).await?;
+    let now_us = shared.clock.now_us();
     let store = log.store().as_ref();
     let listing = log.commits.list_from(0).await?;
     let last = listing.newest().map(|version| log.commits.entry_path(version));
@@ -139,7 +140,7 @@ async fn remove_all(shared: &Shared, log: &Log, foreign: &BTreeSet<Path>) -> Res
         let path = object.map_err(|e| objects::failed(e, &log.folder))?.location;
         let below = log.below(&path);
         let is_ours = below.starts_with("_delta_log/") || is_ours(below) || foreign.contains(&path);
-        let is_held = held.contains(below) || kept_of(below).is_some();
+        let is_held = held.paths.contains(below) || held.is_pin(below, now_us) || kept_of(below).is_some();
         rest.extend(Some(path).filter(|path| is_ours && !is_held && !is_last(path)));
     }
     objects::delete(store, rest).await?;

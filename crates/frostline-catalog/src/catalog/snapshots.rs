@@ -13,17 +13,18 @@ use serde_json::{Map, Value, json};
 use frostline_base::{Error, ErrorKind, IndexName, Result};
 use frostline_commits::objects;
 
-use super::{Catalog, LOST_MAX};
+use super::Catalog;
 use crate::access::CLOSED;
 use crate::actions::{Commit, ENGINE, MetaData, Txn};
 use crate::index::Index;
 use crate::kept;
 use crate::log::Log;
 use crate::names::Alias;
-use crate::records::{self, INDEX_SETTINGS, RecordChange};
+use crate::records::{self, INDEX_SETTINGS, RecordChange, TAKEN};
 use crate::repository_log::{
     IndexRecord, Record, Registry, RetiredRecord, mounted_key, numbered_folder, retired_key, snapshot_key,
 };
+use crate::schema;
 use crate::shared::AT_ONCE;
 use crate::snapshot::{Kept, Mounted, SNAPSHOT_INDICES_MAX, SNAPSHOTS_MAX, Snapshot, SnapshotIndex};
 use crate::state::State;
@@ -39,6 +40,14 @@ struct Taken {
     log: Log,
     kept: Kept,
     about: SnapshotIndex,
+}
+
+/// A table that is being made of another one's version.
+struct Restoring {
+    from: Log,
+    to: Log,
+    table: String,
+    state: State,
 }
 
 /// How an index is brought back.
@@ -62,14 +71,17 @@ impl Restored {
 }
 
 impl Catalog {
-    /// Makes a snapshot of the newest versions of some indices. `Conflict` where there is one of that name, `NotFound`
-    /// where an index is gone by then. It is there with all of its indices or not at all.
+    /// Makes a snapshot of the newest versions of some indices, and of those data streams, as far as they are of these
+    /// indices. `Conflict` with the fact [`TAKEN`] where there is one of that name, `NotFound` where an index is gone by
+    /// then. It is there with all of its indices or not at all, whatever is written to them meanwhile.
     ///
-    /// Cost: the repository log and a PUT of its entry; for each index, that of opening it and of a checkpoint.
+    /// Cost: the repository log and a PUT of its entry; for each index, that of opening and refreshing it, of a
+    /// checkpoint, and a PUT and a DELETE of what keeps its files meanwhile.
     pub async fn make_snapshot(
         &self,
         name: &str,
         indices: &[IndexName],
+        streams: &[IndexName],
         metadata: Option<Value>,
     ) -> Result<Arc<Snapshot>> {
         let started_ms = self.shared.now_ms();
@@ -89,11 +101,18 @@ impl Catalog {
         let id = self.shared.new_id();
         let snapshot = |registry: &Registry| {
             let each = taken.iter().map(|taken| (taken.name.clone(), with_names(registry, taken)));
+            let indices: BTreeMap<IndexName, SnapshotIndex> = each.collect();
+            let streams = streams.iter().filter_map(|stream| {
+                let there = registry.data_streams.get(stream)?;
+                let own = there.with_indices(|index| indices.contains_key(index).then(|| index.clone()))?;
+                Some((stream.clone(), own))
+            });
             Snapshot {
                 id: id.clone(),
                 started_ms,
                 ended_ms: self.shared.now_ms(),
-                indices: each.collect(),
+                data_streams: streams.collect(),
+                indices,
                 metadata: metadata.clone(),
                 others: Map::new(),
             }
@@ -182,48 +201,82 @@ impl Catalog {
         Ok(Index::of_mount(Arc::clone(&self.shared), log, state, about.table.clone()))
     }
 
-    /// Makes an index whose documents are those of a snapshot, from then on independent of it. `Conflict` where there is an index of the
-    /// name. It is there complete or not at all; what an interrupted call has copied a vacuum removes.
+    /// Makes indices whose documents are those of a snapshot, from then on independent of it; with `stream`, its name in the
+    /// snapshot and its new one, as those of a data stream: others of its indices have no place in it. `Conflict` with the
+    /// fact [`TAKEN`] where a name is taken. All are there complete or not at all; what an interrupted call has copied a
+    /// vacuum removes.
     ///
-    /// Cost: the repository log and two PUTs of its entries, a GET for the version, a copy of each of its objects in
-    /// the store, and a PUT for each 10,000 of them.
-    pub async fn restore_snapshot(&self, name: &str, wanted: &Restored) -> Result<Index> {
+    /// Cost: the repository log and two PUTs of its entries; for each index, a GET for the version, a copy of each of its
+    /// objects in the store, and a PUT for each 10,000 of them.
+    pub async fn restore_snapshot(
+        &self,
+        name: &str,
+        wanted: &[Restored],
+        stream: Option<(&IndexName, &IndexName)>,
+    ) -> Result<()> {
         let started_ms = self.shared.now_ms();
         let registry = self.shared.registry().await?;
         let snapshot = registry.snapshots.get(name).cloned().ok_or_else(|| no_such_snapshot(name))?;
-        let about = in_snapshot(&snapshot, &wanted.index)?;
-        check_free(&registry, &wanted.name)?;
-        let from = self.shared.table(&wanted.index, &about.folder);
-        let state = self.kept_state(&from, &about.kept()).await?;
-        let table = self.shared.new_id();
-        let to = self.shared.table(&wanted.name, &numbered_folder(&wanted.name, &table));
-        let registry = self.reserve(registry, &to, &table).await?;
-        let copies = kept::paths_of(&state).filter(|path| state.foreign.get(path).is_none());
-        let copies = copies.map(|path| copy(&from, &to, path));
+        let stream = match stream {
+            None => None,
+            Some((of, as_name)) => {
+                let new_name = |index: &IndexName| {
+                    let each = wanted.iter().find(|each| each.index == *index);
+                    each.map(|each| each.name.clone())
+                };
+                let there = snapshot.data_streams.get(of).and_then(|there| there.with_indices(new_name));
+                let missing = || Error::not_found(format!("the snapshot has no data stream {of}"));
+                Some((as_name.clone(), there.ok_or_else(missing)?))
+            }
+        };
+        let names = wanted.iter().map(|each| &each.name).chain(stream.iter().map(|(name, _)| name));
+        let names: Vec<&IndexName> = names.collect();
+        names.iter().try_for_each(|name| check_free(&registry, name))?;
+        let mut tables = Vec::new();
+        for each in wanted {
+            let about = in_snapshot(&snapshot, &each.index)?;
+            let from = self.shared.table(&each.index, &about.folder);
+            let state = self.kept_state(&from, &about.kept()).await?;
+            let table = self.shared.new_id();
+            let to = self.shared.table(&each.name, &numbered_folder(&each.name, &table));
+            tables.push(Restoring { from, to, table, state });
+        }
+        let registry = self.reserve(registry, &tables).await?;
+        let mut copies = Vec::new();
+        for Restoring { from, to, state, .. } in &tables {
+            let paths = kept::paths_of(state).filter(|path| state.foreign.get(path).is_none());
+            copies.extend(paths.map(|path| copy(from, to, path)));
+        }
         let mut copies = futures::stream::iter(copies).buffer_unordered(AT_ONCE);
         while copies.try_next().await?.is_some() {
             self.check_in_time(started_ms)?;
         }
         drop(copies);
-        for commit in self.commits(&to, &table, &state)? {
-            if !to.commits.put(commit.version, &commit).await? {
-                return Err(Error::conflict(
-                    "another writer wrote into the folder of a table that is being restored",
-                ));
-            }
-        }
         let mut entry = self.shared.entry("restore");
-        entry.removes = vec![retired_key(to.folder.as_ref())];
-        entry.puts = vec![self.shared.live(&wanted.name, Some(table), to.folder.as_ref())?];
+        for (Restoring { to, table, state, .. }, each) in tables.iter().zip(wanted) {
+            for commit in self.commits(to, table, state)? {
+                if !to.commits.put(commit.version, &commit).await? {
+                    return Err(Error::conflict(
+                        "another writer wrote into the folder of a table that is being restored",
+                    ));
+                }
+            }
+            let now_ms = self.shared.now_ms();
+            let record = IndexRecord::new(Some(table.clone()), to.folder.as_ref(), now_ms);
+            let record = IndexRecord { restored_ms: Some(now_ms), ..record };
+            entry.removes.push(retired_key(to.folder.as_ref()));
+            entry.puts.push(Record::index(&each.name, &record)?);
+        }
         let plan = |registry: &Registry| {
-            check_free(registry, &wanted.name)?;
+            names.iter().try_for_each(|name| check_free(registry, name))?;
             self.check_in_time(started_ms)?;
             let mut entry = entry.clone();
-            records::add(&mut entry, registry, changes(registry, wanted))?;
+            let stream = stream.clone().map(|(name, stream)| RecordChange::DataStream(name, Some(stream)));
+            let changes = changes(registry, wanted).into_iter().chain(stream);
+            records::add(&mut entry, registry, changes.collect())?;
             Ok(Some(entry))
         };
-        self.shared.repository_log.append(registry, plan).await?;
-        self.open(&wanted.name).await
+        self.shared.repository_log.append(registry, plan).await.map(drop)
     }
 
     /// Makes an index that reads the files of a snapshot where they are: nothing can be written to it. It keeps them also
@@ -238,18 +291,14 @@ impl Catalog {
         let log = self.shared.table(&wanted.name, &about.folder);
         let kept = kept::again(&self.shared, &log, &about.kept()).await?;
         let started_ms = self.shared.now_ms();
-        let record = IndexRecord {
-            table: Some(self.shared.new_id()),
-            folder: about.folder.clone(),
-            created_ms: started_ms,
-            mounted: Some(Mounted {
-                version: about.version,
-                kept: kept.id.clone(),
-                snapshot: name.to_owned(),
-                of: wanted.index.clone(),
-            }),
-            others: Map::new(),
+        let mounted = Mounted {
+            version: about.version,
+            kept: kept.id.clone(),
+            snapshot: name.to_owned(),
+            of: wanted.index.clone(),
         };
+        let record = IndexRecord::new(Some(self.shared.new_id()), &about.folder, started_ms);
+        let record = IndexRecord { mounted: Some(mounted), ..record };
         let mut entry = self.shared.entry("mount");
         entry.puts = vec![Record::index(&wanted.name, &record)?];
         let plan = |registry: &Registry| {
@@ -259,7 +308,7 @@ impl Catalog {
             let is_there = registry.snapshots.get(name).is_some_and(|there| there.id == snapshot.id);
             is_there.then_some(()).ok_or_else(|| no_such_snapshot(name))?;
             let mut entry = entry.clone();
-            records::add(&mut entry, registry, changes(registry, wanted))?;
+            records::add(&mut entry, registry, changes(registry, std::slice::from_ref(wanted)))?;
             Ok(Some(entry))
         };
         if let Err(e) = self.shared.repository_log.append(registry, plan).await {
@@ -295,20 +344,16 @@ impl Catalog {
 
     /// Keeps the newest version of an index.
     async fn take(&self, name: &IndexName) -> Result<Taken> {
-        let mut lost = 0;
-        let (index, kept) = loop {
-            let index = self.open(name).await?;
-            let kept = match index.is_mounted() {
-                false => index.keep().await,
-                true => match self.records().await?.mounted(name) {
-                    Some(mounted) => kept::again(&self.shared, &index.log, &mounted.kept()).await,
-                    None => Err(Error::not_found(format!("the index {name} was deleted"))),
-                },
-            };
-            match kept {
-                Err(e) if e.kind() == ErrorKind::Conflict && lost < LOST_MAX => lost += 1,
-                kept => break (index, kept?),
-            }
+        let index = self.open(name).await?;
+        let (index, kept) = match index.is_mounted() {
+            false => index.keep_newest().await?,
+            true => match self.records().await?.mounted(name) {
+                Some(mounted) => {
+                    let kept = kept::again(&self.shared, &index.log, &mounted.kept()).await?;
+                    (index, kept)
+                }
+                None => return Err(Error::not_found(format!("the index {name} was deleted"))),
+            },
         };
         let splits = index.splits();
         let bytes = splits.iter().map(|split| split.object.bytes);
@@ -339,18 +384,23 @@ impl Catalog {
         state.ok_or_else(|| Error::not_found("the snapshot was deleted").with("index", &log.index))
     }
 
-    /// Records the folder of a table to come as one of a deleted index, so that a vacuum knows it if the table never comes.
-    async fn reserve(&self, registry: Arc<Registry>, log: &Log, table: &str) -> Result<Arc<Registry>> {
-        let record = RetiredRecord {
-            index: log.index.clone(),
-            table: Some(table.to_owned()),
-            deleted_ms: self.shared.now_ms(),
-            purged: true,
-            others: Map::new(),
-        };
+    /// Records the folders of tables to come as those of deleted indices, so that a vacuum knows them if the tables never
+    /// come.
+    async fn reserve(&self, registry: Arc<Registry>, tables: &[Restoring]) -> Result<Arc<Registry>> {
         let mut entry = self.shared.entry("begin restore");
-        entry.puts = vec![Record::retired(log.folder.as_ref(), &record)?];
-        let plan = |registry: &Registry| match registry.has_had(log.folder.as_ref()) {
+        for Restoring { to, table, .. } in tables {
+            let record = RetiredRecord {
+                index: to.index.clone(),
+                table: Some(table.clone()),
+                deleted_ms: self.shared.now_ms(),
+                purged: true,
+                others: Map::new(),
+            };
+            entry.puts.push(Record::retired(to.folder.as_ref(), &record)?);
+        }
+        let is_used =
+            |registry: &Registry| tables.iter().any(|each| registry.has_had(each.to.folder.as_ref()));
+        let plan = |registry: &Registry| match is_used(registry) {
             true => Err(Error::conflict("a folder of that name was used before: try again")),
             false => Ok(Some(entry.clone())),
         };
@@ -375,10 +425,9 @@ impl Catalog {
             ..Commit::default()
         };
         let metadata = MetaData {
-            id: table.to_owned(),
             name: Some(log.index.to_string()),
             created_time: Some(now_ms),
-            ..MetaData::clone(&state.metadata)
+            ..schema::copied(&state.metadata, table.to_owned())
         };
         let mut commits =
             vec![Commit { protocol: Some(state.protocol.clone()), metadata: Some(metadata), ..commit(0) }];
@@ -449,35 +498,38 @@ fn with_names(registry: &Registry, taken: &Taken) -> SnapshotIndex {
     }
 }
 
-/// The records that an index gets which is restored or mounted.
-fn changes(registry: &Registry, wanted: &Restored) -> Vec<RecordChange> {
-    let name = &wanted.name;
-    let aliases = wanted.aliases.iter().map(|(alias, about)| {
-        let mut all = registry.aliases.get(alias).map(|there| Alias::clone(there)).unwrap_or_else(|| {
-            let mut none = about.clone();
-            none.indices.clear();
-            none.filters.clear();
-            none.write = None;
-            none
-        });
-        all.indices.insert(name.clone());
-        all.filters.extend(about.filters.get(&wanted.index).map(|filter| (name.clone(), filter.clone())));
-        if all.write.is_none() && about.write.as_ref() == Some(&wanted.index) {
-            all.write = Some(name.clone());
+/// The records that indices get which are restored or mounted.
+fn changes(registry: &Registry, wanted: &[Restored]) -> Vec<RecordChange> {
+    let mut aliases: BTreeMap<&IndexName, Alias> = BTreeMap::new();
+    for each in wanted {
+        for (alias, about) in &each.aliases {
+            let all = aliases.entry(alias).or_insert_with(|| match registry.aliases.get(alias) {
+                Some(there) => Alias::clone(there),
+                None => {
+                    let mut none = about.clone();
+                    none.indices.clear();
+                    none.filters.clear();
+                    none.write = None;
+                    none
+                }
+            });
+            all.indices.insert(each.name.clone());
+            let filter = about.filters.get(&each.index);
+            all.filters.extend(filter.map(|filter| (each.name.clone(), filter.clone())));
+            if all.write.is_none() && about.write.as_ref() == Some(&each.index) {
+                all.write = Some(each.name.clone());
+            }
         }
-        RecordChange::Alias(alias.clone(), Some(all))
-    });
-    let mut settings = wanted.settings.clone();
-    if let Some(settings) = settings.as_mut().and_then(Value::as_object_mut) {
-        settings.remove(CLOSED);
     }
-    let settings =
-        settings.filter(|settings| settings.as_object().is_some_and(|members| !members.is_empty()));
-    let settings = settings.map(|value| RecordChange::Other {
-        kind: INDEX_SETTINGS,
-        name: name.to_string(),
-        value: Some(value),
+    let settings = wanted.iter().filter_map(|each| {
+        let mut settings = each.settings.clone();
+        let members = settings.as_mut()?.as_object_mut()?;
+        members.remove(CLOSED);
+        let is_empty = members.is_empty();
+        let name = each.name.to_string();
+        (!is_empty).then(|| RecordChange::Other { kind: INDEX_SETTINGS, name, value: settings })
     });
+    let aliases = aliases.into_iter().map(|(alias, all)| RecordChange::Alias(alias.clone(), Some(all)));
     aliases.chain(settings).collect()
 }
 
@@ -492,14 +544,17 @@ fn is_table(record: &IndexRecord, table: &str) -> bool {
 
 fn check_free(registry: &Registry, name: &IndexName) -> Result<()> {
     match registry.is_taken(name) {
-        true => Err(Error::conflict(format!("there is already an index, an alias or a data stream {name}"))),
+        true => {
+            let what = format!("there is already an index, an alias or a data stream {name}");
+            Err(Error::conflict(what).with(TAKEN, name))
+        }
         false => Ok(()),
     }
 }
 
 fn check_room(registry: &Registry, name: &str, indices: usize) -> Result<()> {
     if registry.snapshots.contains_key(name) {
-        return Err(Error::conflict(format!("there is already a snapshot {name}")));
+        return Err(Error::conflict(format!("there is already a snapshot {name}")).with(TAKEN, name));
     }
     let kept: usize = registry.snapshots.values().map(|snapshot| snapshot.indices.len()).sum();
     if registry.snapshots.len() >= SNAPSHOTS_MAX || kept.saturating_add(indices) > SNAPSHOT_INDICES_MAX {

@@ -34,6 +34,9 @@ pub(crate) struct IndexRecord {
     /// The folder below the repository's root that holds the table.
     pub(crate) folder: String,
     pub(crate) created_ms: i64,
+    /// Of an index that was restored from a snapshot, when that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) restored_ms: Option<i64>,
     /// Of an index that is mounted from a snapshot, whose record has a kind of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mounted: Option<Mounted>,
@@ -60,8 +63,13 @@ pub(crate) struct RetiredRecord {
 impl IndexRecord {
     /// What most indices' records say, for one that this process has not seen.
     pub(crate) fn unseen(name: &IndexName) -> IndexRecord {
-        let folder = name.to_string();
-        IndexRecord { table: None, folder, created_ms: 0, mounted: None, others: Map::new() }
+        IndexRecord::new(None, name.as_str(), 0)
+    }
+
+    /// That of a new table.
+    pub(crate) fn new(table: Option<String>, folder: &str, created_ms: i64) -> IndexRecord {
+        let folder = folder.to_owned();
+        IndexRecord { table, folder, created_ms, restored_ms: None, mounted: None, others: Map::new() }
     }
 
     /// Whether its table is in that folder, rather than a mounted version of it.

@@ -282,17 +282,17 @@ impl Edits {
     /// The documents of these `_id`s in the newest version of an index; with their texts where these are wanted. Of
     /// several documents of one `_id` the one that was written last.
     pub async fn get(&self, index: &IndexName, ids: &[String], with_text: bool) -> Result<LookedUp> {
-        let ids: BTreeSet<&String> = ids.iter().collect();
-        let ids: Vec<String> = ids.into_iter().cloned().collect();
-        let (_, LookedUp { documents, unknown }) = self.editor(index).look(None, [(ids, with_text)]).await?;
-        let mut newest: BTreeMap<String, Located> = BTreeMap::new();
-        for found in documents {
-            match newest.get(&found.id) {
-                Some(known) if known.numbers.seq_no >= found.numbers.seq_no => {}
-                _ => drop(newest.insert(found.id.clone(), found)),
-            }
-        }
-        Ok(LookedUp { documents: newest.into_values().collect(), unknown })
+        let (_, found) = self.editor(index).look(None, [(each_once(ids), with_text)]).await?;
+        Ok(newest(found))
+    }
+
+    /// The same in a version that somebody has seen, or a newer one that is known here, without asking what the newest is.
+    pub async fn get_seen(&self, seen: Arc<Index>, ids: &[String], with_text: bool) -> Result<LookedUp> {
+        let known = self.editor(seen.name()).lock_known().clone();
+        let known = known.filter(|known| known.table_id() == seen.table_id());
+        let known = known.filter(|known| known.version() > seen.version());
+        let index = known.map_or(seen, Arc::new);
+        Ok(newest(self.find.find(&index, &each_once(ids), with_text).await?))
     }
 
     fn editor(&self, index: &IndexName) -> Arc<Editor> {
@@ -303,6 +303,23 @@ impl Edits {
         });
         Arc::clone(editor)
     }
+}
+
+fn each_once(ids: &[String]) -> Vec<String> {
+    let ids: BTreeSet<&String> = ids.iter().collect();
+    ids.into_iter().cloned().collect()
+}
+
+/// Of several documents of one `_id` the one that was written last.
+fn newest(LookedUp { documents, unknown }: LookedUp) -> LookedUp {
+    let mut newest: BTreeMap<String, Located> = BTreeMap::new();
+    for found in documents {
+        match newest.get(&found.id) {
+            Some(known) if known.numbers.seq_no >= found.numbers.seq_no => {}
+            _ => drop(newest.insert(found.id.clone(), found)),
+        }
+    }
+    LookedUp { documents: newest.into_values().collect(), unknown }
 }
 
 impl std::fmt::Debug for Edits {

@@ -37,6 +37,9 @@ const RUNS_MAX: usize = 64;
 const CONFLICTS_MAX: u32 = 8;
 /// The setting of an index.
 const RETENTION: &str = "retention_ms";
+/// How long documents stay in an index that were older than it keeps them when it was restored: time for whoever restored it
+/// to keep them for longer.
+pub const RESTORED_STAYS: Duration = Duration::from_secs(24 * 3_600);
 
 /// What [`Upkeep`] does, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -352,28 +355,31 @@ impl Upkeep {
         let mut index = merging.index().clone();
         for _ in 0..CONFLICTS_MAX {
             // They were read with the index.
-            let records = self.catalog.seen_records();
-            let Some(retention) = retention(&index, records.as_ref())? else { return Ok(()) };
-            let old = expired(&index, retention, self.clock.now_us());
+            let old = self.expired(&index)?;
+            if old.is_empty() {
+                merging.continue_at(&index);
+                return Ok(());
+            }
             let is_live = |split| !old.contains_key(&split) && index.split(split).is_some();
             let dead =
                 needle::dead_files(&index, is_live).into_iter().chain(packs::dead_files(&index, is_live));
             let change = Change {
                 remove: old.keys().copied().collect(),
-                files_remove: if old.is_empty() { Vec::new() } else { dead.collect() },
+                files_remove: dead.collect(),
                 because_of: Some(index.settings().clone()),
                 operation: "retention".to_owned(),
                 ..Change::default()
             };
             match index.commit(change).await {
-                Ok(index) => {
+                Ok(without) => {
+                    let (without, old) = self.put_back(&index, without, old).await?;
                     kept.splits_expired = old.len() as u64;
                     kept.documents_expired = old.values().sum();
                     if kept.splits_expired > 0 {
                         let (splits, documents) = (kept.splits_expired, kept.documents_expired);
                         tracing::info!(index = %index.name(), splits, documents, "removed what is older than is kept");
                     }
-                    merging.continue_at(&index);
+                    merging.continue_at(&without);
                     return Ok(());
                 }
                 Err(error) if error.kind() == ErrorKind::Conflict => {
@@ -383,6 +389,37 @@ impl Upkeep {
             }
         }
         Err(Error::conflict("other writers keep changing the index"))
+    }
+
+    /// The splits of an index that are too old by the newest records that were read.
+    fn expired(&self, index: &Index) -> Result<BTreeMap<SplitId, u64>> {
+        let records = self.catalog.seen_records();
+        let retention = retention(index, records.as_ref())?;
+        let restored_ms = records.and_then(|records| records.restored_ms(index.name()));
+        let now_us = self.clock.now_us();
+        Ok(retention.map(|retention| expired(index, retention, restored_ms, now_us)).unwrap_or_default())
+    }
+
+    /// The index without the splits that are too old by now, and which these are: a stream may have come to keep documents
+    /// for longer just before they were removed `before`. The commit has read the records again after it was made.
+    async fn put_back(
+        &self,
+        before: &Index,
+        without: Index,
+        mut removed: BTreeMap<SplitId, u64>,
+    ) -> Result<(Index, BTreeMap<SplitId, u64>)> {
+        let still_old = self.expired(before)?;
+        let wanted = removed.keys().filter(|id| !still_old.contains_key(id));
+        let wanted: Vec<SplitEntry> =
+            wanted.filter_map(|id| before.split(*id)).map(|split| SplitEntry::clone(split)).collect();
+        if wanted.is_empty() {
+            return Ok((without, removed));
+        }
+        removed.retain(|id, _| still_old.contains_key(id));
+        let operation = "retention ended".to_owned();
+        let index = without.commit(Change { add: wanted, operation, ..Change::default() }).await;
+        let lost = |e: Error| e.context("documents that are kept for longer by now could not be put back");
+        Ok((index.map_err(lost)?, removed))
     }
 
     /// Merges splits, and what is beside them.
@@ -435,10 +472,20 @@ fn tell(kept: Result<Vec<(IndexName, Result<Kept>)>>) {
     }
 }
 
-/// The splits that retention removes, with their rows: those of which every document with a time is older.
-pub fn expired(index: &Index, retention: Duration, now_us: i64) -> BTreeMap<SplitId, u64> {
+/// The splits that retention removes, with their rows: those of which every document with a time is older. Of an index that
+/// was just restored, those that were older by then stay for [`RESTORED_STAYS`].
+pub fn expired(
+    index: &Index,
+    retention: Duration,
+    restored_ms: Option<i64>,
+    now_us: i64,
+) -> BTreeMap<SplitId, u64> {
     let oldest_us = now_us.saturating_sub(micros(retention));
-    let is_old = |split: &&Arc<SplitEntry>| split.times.is_some_and(|(_, last)| last < oldest_us);
+    let restored_us = restored_ms.map(|ms| ms.saturating_mul(1_000));
+    let restored_us = restored_us.filter(|at| now_us < at.saturating_add(micros(RESTORED_STAYS)));
+    let stays_us = restored_us.map_or(i64::MIN, |at| at.saturating_sub(micros(retention)));
+    let is_old =
+        |split: &&Arc<SplitEntry>| split.times.is_some_and(|(_, last)| (stays_us..oldest_us).contains(&last));
     index.splits().iter().filter(is_old).map(|split| (split.id, split.rows)).collect()
 }
 

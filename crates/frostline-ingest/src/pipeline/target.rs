@@ -58,7 +58,12 @@ impl Target {
                     "{name} is an alias or a data stream: name the index to ingest into"
                 )));
             }
-            Err(_) => return Ok(self),
+            Err(_) => {
+                if options.time_field.is_some() {
+                    self.mapping.check_time_field()?;
+                }
+                return Ok(self);
+            }
         };
         self.mapping = kept(&index, options)?;
         let output = self.output_into(index).await?;

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use frostline_base::FixedClock;
 use frostline_ingest::{Ingest, IngestOptions, Inputs};
+use frostline_query::language::{Held, PointInTime};
 use frostline_query::{QueryCost, Response, Search};
 use frostline_store::{Failing, HedgeOptions, Mishap};
 use tempfile::TempDir;
@@ -450,10 +451,17 @@ async fn what_was_read_of_a_repository_that_stops_answering_is_answered_and_noth
     let repository = Repository::with_store(&settings.repo, Arc::clone(&failing) as _, &options);
     let node = Node::of(&settings, repository, Arc::new(FixedClock::at(NOW_US)));
     node.mount(&name("web"), CacheSize::Bytes(1 << 20)).await.unwrap();
-    let before = search(&node, "web").await;
     let (how, known) =
         (Resolve { ignore_unavailable: false, ..Resolve::default() }, node.records().await.unwrap());
     node.index(&name("app")).await.unwrap();
+    let minutes = |minutes: u64| std::time::Duration::from_secs(minutes * 60);
+    let (pit, _) = node.open_point_in_time(&[name("web")], minutes(5)).await.unwrap();
+    let (closed, _) = node.open_point_in_time(&[name("app")], minutes(5)).await.unwrap();
+    node.close_point_in_time(&closed).await.unwrap();
+    place.ingest(&place.node(), "web", 5).await;
+    let held = |pit: &PointInTime, keep_alive| Held::PointInTime(pit.clone(), keep_alive);
+    let before = search(&node, "web").await;
+    assert!(node.index(&name("web")).await.unwrap().version() > pit.pins[0].version);
 
     failing.set_share(1.0);
     // The first ones wait; then none does.
@@ -481,6 +489,14 @@ async fn what_was_read_of_a_repository_that_stops_answering_is_answered_and_noth
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{expression}: {error}");
         assert!(expression == "*" || !is_outdated);
     }
+    // What a point in time pins was seen, too.
+    for keep_alive in [None, Some(minutes(5))] {
+        let (seen, is_outdated) = seen_will_do(node.held(&held(&pit, keep_alive))).await;
+        assert_eq!((seen.unwrap()[0].version(), is_outdated), (pit.pins[0].version, true));
+    }
+    let (seen, _) = seen_will_do(node.held(&held(&closed, None))).await;
+    assert_eq!(seen.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(node.held(&held(&pit, None)).await.unwrap_err().kind(), ErrorKind::Unavailable);
     // Who does not say that it will do is given nothing that was seen.
     assert_eq!(node.index(&name("web")).await.unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(node.records().await.unwrap_err().kind(), ErrorKind::Unavailable);

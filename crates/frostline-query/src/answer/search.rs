@@ -63,6 +63,8 @@ pub struct Search {
     results: Option<Arc<Results>>,
     partial: bool,
     typed_keys: bool,
+    /// Whether of some indices only a part is searched: whoever asks may not know what else they have.
+    is_narrowed: bool,
 }
 
 /// A query as indices read it whose declarations of its fields agree.
@@ -97,7 +99,7 @@ pub struct SearchOptions {
     pub strict: bool,
     /// Whether aggregations are named with their types, as in `sterms#hosts`.
     pub typed_keys: bool,
-    /// Queries, by the indices of which there is nothing but what they match.
+    /// Queries, by the indices of which there is nothing but what they match: then no warning tells which fields there are.
     pub filters: BTreeMap<IndexName, Value>,
 }
 
@@ -211,10 +213,11 @@ impl Search {
             results: options.results.clone(),
             partial: !options.strict,
             typed_keys: options.typed_keys,
+            is_narrowed: !options.filters.is_empty(),
         })
     }
 
-    /// Fields that the query, the order or the aggregations name and that no document has: most likely
+    /// Fields that the query, the order, the aggregations or what is shown name and that no document has: most likely
     /// mistyped. A sort key with `unmapped_type` allows for it.
     fn unknown_fields(&self) -> Vec<String> {
         let mut named = self.named();
@@ -224,15 +227,25 @@ impl Search {
             _ => None,
         }));
         named.extend(self.request.collapse.iter().cloned());
-        let unknown = named.iter().filter(|field| !field.is_known() && !field.name().starts_with('_'));
-        unknown.map(|field| field.name().to_owned()).collect()
+        let unknown = named.iter().filter(|field| !field.is_known()).map(FieldRef::name);
+        let is_shown = |name: &str| {
+            let mut mappings = self.indices().map(|index| index.mapping());
+            mappings.any(|of| of.is_time(name) || of.field(name).is_some() || of.has_children(name))
+        };
+        let unshown = self.request.source.names().filter(|name| !is_shown(name));
+        let all: BTreeSet<&str> = unknown.chain(unshown).filter(|name| !name.starts_with('_')).collect();
+        all.into_iter().map(str::to_owned).collect()
+    }
+
+    fn indices(&self) -> impl Iterator<Item = &Arc<Index>> {
+        self.readings.iter().flat_map(|reading| &reading.indices)
     }
 
     fn unknown(&self) -> Vec<String> {
         let unknown = self.unknown_fields();
         let known = || {
-            let indices = self.readings.iter().flat_map(|reading| &reading.indices);
-            indices.flat_map(|index| index.mapping().fields().keys()).map(String::as_str).chain([TIME_FIELD])
+            let fields = self.indices().flat_map(|index| index.mapping().fields().keys());
+            fields.map(String::as_str).chain([TIME_FIELD])
         };
         let told = unknown.iter().take(WARNINGS_MAX).map(|field| {
             if is_long(field) {
@@ -320,6 +333,9 @@ impl Search {
         let shown = response.hits.hits.last().and_then(|hit| hit.sort.as_ref());
         response.next_unseen = response.next.clone().filter(|next| shown != Some(next));
         response.warnings.clone_from(&self.request.warnings);
+        if self.is_narrowed {
+            return Ok(response);
+        }
         response.warnings.extend(self.unknown());
         if response.hits.total.as_ref().is_some_and(|total| total.value == 0) {
             response.warnings.extend(self.whole_texts());

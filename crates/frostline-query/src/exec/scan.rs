@@ -124,7 +124,7 @@ impl Scan {
         }
         let searcher = &self.local.searcher;
         let entries = numbers.map(|number| self.targets[number].entry.as_ref());
-        let entries: Vec<&SplitEntry> = entries.filter(|entry| !searcher.is_open(entry.id)).collect();
+        let entries: Vec<&SplitEntry> = entries.filter(|entry| !searcher.is_open(entry)).collect();
         let context = Context {
             reader: Arc::clone(&searcher.reader),
             meter: Arc::clone(&self.meter),

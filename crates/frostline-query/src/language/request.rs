@@ -180,6 +180,15 @@ impl SourceFilter {
         source(value, &At::root("_source"))
     }
 
+    /// The paths that it names, without patterns.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let includes = match self {
+            SourceFilter::Parts { includes, .. } => includes.as_slice(),
+            SourceFilter::All | SourceFilter::None => &[],
+        };
+        includes.iter().map(String::as_str).filter(|name| !name.contains('*'))
+    }
+
     /// The part of `source` to return; None when no `_source` is to be returned at all.
     pub fn apply(&self, source: &Json) -> Option<Json> {
         match self {

@@ -27,7 +27,8 @@ pub struct Searcher {
     pub(crate) simulated: bool,
     /// What all queries together may hold.
     pub(crate) memory: Arc<dyn MemoryPool>,
-    open: Cache<SplitId, Arc<OpenSplit>, ByMemory>,
+    /// By their objects: a table that was restored has the splits of another as objects of its own.
+    open: Cache<ObjectRef, Arc<OpenSplit>, ByMemory>,
     pub(crate) segments: Segments,
     pub(crate) left_by_needle: LeftByNeedle,
     pub(crate) packs: Packs,
@@ -166,8 +167,8 @@ impl Searcher {
     }
 
     /// Whether a split is open.
-    pub(crate) fn is_open(&self, split: SplitId) -> bool {
-        self.open.contains_key(&split)
+    pub(crate) fn is_open(&self, split: &SplitEntry) -> bool {
+        self.open.contains_key(&split.object)
     }
 
     /// The split, opened with at most one read, by its hot footer from a pack if there is one.
@@ -177,8 +178,7 @@ impl Searcher {
         packed: impl Future<Output = Option<Bytes>>,
         meter: &Meter,
     ) -> Result<Arc<OpenSplit>> {
-        // A table that was restored has the splits of another as objects of its own.
-        if let Some(open) = self.open.get(&entry.id).filter(|open| open.entry.object == entry.object) {
+        if let Some(open) = self.open.get(&entry.object) {
             return Ok(open);
         }
         // What a pack says wrongly of a split, the split says rightly.
@@ -211,7 +211,7 @@ impl Searcher {
             );
         }
         let open = Arc::new(OpenSplit { entry: Arc::clone(entry), split });
-        self.open.insert(entry.id, Arc::clone(&open));
+        self.open.insert(entry.object.clone(), Arc::clone(&open));
         Ok(open)
     }
 }
@@ -221,8 +221,8 @@ const OPEN_BYTES_TYPICAL: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 struct ByMemory;
 
-impl Weighter<SplitId, Arc<OpenSplit>> for ByMemory {
-    fn weight(&self, _: &SplitId, open: &Arc<OpenSplit>) -> u64 {
+impl Weighter<ObjectRef, Arc<OpenSplit>> for ByMemory {
+    fn weight(&self, _: &ObjectRef, open: &Arc<OpenSplit>) -> u64 {
         open.split.memory_bytes() as u64
     }
 }

@@ -74,14 +74,14 @@ impl PackFile {
 /// The directories that are open.
 #[derive(Debug)]
 pub(crate) struct Packs {
-    open: Cache<SplitId, Arc<Pack>, BySplits>,
+    open: Cache<ObjectRef, Arc<Pack>, BySplits>,
 }
 
 #[derive(Clone, Debug)]
 struct BySplits;
 
-impl Weighter<SplitId, Arc<Pack>> for BySplits {
-    fn weight(&self, _: &SplitId, pack: &Arc<Pack>) -> u64 {
+impl Weighter<ObjectRef, Arc<Pack>> for BySplits {
+    fn weight(&self, _: &ObjectRef, pack: &Arc<Pack>) -> u64 {
         pack.len() as u64 * SPLIT_BYTES
     }
 }
@@ -114,7 +114,7 @@ impl Packs {
             let range = std::slice::from_ref(&directory);
             read_decoded(reader, &object, range, Share::Footer, meter, decode).await
         };
-        let opened: Result<Arc<Pack>> = self.open.get_or_insert_async(&file.id, read).await;
+        let opened: Result<Arc<Pack>> = self.open.get_or_insert_async(&object, read).await;
         opened.inspect_err(|error| tell(&object, error)).ok()
     }
 }
@@ -212,6 +212,8 @@ impl Expected {
                 })
                 .collect();
             found.sort_unstable_by_key(|(place, _)| place.start);
+            // Of a split and its copy in another index, one takes it.
+            found.dedup();
             for (place, split) in found {
                 let joins = |group: &Group| {
                     group.object.key == file.key

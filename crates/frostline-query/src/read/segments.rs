@@ -34,7 +34,8 @@ pub(crate) struct Segments {
 struct State {
     /// The newest version of each table that was opened.
     newest: HashMap<String, u64>,
-    files: HashMap<SplitId, File>,
+    /// By the keys of their objects: a copy of an index has the same segments as objects of its own.
+    files: HashMap<String, File>,
     /// Which of them answer for which splits of each table.
     covered: HashMap<String, Covered>,
     openings: u64,
@@ -168,7 +169,7 @@ impl Segments {
             .filter(|(_, about)| about.splits > 1 && !about.is_dead(|split| index.split(split).is_some()))
             .collect();
         files.sort_by_key(|(file, about)| (Reverse(about.splits), file.id));
-        let named: HashSet<SplitId> = files.iter().map(|(file, _)| file.id).collect();
+        let named: HashSet<&String> = files.iter().map(|(file, _)| &file.object.key).collect();
 
         let mut state = self.state();
         state.openings += 1;
@@ -176,7 +177,7 @@ impl Segments {
         let newest = state.newest.entry(table.to_owned()).or_default();
         if index.version() >= *newest {
             *newest = index.version();
-            state.files.retain(|id, file| file.table != table || named.contains(id));
+            state.files.retain(|key, file| file.table != table || named.contains(key));
         }
         let mut wanted = Vec::new();
         for (file, about) in files {
@@ -186,7 +187,7 @@ impl Segments {
             };
             bytes_left -= bytes;
             let new = || File { table: table.to_owned(), bytes, wanted: now, opened: Opened::default() };
-            let known = state.files.entry(file.id).or_insert_with(new);
+            let known = state.files.entry(file.object.key.clone()).or_insert_with(new);
             known.wanted = now;
             let opened = Arc::clone(&known.opened);
             wanted.push(Wanted { index, id: file.id, object: &file.object, directory, opened });
@@ -208,14 +209,14 @@ impl State {
         if bytes <= bytes_max {
             return;
         }
-        let mut oldest: Vec<(u64, SplitId)> =
-            self.files.iter().map(|(id, file)| (file.wanted, *id)).collect();
+        let mut oldest: Vec<(u64, String)> =
+            self.files.iter().map(|(key, file)| (file.wanted, key.clone())).collect();
         oldest.sort_unstable();
-        for (_, id) in oldest {
+        for (_, key) in oldest {
             if bytes <= bytes_max {
                 break;
             }
-            bytes -= self.files.remove(&id).map_or(0, |file| file.bytes);
+            bytes -= self.files.remove(&key).map_or(0, |file| file.bytes);
         }
     }
 }
@@ -231,7 +232,7 @@ async fn read_segment(
 ) -> Result<Segment> {
     let bytes = (directory.end - directory.start).saturating_mul(DIRECTORY_PACKED);
     let _room = reads.acquire(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
-    let scope = Scope::of_splits(index.table_id());
+    let scope = Scope::of_splits(index.terms_table());
     let decode = |bytes: Vec<Bytes>| Segment::open(&bytes.concat(), &scope, key);
     read_decoded(reader, object, std::slice::from_ref(directory), Share::Footer, meter, decode).await
 }

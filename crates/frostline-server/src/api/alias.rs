@@ -315,7 +315,7 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
 pub(crate) async fn get(call: Call) -> Result<Answer> {
     let how = indices::how_of_any(&call.params, Wildcards::ALL)?;
     let indices = indices::names(&call.state, &call.client.scope, call.index(), how).await?;
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let wanted: Option<Vec<&str>> = call.part("name").map(|names| names.split(',').collect());
     let is_wanted = |name: &IndexName| wanted.as_ref().is_none_or(|wanted| expression_matches(wanted, name));
     let mut each = Map::new();

@@ -332,7 +332,7 @@ pub(crate) async fn repositories(call: Call) -> Result<Answer> {
         column("id", &["id", "repoId"], "unique repository id"),
         column("type", &["t", "type"], "repository type"),
     ];
-    let names = snapshot::repositories(&call.state.node.catalog().records().await?, "_all")?;
+    let names = snapshot::repositories(&call.state.node.records().await?, "_all")?;
     let rows = names.into_iter().map(|name| [name, snapshot::BUILT_IN.to_owned()].map(Cell::Text).to_vec());
     table(COLUMNS, rows.collect(), &call.params)
 }

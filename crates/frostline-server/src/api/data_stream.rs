@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::cat::size;
-use crate::api::names::{backing, exists, make_stream, parse};
+use crate::api::names::{exists, make_stream, next_backing, parse};
 use crate::api::template::{Composed, compose};
 use crate::api::{blocks, lifecycle};
 use crate::error::{ApiError, Result};
@@ -33,7 +33,7 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
 
 /// `GET /_data_stream/{name}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let each = matching(&records, call.part("name").unwrap_or("*"))?;
     let each = each.into_iter().map(|(name, stream)| {
         let managed_by = match &stream.lifecycle {
@@ -130,15 +130,15 @@ pub(crate) async fn rollover(call: Call) -> Result<Answer> {
             "rollover target [{name}] is no data stream and no alias that takes documents"
         ))
     })?;
-    let new = match (call.part("new_index"), stream) {
+    let (new, generation) = match (call.part("new_index"), stream) {
         (Some(_), Some(_)) => {
             return Err(ApiError::invalid(
                 "new index name may not be specified when rolling over a data stream",
             ));
         }
-        (Some(new), None) => parse(new)?,
-        (None, Some(stream)) => backing(&name, stream.generation + 1)?,
-        (None, None) => following(&old)?,
+        (Some(new), None) => (parse(new)?, 0),
+        (None, Some(stream)) => next_backing(Some(&records), &name, stream.generation)?,
+        (None, None) => (following(&old)?, 0),
     };
     blocks::check(state, std::iter::once(&old), Access::WriteMetadata)?;
     let index = state.node.index(&old).await?;
@@ -151,7 +151,7 @@ pub(crate) async fn rollover(call: Call) -> Result<Answer> {
         let composed = composed.with(body.get("mappings"), None)?;
         // Of a stream, the lifecycle says it.
         let kept = if stream.is_some() { None } else { own_retention(index.settings())? };
-        follow(&call, &name, [&old, &new], &composed, retaining(kept)?).await?;
+        follow(&call, &name, [&old, &new], generation, &composed, retaining(kept)?).await?;
     }
     Answer::json(&json!({
         "acknowledged": is_met && !dry_run,
@@ -165,11 +165,13 @@ pub(crate) async fn rollover(call: Call) -> Result<Answer> {
     }))
 }
 
-/// Makes the new index and sends documents to it from now on, unless somebody else was first.
+/// Makes the new index, which has that number in a data stream, and sends documents to it from now on, unless somebody else
+/// was first.
 async fn follow(
     call: &Call,
     name: &IndexName,
     [old, new]: [&IndexName; 2],
+    generation: u64,
     composed: &Composed,
     of_table: Settings,
 ) -> Result<()> {
@@ -182,7 +184,7 @@ async fn follow(
                 return Err(late());
             }
             stream.indices.push(new.clone());
-            stream.generation += 1;
+            stream.generation = generation;
             let stream = RecordChange::DataStream(name.clone(), Some(stream));
             return Ok([stream].into_iter().chain(settings.change(records, new, false)).collect());
         }

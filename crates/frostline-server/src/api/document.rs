@@ -341,7 +341,15 @@ async fn stored(
 
 /// The same with all of their fields.
 async fn whole(state: &State, index: &IndexName, ids: &[String], with_source: bool) -> Result<Stored> {
-    let looked_up = state.edits.get(index, ids, with_source).await.map_err(|error| match error.kind() {
+    let looked_up = match state.edits.get(index, ids, with_source).await {
+        // What the node has seen may do.
+        Err(error) if error.kind() == ErrorKind::Unavailable => match state.node.index(index).await {
+            Ok(seen) => state.edits.get_seen(seen, ids, with_source).await,
+            Err(_) => Err(error),
+        },
+        looked_up => looked_up,
+    };
+    let looked_up = looked_up.map_err(|error| match error.kind() {
         ErrorKind::NotFound => ApiError::no_such_index(&index.to_string()),
         _ => error.into(),
     })?;

@@ -92,7 +92,7 @@ fn matching<'a>(records: &'a Records, wanted: &str) -> Result<Vec<(&'a str, &'a 
 
 /// `GET /_ilm/policy/{policy}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let found = matching(&records, call.part("policy").unwrap_or("*"))?;
     let each = found.into_iter().map(|(name, kept)| {
         let templates = records.others("index_template").filter(|(_, template)| {

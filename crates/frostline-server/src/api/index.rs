@@ -98,7 +98,7 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
     let flat = call.params.flag("flat_settings")?.unwrap_or(false);
     let mut all = Map::new();
     let found = indices::described(&call, Wildcards::OPEN).await?;
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     for index in found {
         let mut shown = Map::new();
         for feature in &features {
@@ -125,7 +125,7 @@ pub(crate) async fn settings(call: Call) -> Result<Answer> {
     let names: Vec<&str> = call.part("name").unwrap_or("*").split(',').collect();
     let names = if names == ["_all"] { vec!["*"] } else { names };
     let indices = indices::described(&call, Wildcards::SHOWN).await?;
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let each = indices.iter().map(|index| {
         (index.name().to_string(), json!({ "settings": settings_of(&records, index, flat, &names) }))
     });

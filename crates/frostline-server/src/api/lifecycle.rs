@@ -15,7 +15,7 @@ use crate::state::{Call, only};
 
 /// `GET /_data_stream/{name}/_lifecycle`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let each = matching(&records, call.part("name").unwrap_or("*"))?.into_iter().map(|(name, stream)| {
         let mut of_stream = json!({ "name": name });
         if let Some(lifecycle) = &stream.lifecycle {
@@ -82,7 +82,7 @@ pub(crate) fn shown(lifecycle: &Lifecycle) -> Value {
 }
 
 /// In the largest unit of which it is a whole number.
-fn duration_text(duration: Duration) -> String {
+pub(crate) fn duration_text(duration: Duration) -> String {
     const UNITS: [(u128, &str); 5] =
         [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
     let ms = duration.as_millis();

@@ -147,8 +147,9 @@ pub(crate) fn exists(name: &IndexName) -> ApiError {
 
 /// Makes a data stream with its first index.
 pub(crate) async fn make_stream(state: &State, name: &IndexName, composed: &Composed) -> Result<IndexName> {
-    let first = backing(name, 1)?;
+    let (first, generation) = next_backing(state.node.catalog().seen_records().as_ref(), name, 0)?;
     let mut stream = DataStream::new(first.clone(), composed.template.clone());
+    stream.generation = generation;
     stream.lifecycle = composed.lifecycle()?;
     let settings = composed.index_settings()?;
     let also = |records: &Records| {
@@ -168,9 +169,24 @@ pub(crate) async fn make_stream(state: &State, name: &IndexName, composed: &Comp
     Ok(first)
 }
 
-/// The index of a data stream with that number.
-pub(crate) fn backing(stream: &IndexName, generation: u64) -> Result<IndexName> {
-    parse(&format!("ds-{stream}-{generation:06}"))
+/// What the names of the indices of a data stream begin with.
+pub(crate) const BACKING: &str = "ds-";
+
+/// The next index of a data stream after that number, and its number. A name may be taken by an index that was restored
+/// without the stream.
+pub(crate) fn next_backing(
+    records: Option<&Records>,
+    stream: &IndexName,
+    generation: u64,
+) -> Result<(IndexName, u64)> {
+    let mut generation = generation;
+    loop {
+        generation = generation.saturating_add(1);
+        let index = parse(&format!("{BACKING}{stream}-{generation:06}"))?;
+        if records.is_none_or(|records| !records.has_index(&index)) {
+            return Ok((index, generation));
+        }
+    }
 }
 
 fn write_index(name: &IndexName, stream: &DataStream) -> Result<IndexName> {

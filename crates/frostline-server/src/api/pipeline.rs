@@ -98,7 +98,7 @@ fn matching<'a>(records: &'a Records, wanted: &str) -> Vec<(&'a str, &'a Value)>
 
 /// `GET /_ingest/pipeline/{id}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let summary = call.params.flag("summary")?.unwrap_or(false);
     let wanted = call.part("id").unwrap_or("*");
     let found = matching(&records, wanted);
@@ -154,7 +154,7 @@ fn user_of(records: &Records, id: &str) -> Option<String> {
 pub(crate) async fn simulate(call: Call) -> Result<Answer> {
     let mut body = call.object()?;
     only(&body, &["docs", "pipeline"])?;
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let (id, given) = match (call.part("id"), body.remove("pipeline")) {
         (Some(id), None) => (id.to_owned(), None),
         (None, Some(json)) => ("_simulate_pipeline".to_owned(), Some(json)),

@@ -37,7 +37,7 @@ pub(crate) async fn search(call: Call) -> Result<Answer> {
 
 /// `POST /{index}/_msearch/template`.
 pub(crate) async fn msearch(call: Call) -> Result<Answer> {
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let make = |body: SearchBody| {
         let rendered = Wanted::read(&body, None)?.render(&records)?;
         SearchBody::parse(rendered.as_bytes())
@@ -55,7 +55,7 @@ pub(crate) async fn render(call: Call) -> Result<Answer> {
 
 async fn rendered(call: &Call, body: SearchBody, id: Option<&str>) -> Result<String> {
     let wanted = Wanted::read(&body, id)?;
-    wanted.render(&call.state.node.catalog().records().await?)
+    wanted.render(&call.state.node.records().await?)
 }
 
 /// A template and its parameters.
@@ -190,7 +190,7 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
 /// `GET /_scripts/{id}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
     let id = call.part("id").unwrap_or_default();
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     match records.other(KIND, id) {
         Some(script) => Answer::json(&json!({ "_id": id, "found": true, "script": script })),
         None => Ok(Answer::json(&json!({ "_id": id, "found": false }))?.with_status(StatusCode::NOT_FOUND)),

@@ -147,15 +147,28 @@ fn text(value: &Value) -> String {
 
 /// Which field has the time of the documents, as settings of a new index say it. The mapping keeps it.
 pub(crate) fn time_field(json: Option<&Value>) -> Result<Option<String>> {
-    let said = flat(json).into_iter().rfind(|(name, _)| name == TIME_FIELD);
-    match said {
-        None | Some((_, Value::Null)) => Ok(None),
-        Some((_, Value::String(path))) if !path.split('.').any(str::is_empty) => Ok(Some(path.clone())),
-        Some((_, other)) => Err(ApiError::invalid(format!(
+    let mut said: Vec<&Value> =
+        flat(json).into_iter().filter(|(name, _)| name == TIME_FIELD).map(|(_, value)| value).collect();
+    said.dedup();
+    match said.as_slice() {
+        [] | [Value::Null] => Ok(None),
+        [Value::String(path)] => Ok(Some(path.clone())),
+        [other] => Err(ApiError::invalid(format!(
             "[index.{TIME_FIELD}] is the name of a field, not [{}]",
             text(other)
         ))),
+        [one, other, ..] => Err(ApiError::invalid(format!(
+            "[index.{TIME_FIELD}] is [{}] and [{}]: say it once",
+            text(one),
+            text(other)
+        ))),
     }
+}
+
+/// Settings in the one form in which they can be laid over others.
+pub(crate) fn of_one_form(json: &Value) -> Value {
+    let all = flat(Some(json)).into_iter().map(|(name, value)| (format!("index.{name}"), value.clone()));
+    nested(all.collect(), false)
 }
 
 /// What is warned of where settings have no effect.

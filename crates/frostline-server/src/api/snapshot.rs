@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use frostline_base::{ErrorKind, IndexName};
 use frostline_catalog::{
-    RecordChange, Records, Resolve, Restored, Snapshot, SnapshotIndex, Vacuum, Wildcards,
+    DataStream, RecordChange, Records, Resolve, Restored, Snapshot, SnapshotIndex, TAKEN, Vacuum, Wildcards,
 };
+use frostline_ingest::{RESTORED_STAYS, expired, retention};
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use regex::{Regex, RegexBuilder};
@@ -18,6 +19,8 @@ use serde_json::{Map, Value, json};
 use crate::answer::Answer;
 use crate::api::indices;
 use crate::api::info::{VERSION, uuid};
+use crate::api::lifecycle::duration_text;
+use crate::api::names::BACKING;
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::scope::{Privilege, Scope};
@@ -28,6 +31,8 @@ pub(crate) const BUILT_IN: &str = "frostline";
 /// The kind of records that its other names are.
 const KIND: &str = "snapshot_repository";
 const NAMES_MAX: usize = 100;
+/// Indices that a warning names.
+const WARNED_MAX: usize = 5;
 /// The largest program that a pattern of names becomes.
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
@@ -43,9 +48,17 @@ pub(crate) const GET: &[&str] = &[
     "verbose",
 ];
 
-/// Who sees what of snapshots.
-fn sees(scope: &Scope, index: &IndexName) -> bool {
-    scope.to(Privilege::Read).allows(index) || scope.to(Privilege::Manage).allows(index)
+/// The data streams of a snapshot, by their indices: the name of a stream stands for them.
+type StreamOf<'a> = BTreeMap<&'a IndexName, &'a IndexName>;
+
+fn stream_of(snapshot: &Snapshot) -> StreamOf<'_> {
+    let streams = snapshot.data_streams.iter();
+    streams.flat_map(|(name, stream)| stream.indices.iter().map(move |index| (index, name))).collect()
+}
+
+/// Whether an index of a snapshot is in the scope, itself or by its data stream.
+fn allows(scope: &Scope, stream_of: &StreamOf<'_>, index: &IndexName) -> bool {
+    scope.allows(index) || stream_of.get(index).is_some_and(|stream| scope.allows(stream))
 }
 
 /// A snapshot as somebody sees it.
@@ -59,7 +72,10 @@ pub(crate) struct Seen {
 impl Seen {
     /// None where nothing of it is seen.
     fn of(scope: &Scope, repository: &str, name: &str, snapshot: &Arc<Snapshot>) -> Option<Seen> {
-        let all = snapshot.indices.iter().filter(|(index, _)| sees(scope, index));
+        let stream_of = stream_of(snapshot);
+        let may = [Privilege::Read, Privilege::Manage].map(|privilege| scope.to(privilege));
+        let sees = |index: &IndexName| may.iter().any(|scope| allows(scope, &stream_of, index));
+        let all = snapshot.indices.iter().filter(|(index, _)| sees(index));
         let indices: Vec<_> = all.map(|(index, about)| (index.clone(), about.clone())).collect();
         (scope.is_all() || !indices.is_empty()).then(|| Seen {
             repository: repository.to_owned(),
@@ -73,6 +89,16 @@ impl Seen {
         self.indices.len() == self.snapshot.indices.len()
     }
 
+    fn sees(&self, index: &IndexName) -> bool {
+        self.indices.binary_search_by(|(name, _)| name.cmp(index)).is_ok()
+    }
+
+    /// The data streams of which every index is seen.
+    fn streams(&self) -> impl Iterator<Item = (&IndexName, &DataStream)> {
+        let all = self.snapshot.data_streams.iter();
+        all.filter(|(_, stream)| stream.indices.iter().all(|index| self.sees(index)))
+    }
+
     pub(crate) fn took_ms(&self) -> u64 {
         self.snapshot.ended_ms.saturating_sub(self.snapshot.started_ms).max(0).unsigned_abs()
     }
@@ -83,10 +109,11 @@ impl Seen {
 
     fn to_json(&self, look: &Look) -> Value {
         let names: Vec<&str> = self.indices.iter().map(|(name, _)| name.as_str()).collect();
+        let streams: Vec<&IndexName> = self.streams().map(|(name, _)| name).collect();
         let mut shown = json!({
             "snapshot": self.name,
             "uuid": self.snapshot.id,
-            "data_streams": [],
+            "data_streams": streams,
             "state": "SUCCESS",
         });
         if look.names {
@@ -191,7 +218,7 @@ fn time(ms: i64) -> String {
 
 /// `GET /_snapshot[/{repository}]`.
 pub(crate) async fn get_repository(call: Call) -> Result<Answer> {
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let named = repositories(&records, call.part("repository").unwrap_or("_all"))?;
     let each = named.into_iter().map(|name| (name, json!({ "type": BUILT_IN, "settings": {} })));
     Answer::json(&each.collect::<Map<_, _>>())
@@ -361,13 +388,25 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
     };
     let expression = texts(&body, "indices")?.map_or_else(|| "*".to_owned(), |names| names.join(","));
     let found = indices::names(&call.state, &scope, &expression, how).await?;
-    if let Some(other) = found.iter().find(|index| !scope.allows(index)) {
+    let catalog = call.state.node.catalog();
+    let records = catalog.records().await?;
+    let streams = records.streams_named(&expression, call.state.node.clock().now_us())?;
+    let is_seen = |stream: &IndexName| {
+        let indices = records.data_streams().get(stream).map(|stream| stream.indices.as_slice());
+        scope.allows(stream) || indices.unwrap_or_default().iter().all(|index| scope.allows(index))
+    };
+    let streams: Vec<IndexName> = streams.into_iter().filter(|stream| is_seen(stream)).cloned().collect();
+    let is_allowed = |index: &IndexName| {
+        let of_stream = records.stream_of(index).filter(|(stream, _)| streams.contains(stream));
+        scope.allows(index) || of_stream.is_some_and(|(stream, _)| scope.allows(stream))
+    };
+    if let Some(other) = found.iter().find(|index| !is_allowed(index)) {
         return Err(scope.forbidden(other.as_str()));
     }
-    let made = call.state.node.catalog().make_snapshot(name, &found, metadata).await;
-    let made = made.map_err(|e| match e.kind() {
-        ErrorKind::Conflict => invalid("snapshot with the same name already exists"),
-        _ => e.into(),
+    let made = catalog.make_snapshot(name, &found, &streams, metadata).await;
+    let made = made.map_err(|e| match e.fact(TAKEN) {
+        Some(_) => invalid("snapshot with the same name already exists"),
+        None => e.into(),
     })?;
     let asks = flag(&body, "include_global_state")? == Some(true);
     let warning = asks.then(|| {
@@ -386,7 +425,9 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
     let found = named(&call, call.part("snapshot").unwrap_or_default()).await?;
     let scope = call.client.scope.to(Privilege::Manage);
     for seen in &found {
-        if !seen.is_whole() || seen.indices.iter().any(|(index, _)| !scope.allows(index)) {
+        let stream_of = stream_of(&seen.snapshot);
+        let is_allowed = |index: &IndexName| allows(&scope, &stream_of, index);
+        if !seen.is_whole() || !seen.snapshot.indices.keys().all(is_allowed) {
             let reason = format!(
                 "the privilege [manage] is not granted on all indices of the snapshot [{}]",
                 seen.name
@@ -429,28 +470,113 @@ pub(crate) async fn restore(call: Call) -> Result<Answer> {
     let chosen = choose(&seen, &texts(&body, "indices")?.unwrap_or_else(|| vec!["*".to_owned()]), ignores)?;
     let rename = Rename::read(&body)?;
     let with_aliases = flag(&body, "include_aliases")?.unwrap_or(true);
-    let wanted = chosen.into_iter().map(|(index, about)| {
-        let name = rename.apply(index)?;
-        wanted(&call, index, about, name, with_aliases)
-    });
-    let wanted = wanted.collect::<Result<Vec<Restored>>>()?;
-    let mut by_name = BTreeMap::new();
-    for each in &wanted {
-        if let Some(other) = by_name.insert(&each.name, &each.index) {
-            let what = format!(
-                "indices [{}] and [{other}] are renamed into the same index [{}]",
-                each.index, each.name
-            );
-            return Err(restore_error(&seen, &what));
+    let parts = parts(&call, &seen, chosen, &rename, with_aliases)?;
+    check_names(&seen, &parts)?;
+    let catalog = call.state.node.catalog();
+    let records = catalog.records().await?;
+    for name in parts.iter().flat_map(Part::names) {
+        if records.has_index(name) || records.data_streams().contains_key(name) {
+            return Err(taken(&seen, name));
         }
-        check_free(&call, &seen, &each.name).await?;
     }
-    for each in &wanted {
-        let restored = call.state.node.catalog().restore_snapshot(&seen.name, each).await;
-        restored.map_err(|e| failed(&seen, &each.name, e))?;
+    for Part { stream, indices } in &parts {
+        let stream = stream.as_ref().map(|(of, name)| (*of, name));
+        let restored = catalog.restore_snapshot(&seen.name, indices, stream).await;
+        restored.map_err(|e| failed(&seen, e))?;
     }
-    let names: Vec<&str> = wanted.iter().map(|each| each.name.as_str()).collect();
-    Answer::json(&brought_back(&call, &seen, &names))
+    let names = parts.iter().flat_map(|part| &part.indices).map(|each| &each.name);
+    let names: Vec<&IndexName> = names.collect::<BTreeSet<_>>().into_iter().collect();
+    let warning = warning(&call, &names).await?;
+    let names: Vec<&str> = names.into_iter().map(IndexName::as_str).collect();
+    Ok(Answer::json(&brought_back(&call, &seen, &names))?.with_warnings(warning))
+}
+
+/// What is there at once or not at all: an index, or a data stream with its indices.
+struct Part<'a> {
+    /// Its name in the snapshot, and from now on.
+    stream: Option<(&'a IndexName, IndexName)>,
+    indices: Vec<Restored>,
+}
+
+impl Part<'_> {
+    fn names(&self) -> impl Iterator<Item = &IndexName> {
+        let stream = self.stream.iter().map(|(_, name)| name);
+        stream.chain(self.indices.iter().map(|each| &each.name))
+    }
+}
+
+/// What is brought back, for who may.
+fn parts<'a>(
+    call: &Call,
+    seen: &'a Seen,
+    chosen: Chosen<'a>,
+    rename: &Rename,
+    with_aliases: bool,
+) -> Result<Vec<Part<'a>>> {
+    let Chosen { mut indices, streams } = chosen;
+    let stream_of = stream_of(&seen.snapshot);
+    let mut parts = Vec::new();
+    for (of, stream) in streams {
+        let name = rename.apply(of)?;
+        let mut own = Vec::new();
+        for index in &stream.indices {
+            let Some(about) = indices.remove(index) else { continue };
+            let index_name = rename.apply_to_backing(index)?;
+            check(call, &stream_of, index, &index_name, Some(&name))?;
+            own.push(wanted(call, index, about, index_name, with_aliases));
+        }
+        if !own.is_empty() {
+            call.client.scope.to(Privilege::CreateIndex).check(&name)?;
+            parts.push(Part { stream: Some((of, name)), indices: own });
+        }
+    }
+    for (index, about) in indices {
+        let name = rename.apply(index)?;
+        check(call, &stream_of, index, &name, None)?;
+        parts.push(Part { stream: None, indices: vec![wanted(call, index, about, name, with_aliases)] });
+    }
+    Ok(parts)
+}
+
+/// Refuses that two things get one name.
+fn check_names(seen: &Seen, parts: &[Part<'_>]) -> Result<()> {
+    let mut by_name = BTreeMap::new();
+    for part in parts {
+        let stream = part.stream.iter().map(|(of, name)| (*of, name));
+        for (of, name) in stream.chain(part.indices.iter().map(|each| (&each.index, &each.name))) {
+            if let Some(other) = by_name.insert(name, of) {
+                let what = format!("indices [{of}] and [{other}] are renamed into the same index [{name}]");
+                return Err(restore_error(seen, &what));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is told of restored indices that keep documents for less time than some of theirs are old.
+async fn warning(call: &Call, names: &[&IndexName]) -> Result<Option<String>> {
+    let catalog = call.state.node.catalog();
+    let (records, now_us) = (catalog.records().await?, call.state.node.clock().now_us());
+    let (mut documents, mut of) = (0_u64, Vec::new());
+    for name in names {
+        let index = call.state.node.index(name).await?;
+        let Some(kept) = retention(&index, Some(&records))? else { continue };
+        let old: u64 = expired(&index, kept, None, now_us).values().sum();
+        if old > 0 {
+            documents = documents.saturating_add(old);
+            of.push(format!("[{name}] (retention {})", duration_text(kept)));
+        }
+    }
+    let hours = RESTORED_STAYS.as_secs() / 3_600;
+    Ok((documents > 0).then(|| {
+        let more = of.split_off(of.len().min(WARNED_MAX)).len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let of = of.join(", ");
+        format!(
+            "{documents} documents are older than their index keeps them: {of}{more}. They are removed in {hours} hours, \
+             unless the index or its data stream keeps them for longer by then"
+        )
+    }))
 }
 
 /// `POST /_snapshot/{repository}/{snapshot}/_mount`.
@@ -478,10 +604,10 @@ pub(crate) async fn mount(call: Call) -> Result<Answer> {
         Some(name) => parse_index(name)?,
         None => index.clone(),
     };
-    let wanted = wanted(&call, index, about, name, false)?;
-    check_free(&call, &seen, &wanted.name).await?;
+    check(&call, &stream_of(&seen.snapshot), index, &name, None)?;
+    let wanted = wanted(&call, index, about, name, false);
     let mounted = call.state.node.catalog().mount_snapshot(&seen.name, &wanted).await;
-    mounted.map_err(|e| failed(&seen, &wanted.name, e))?;
+    mounted.map_err(|e| failed(&seen, e))?;
     Answer::json(&brought_back(&call, &seen, &[wanted.name.as_str()]))
 }
 
@@ -547,7 +673,7 @@ pub(crate) fn repositories(records: &Records, expression: &str) -> Result<Vec<St
 
 /// The one repository that a path names.
 async fn repository(call: &Call) -> Result<String> {
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let name = call.part("repository").unwrap_or_default();
     let mut named = repositories(&records, name)?;
     match (named.pop(), named.is_empty()) {
@@ -558,7 +684,7 @@ async fn repository(call: &Call) -> Result<String> {
 
 /// The snapshots that the path and an expression name, of those that are seen.
 pub(crate) async fn named(call: &Call, expression: &str) -> Result<Vec<Seen>> {
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let repositories = repositories(&records, call.part("repository").unwrap_or("_all"))?;
     let ignores = call.params.flag("ignore_unavailable")?.unwrap_or(false);
     let mut found = Vec::new();
@@ -591,53 +717,89 @@ pub(crate) async fn named(call: &Call, expression: &str) -> Result<Vec<Seen>> {
 async fn one(call: &Call) -> Result<Seen> {
     let repository = repository(call).await?;
     let name = call.part("snapshot").unwrap_or_default();
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let snapshot = records.snapshots().get(name);
     let seen = snapshot.and_then(|snapshot| Seen::of(&call.client.scope, &repository, name, snapshot));
     seen.ok_or_else(|| missing(&repository, name))
 }
 
-/// The indices of a snapshot that a list of patterns names.
-fn choose<'a>(
-    seen: &'a Seen,
-    patterns: &[String],
-    ignores: bool,
-) -> Result<Vec<(&'a IndexName, &'a SnapshotIndex)>> {
-    let mut chosen: BTreeMap<&IndexName, &SnapshotIndex> = BTreeMap::new();
+/// What of a snapshot is meant.
+#[derive(Default)]
+struct Chosen<'a> {
+    /// Those of the streams among them.
+    indices: BTreeMap<&'a IndexName, &'a SnapshotIndex>,
+    streams: BTreeMap<&'a IndexName, &'a DataStream>,
+}
+
+/// The indices and data streams of a snapshot that a list of patterns names. A stream means its indices, too; the name of an
+/// index means it alone.
+fn choose<'a>(seen: &'a Seen, patterns: &[String], ignores: bool) -> Result<Chosen<'a>> {
+    let about: BTreeMap<&IndexName, &SnapshotIndex> =
+        seen.indices.iter().map(|(name, about)| (name, about)).collect();
+    let mut chosen = Chosen::default();
     for pattern in patterns.iter().flat_map(|pattern| pattern.split(',')).map(str::trim) {
         let (excludes, pattern) = pattern.strip_prefix('-').map_or((false, pattern), |rest| (true, rest));
         let pattern = if pattern == "_all" { "*" } else { pattern };
-        let mut matching =
-            seen.indices.iter().filter(|(name, _)| wildcard_matches(pattern, name.as_str())).peekable();
-        if matching.peek().is_none() && !pattern.contains('*') && !ignores && !excludes {
+        let streams: Vec<_> =
+            seen.streams().filter(|(name, _)| wildcard_matches(pattern, name.as_str())).collect();
+        let of_streams = streams.iter().flat_map(|(_, stream)| &stream.indices);
+        let own = about.keys().copied().filter(|name| wildcard_matches(pattern, name.as_str()));
+        let matching: BTreeSet<&IndexName> = own.chain(of_streams).collect();
+        if matching.is_empty() && !pattern.contains('*') && !ignores && !excludes {
             return Err(ApiError::no_such_index(pattern));
         }
-        for (name, about) in matching {
-            if excludes {
-                chosen.remove(name);
-            } else {
-                chosen.insert(name, about);
+        for name in matching {
+            match (excludes, about.get(name)) {
+                (true, _) => drop(chosen.indices.remove(name)),
+                (false, Some(about)) => drop(chosen.indices.insert(name, about)),
+                (false, None) => {}
+            }
+        }
+        for (name, stream) in streams {
+            match excludes {
+                true => drop(chosen.streams.remove(name)),
+                false => drop(chosen.streams.insert(name, stream)),
             }
         }
     }
-    Ok(chosen.into_iter().collect())
+    Ok(chosen)
 }
 
-/// What is brought back of an index, for who may make one of that name.
+/// Refuses an index that may not be read, and a name that may not be given to one: it is granted itself, or it is that of an
+/// index of a data stream that is granted.
+fn check(
+    call: &Call,
+    stream_of: &StreamOf<'_>,
+    index: &IndexName,
+    name: &IndexName,
+    stream: Option<&IndexName>,
+) -> Result<()> {
+    let (reads, creates) =
+        (call.client.scope.to(Privilege::Read), call.client.scope.to(Privilege::CreateIndex));
+    if !allows(&reads, stream_of, index) {
+        return Err(reads.forbidden(index.as_str()));
+    }
+    let is_of = |stream: &IndexName| {
+        let rest = name.as_str().strip_prefix(BACKING).and_then(|rest| rest.strip_prefix(stream.as_str()));
+        let number = rest.and_then(|rest| rest.strip_prefix('-'));
+        let is_number = number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+        creates.allows(stream) && is_number
+    };
+    if stream.is_some_and(is_of) { Ok(()) } else { creates.check(name) }
+}
+
+/// What is brought back of an index, with the aliases that the client may manage.
 fn wanted(
     call: &Call,
     index: &IndexName,
     about: &SnapshotIndex,
     name: IndexName,
     with_aliases: bool,
-) -> Result<Restored> {
-    let scope = &call.client.scope;
-    scope.to(Privilege::Read).check(index)?;
-    scope.to(Privilege::CreateIndex).check(&name)?;
-    let aliases =
-        about.aliases.iter().filter(|(alias, _)| with_aliases && scope.to(Privilege::Manage).allows(alias));
+) -> Restored {
+    let manages = call.client.scope.to(Privilege::Manage);
+    let aliases = about.aliases.iter().filter(|(alias, _)| with_aliases && manages.allows(alias));
     let aliases = aliases.map(|(alias, about)| (alias.clone(), about.clone())).collect();
-    Ok(Restored { aliases, settings: about.settings.clone(), ..Restored::named(index.clone(), name) })
+    Restored { aliases, settings: about.settings.clone(), ..Restored::named(index.clone(), name) }
 }
 
 /// How indices are called that are restored.
@@ -666,6 +828,16 @@ impl Rename {
         match &self.0 {
             None => Ok(index.clone()),
             Some((pattern, replacement)) => parse_index(&pattern.replace_all(index.as_str(), replacement)),
+        }
+    }
+
+    /// The same of an index of a data stream: what the names of all of them begin with is no part of its own.
+    fn apply_to_backing(&self, index: &IndexName) -> Result<IndexName> {
+        match (&self.0, index.as_str().strip_prefix(BACKING)) {
+            (Some((pattern, replacement)), Some(own)) => {
+                parse_index(&format!("{BACKING}{}", pattern.replace_all(own, replacement)))
+            }
+            _ => self.apply(index),
         }
     }
 }
@@ -725,23 +897,15 @@ fn check_settings(body: &Map<String, Value>) -> Result<()> {
     }
 }
 
-async fn check_free(call: &Call, seen: &Seen, name: &IndexName) -> Result<()> {
-    let records = call.state.node.catalog().records().await?;
-    match records.has_index(name) {
-        true => Err(taken(seen, name)),
-        false => Ok(()),
-    }
-}
-
-fn failed(seen: &Seen, name: &IndexName, error: frostline_base::Error) -> ApiError {
-    match error.kind() {
-        ErrorKind::Conflict => taken(seen, name).caused_by(&error),
-        ErrorKind::NotFound => missing(&seen.repository, &seen.name),
+fn failed(seen: &Seen, error: frostline_base::Error) -> ApiError {
+    match (error.kind(), error.fact(TAKEN)) {
+        (_, Some(name)) => taken(seen, name).caused_by(&error),
+        (ErrorKind::NotFound, None) => missing(&seen.repository, &seen.name),
         _ => error.into(),
     }
 }
 
-fn taken(seen: &Seen, name: &IndexName) -> ApiError {
+fn taken(seen: &Seen, name: impl std::fmt::Display) -> ApiError {
     restore_error(
         seen,
         &format!(

@@ -68,7 +68,12 @@ impl Composed {
                     "the time of a data stream is in [@timestamp], not in [{path}]: leave [index.time_field] out"
                 )));
             }
-            Some(path) => mapping.with_time_field(path),
+            Some(path) => {
+                let mapping = mapping.with_time_field(path);
+                let wrong = |e| ApiError::from(e).about("setting", "index.time_field");
+                mapping.check_time_field().map_err(wrong)?;
+                mapping
+            }
             None => mapping,
         })
     }
@@ -83,15 +88,13 @@ impl Composed {
 
     /// Puts what a template says over what is there.
     fn take(&mut self, template: &Value) -> Result<()> {
-        let members = [
-            ("lifecycle", &mut self.lifecycle),
-            ("mappings", &mut self.mappings),
-            ("settings", &mut self.settings),
-        ];
-        for (member, to) in members {
+        for (member, to) in [("lifecycle", &mut self.lifecycle), ("mappings", &mut self.mappings)] {
             if let Some(value) = template.get(member) {
                 overlay(to, value);
             }
+        }
+        if let Some(settings) = template.get("settings") {
+            overlay(&mut self.settings, &settings::of_one_form(settings));
         }
         self.aliases.extend(About::read_all(template.get("aliases"))?);
         Ok(())
@@ -277,10 +280,12 @@ fn check(body: &Value, kind: Kind) -> Result<()> {
         only(template, &["aliases", "lifecycle", "mappings", "settings"])?;
     }
     lifecycle::read(template.get("lifecycle").unwrap_or(&Value::Null))?;
-    mapping(template.get("mappings").unwrap_or(&Value::Null))?;
     About::read_all(template.get("aliases"))?;
     IndexSettings::read(template.get("settings"))?;
-    settings::time_field(template.get("settings"))?;
+    // With the mapping of this template alone: another one may declare the field.
+    let alone =
+        Composed { settings: template.get("settings").cloned().unwrap_or_default(), ..Composed::default() };
+    Composed { mappings: template.get("mappings").cloned().unwrap_or_default(), ..alone }.mapping()?;
     Ok(())
 }
 
@@ -355,7 +360,7 @@ fn overlap(a: &str, b: &str) -> bool {
 
 /// `GET /_index_template/{name}` and `GET /_component_template/{name}`.
 pub(crate) async fn get(call: Call, kind: Kind) -> Result<Answer> {
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let wanted = call.part("name").unwrap_or("*");
     let found = matching(&records, kind, wanted)?;
     let member = kind.record();
@@ -378,7 +383,7 @@ fn shown(body: &Value, flat: bool) -> Value {
 
 /// `GET /_template/{name}`. What is missing is an empty answer of status 404.
 pub(crate) async fn get_legacy(call: Call) -> Result<Answer> {
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let flat = call.params.flag("flat_settings")?.unwrap_or(false);
     let wanted = call.part("name").unwrap_or("*");
     let found = match matching(&records, Kind::Legacy, wanted) {
@@ -474,7 +479,7 @@ fn user_of(records: &Records, kind: Kind, names: &[&str]) -> Option<String> {
 /// template in the body.
 pub(crate) async fn simulate_index(call: Call) -> Result<Answer> {
     let name = call.part("name").unwrap_or_default();
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let template = of_body(&call, &records, "").await?;
     let fits = template.filter(|body| {
         let best = index_template_of(&records, name).map(|(_, template)| priority(template));
@@ -496,7 +501,7 @@ pub(crate) async fn simulate_index(call: Call) -> Result<Answer> {
 /// that name.
 pub(crate) async fn simulate(call: Call) -> Result<Answer> {
     let name = call.part("name").unwrap_or_default();
-    let records = call.state.node.catalog().records().await?;
+    let records = call.state.node.records().await?;
     let body = match of_body(&call, &records, name).await? {
         Some(body) => body,
         None if name.is_empty() => return Err(ApiError::invalid("name a template, or give one in the body")),

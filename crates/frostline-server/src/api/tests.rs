@@ -1005,18 +1005,62 @@ async fn an_index_may_have_its_time_in_another_field() {
     let stats = tested.ok("GET", "/made,plain/_stats/docs", "").await;
     let timeless = |index: &str| stats["indices"][index]["total"]["docs"]["without_time"].clone();
     assert_eq!((timeless("made"), timeless("plain")), (json!(0), json!(1)));
-    for (method, uri, body) in [
-        ("PUT", "/wrong", r#"{"settings":{"time_field":7}}"#),
-        ("PUT", "/wrong", r#"{"settings":{"time_field":"a..b"}}"#),
-        ("PUT", "/made/_settings", r#"{"index.time_field":"at"}"#),
+    // The last template that says it decides, in whatever form each does.
+    for (part, settings) in
+        [("one", json!({ "index.time_field": "x" })), ("two", json!({ "index": { "time_field": "ts" } }))]
+    {
+        let body = json!({ "template": { "settings": settings } }).to_string();
+        tested.ok("PUT", &format!("/_component_template/{part}"), &body).await;
+    }
+    tested
+        .ok("PUT", "/_index_template/of", r#"{"index_patterns":["of*"],"composed_of":["one","two"]}"#)
+        .await;
+    assert_eq!(tested.send("POST", "/of-1/_doc", document).await.status, 201);
+    assert_eq!(time("of-1").await, "ts");
+    let long = json!({ "settings": { "time_field": "x".repeat(300) } }).to_string();
+    for (method, uri, body, why) in [
+        ("PUT", "/wrong", r#"{"settings":{"time_field":7}}"#, "not [7]"),
+        ("PUT", "/wrong", r#"{"settings":{"time_field":"a..b"}}"#, "a..b"),
+        ("PUT", "/wrong", r#"{"settings":{"time_field":"_id"}}"#, "name one whose values are dates"),
+        ("PUT", "/wrong", long.as_str(), "255 bytes"),
+        ("PUT", "/wrong", r#"{"settings":{"time_field":"a","index.time_field":"b"}}"#, "say it once"),
+        ("PUT", "/wrong", r#"{"settings":{"time_field":"a","index":{"time_field":"b"}}}"#, "say it once"),
+        (
+            "PUT",
+            "/wrong",
+            r#"{"settings":{"time_field":"ts"},"mappings":{"properties":{"ts":{"type":"keyword"}}}}"#,
+            "declare it as date",
+        ),
+        (
+            "PUT",
+            "/wrong",
+            r#"{"settings":{"time_field":"ts"},"mappings":{"properties":{"ts":{"properties":{"at":{"type":"date"}}}}}}"#,
+            "ts.at",
+        ),
+        (
+            "PUT",
+            "/_index_template/wrong",
+            r#"{"index_patterns":"w","template":{"settings":{"time_field":"_id"}}}"#,
+            "_id",
+        ),
+        (
+            "PUT",
+            "/_component_template/wrong",
+            r#"{"template":{"settings":{"time_field":"_source"}}}"#,
+            "_source",
+        ),
+        ("PUT", "/made/_settings", r#"{"index.time_field":"at"}"#, "_reindex"),
         (
             "PUT",
             "/_index_template/stream",
             r#"{"index_patterns":"s","data_stream":{},"template":{"settings":{"time_field":"ts"}}}"#,
+            "@timestamp",
         ),
     ] {
-        assert_eq!(tested.error(method, uri, body).await.0, 400, "{method} {uri} {body}");
+        let (status, _, reason) = tested.error(method, uri, body).await;
+        assert!(status == 400 && reason.contains(why), "{method} {uri} {body}: {status} {reason}");
     }
+    assert_eq!(tested.get("/wrong").await.status, 404);
 }
 
 #[tokio::test]

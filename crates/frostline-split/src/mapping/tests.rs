@@ -448,3 +448,48 @@ fn who_sees_some_of_the_fields_knows_no_others() {
     assert!(joined.hides_below("b") && joined.field("e").is_some());
     assert!(!whole.seen(|_| true).hides());
 }
+
+#[test]
+fn the_time_is_in_a_field_that_can_have_it() {
+    let mapping = json!({"properties": {
+        "at": {"type": "date"}, "nanos": {"type": "date_nanos"}, "word": {"type": "keyword"}, "n": {"type": "long"},
+        "event": {"properties": {"created": {"type": "date"}, "any": {"type": "object"}}},
+        "empty": {"type": "object"},
+    }});
+    let check = |path: &str| {
+        let mapping = Mapping::from_elasticsearch_json(&mapping).unwrap().with_time_field(path);
+        mapping.check_time_field().map_err(|e| e.to_string())
+    };
+    for path in [
+        "@timestamp",
+        "at",
+        "nanos",
+        "event.created",
+        "event.any.time",
+        "other",
+        "a.b",
+        "_SOURCE_REALTIME",
+        "zeit µ",
+    ] {
+        assert_eq!(check(path), Ok(()), "{path}");
+    }
+    assert_eq!(check(&"x".repeat(255)), Ok(()));
+    for (path, why) in [
+        ("", "no name of a field"),
+        ("a..b", "no name of a field"),
+        ("a*", "no name of a field"),
+        ("a\nb", "no name of a field"),
+        ("_id", "_id is no field of a document"),
+        ("_source.at", "_source is no field of a document"),
+        ("word", "declares it as keyword: declare it as date"),
+        ("n", "declares it as long"),
+        ("empty", "declares it as object"),
+        ("event", "an object with fields such as event.any"),
+        ("word.time", "declares word as keyword"),
+        ("word.a.b", "declares word as keyword"),
+        (&"x".repeat(256), "more than 255 bytes"),
+    ] {
+        let error = check(path).unwrap_err();
+        assert!(error.contains(why) && error.len() < 300, "{path}: {error}");
+    }
+}

@@ -113,6 +113,34 @@ async fn a_silent_store_is_asked_by_one_request_at_a_time_and_not_for_long() {
     assert_eq!(outage.lasts(), None);
 }
 
+/// A server that is half gone: it sends the head of an answer and then nothing.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_is_not_waited_for_either() {
+    let bench = bench(Some(10_000));
+    let key = Path::from("k");
+    bench.store.put(&key, "old".into()).await.unwrap();
+    bench.failing.set_share(1.0);
+    assert!(bench.store.get(&key).await.is_err());
+    tokio::time::advance(PROBE_EVERY).await;
+    bench.failing.then([Mishap::Stalled(30_000)]);
+    let began = Instant::now();
+    let body = bench.store.get(&key).await.unwrap();
+    // Meanwhile nobody else waits.
+    assert!(bench.store.get(&key).await.is_err());
+    assert!(body.bytes().await.is_err());
+    assert_eq!(began.elapsed(), PROBE_MAX);
+    tokio::time::advance(PROBE_EVERY).await;
+    // Once the store answers, a body takes its time, and one that nobody reads keeps no other from asking.
+    bench.failing.set_share(0.0);
+    let unread = bench.store.get(&key).await.unwrap();
+    tokio::time::advance(PROBE_MAX).await;
+    assert_eq!(bench.store.get(&key).await.unwrap().bytes().await.unwrap(), "old");
+    drop(unread);
+    assert_eq!(bench.store.outage(), None);
+    bench.failing.then([Mishap::Stalled(30_000)]);
+    assert_eq!(bench.store.get(&key).await.unwrap().bytes().await.unwrap(), "old");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_an_answer() {
     let bench = bench(Some(10_000));

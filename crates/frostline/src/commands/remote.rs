@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::args;
 
+/// A wildcard that no index matches is a mistake of whoever typed it.
+const NAMED: &str = "allow_no_indices=false";
+
 /// How long a server keeps the version that is exported after each page.
 pub(crate) const KEEP_ALIVE: &str = "5m";
 
@@ -16,16 +19,15 @@ pub(crate) struct Remote {
     http: Http,
     url: String,
     index: Option<String>,
-    parameters: &'static str,
+    strict: bool,
 }
 
 impl Remote {
     /// The server at `url`, for the indices and the options of a search.
     pub(crate) async fn of(url: &str, given: &args::Search) -> Result<Remote> {
         let access = super::ship::access(url, &given.access).await?;
-        let parameters = if given.strict { "?allow_partial_search_results=false" } else { "" };
         let index = given.index.as_deref().map(in_path).transpose()?;
-        Ok(Remote { http: Http::new(&access)?, url: url.to_owned(), index, parameters })
+        Ok(Remote { http: Http::new(&access)?, url: url.to_owned(), index, strict: given.strict })
     }
 
     /// What the server answers.
@@ -48,8 +50,12 @@ impl Remote {
     async fn found(&self, body: &[u8]) -> Result<std::result::Result<Response, Unread>> {
         // A point in time says itself of what it is.
         let is_held = serde_json::from_slice::<Value>(body).is_ok_and(|body| body.get("pit").is_some());
-        let of = self.index.as_ref().filter(|_| !is_held).map_or(String::new(), |index| format!("/{index}"));
-        let reply = match self.ask(Method::POST, format!("{of}/_search{}", self.parameters), body).await {
+        let path = match self.index.as_ref().filter(|_| !is_held) {
+            Some(index) => format!("/{index}/_search?{NAMED}&"),
+            None => "/_search?".to_owned(),
+        };
+        let path = format!("{path}allow_partial_search_results={}", !self.strict);
+        let reply = match self.ask(Method::POST, path, body).await {
             Err(NoAnswer { why, .. }) if why == TOO_LONG => return Ok(Err(Unread(TOO_LONG))),
             asked => self.read(asked)?,
         };
@@ -67,7 +73,7 @@ impl Remote {
     /// The field that holds the documents' time, which `--since`, `--until` and `--all` are about.
     pub(crate) async fn time_field(&self) -> Result<Option<String>> {
         let index = self.index.as_deref().unwrap_or_default();
-        let asked = self.ask(Method::GET, format!("/{index}/_settings"), b"").await;
+        let asked = self.ask(Method::GET, format!("/{index}/_settings?{NAMED}"), b"").await;
         if asked.as_ref().is_ok_and(|reply| reply.status == 403) {
             note!("this key may not read settings: the time of documents is taken to be in @timestamp");
             return Ok(None);
@@ -81,7 +87,8 @@ impl Remote {
     /// Has the server keep the newest versions of the indices.
     pub(crate) async fn keep(&self) -> Result<String> {
         let index = self.index.as_deref().unwrap_or_default();
-        let asked = self.ask(Method::POST, format!("/{index}/_pit?keep_alive={KEEP_ALIVE}"), b"").await;
+        let asked =
+            self.ask(Method::POST, format!("/{index}/_pit?keep_alive={KEEP_ALIVE}&{NAMED}"), b"").await;
         let kept: Value = serde_json::from_slice(&self.read(asked)?.body).unwrap_or_default();
         let id = kept.get("id").and_then(Value::as_str);
         Ok(id.with_context(|| format!("{} keeps no point in time", self.url))?.to_owned())

@@ -11,7 +11,7 @@ use frostline_catalog::Index;
 use frostline_node::Node;
 use frostline_query::language::{Held, IndexVersion};
 use frostline_query::{Json, OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost};
-use frostline_show::{Table, json_line, nearest, note, printable, say, say_json, show_bytes, show_count};
+use frostline_show::{Table, json_line, note, printable, say, say_json, show_bytes, show_count};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -38,7 +38,6 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
         return outcome;
     }
     let (indices, body) = asked(&node, &given).await?;
-    tell_of_fields(&given, &indices);
     let options = node.search_options(!given.no_result_cache, given.strict).await;
     let search = prepared(&node, &indices, &given, &body, &options).await?;
     let (opening, opening_cost) = (config.started.elapsed(), opening_cost(&node));
@@ -75,15 +74,19 @@ async fn through(config: &Config, remote: &Remote, given: &args::Search) -> Resu
 /// Prints an answer that had to wait so long for the indices to be opened.
 fn tell(config: &Config, given: &args::Search, response: &Response, opening: Duration) -> Result<Outcome> {
     let waited = Waited { opening, whole: config.started.elapsed() };
-    for warning in &response.warnings {
-        note!("{}", printable(warning));
-    }
+    tell_of_warnings(response);
     match given.format.unwrap_or(if config.json { Format::Json } else { Format::Lines }) {
         Format::Json => say_json(response)?,
         Format::Lines => print(response, &Highlight::of(given.query.as_deref()), &waited)?,
         format => print_hits(response, given, format, &waited)?,
     }
     Ok(if response.is_partial() { Outcome::Partial } else { Outcome::Done })
+}
+
+fn tell_of_warnings(response: &Response) {
+    for warning in &response.warnings {
+        note!("{}", printable(warning));
+    }
 }
 
 pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outcome> {
@@ -243,19 +246,6 @@ fn tell_of_operators(given: &args::Search) {
     }
 }
 
-/// Notices of fields that no document has.
-fn tell_of_fields(given: &args::Search, indices: &[Arc<Index>]) {
-    for field in given.source.iter().filter(|field| !field.contains('*')) {
-        let below = format!("{field}.");
-        let known = |path: &str| path == field || path.starts_with(&below);
-        if field != TIME && !paths(indices).any(known) {
-            let meant = nearest(field, paths(indices).chain([TIME]))
-                .map_or(String::new(), |name| format!("; did you mean {}?", printable(name)));
-            note!("no document has the field {}{meant}", printable(field));
-        }
-    }
-}
-
 /// The fields of all these indices, perhaps with duplicates.
 fn paths(indices: &[Arc<Index>]) -> impl Iterator<Item = &str> {
     indices.iter().flat_map(|index| index.mapping().fields().keys()).map(AsRef::as_ref)
@@ -288,7 +278,6 @@ enum Source<'a> {
 
 impl<'a> Source<'a> {
     async fn repository(node: &'a Node, indices: &'a [Arc<Index>], given: &args::Search) -> Source<'a> {
-        tell_of_fields(given, indices);
         Source::Repository { node, indices, options: node.search_options(false, given.strict).await }
     }
 
@@ -359,6 +348,8 @@ async fn export_of(
     loop {
         let response = source.page(given, &body).await?;
         if let Some(total) = &response.hits.total {
+            // It is only counted with the first page.
+            tell_of_warnings(&response);
             bar.set_length(total.value);
             body["track_total_hits"] = json!(false);
         }

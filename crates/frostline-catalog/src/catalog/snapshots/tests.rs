@@ -1,7 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use frostline_base::{FixedClock, SplitId};
+use frostline_base::{Clock as _, FixedClock, SplitId};
 use frostline_split::Mapping;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 
@@ -87,7 +89,7 @@ impl Bed {
 
     async fn snapshot(&self, snapshot: &str, indices: &[&str]) -> Arc<Snapshot> {
         let indices: Vec<_> = indices.iter().map(|index| name(index)).collect();
-        self.catalog.make_snapshot(snapshot, &indices, None).await.unwrap()
+        self.catalog.make_snapshot(snapshot, &indices, &[], None).await.unwrap()
     }
 
     async fn forget(&self, snapshot: &str) {
@@ -103,7 +105,8 @@ impl Bed {
 
     async fn restore(&self, snapshot: &str, index: &str, as_name: &str) -> Index {
         let wanted = Restored::named(name(index), name(as_name));
-        self.catalog.restore_snapshot(snapshot, &wanted).await.unwrap()
+        self.catalog.restore_snapshot(snapshot, &[wanted], None).await.unwrap();
+        self.catalog.open(&name(as_name)).await.unwrap()
     }
 
     /// The keys of splits and of what keeps versions.
@@ -184,6 +187,39 @@ async fn nothing_is_written_to_a_mounted_index() {
 }
 
 #[tokio::test]
+async fn a_point_in_time_of_a_mounted_index_outlives_the_source() {
+    let bed = Bed::new();
+    bed.create("logs").await;
+    bed.add("logs", 0).await;
+    bed.snapshot("first", &["logs"]).await;
+    let mounted = bed.mount("first", "logs", "old").await;
+    let hours = |hours: u64| std::time::Duration::from_secs(hours * 3_600);
+    let (pin, short) = (mounted.pin(hours(48)).await.unwrap(), mounted.pin(hours(1)).await.unwrap());
+    bed.catalog.delete(&name("logs")).await.unwrap();
+    for pin in [&pin, &short] {
+        assert_eq!(bed.catalog.open_pin(pin).await.unwrap().splits().len(), 1);
+    }
+    bed.clock.advance_us(25 * HOUR_US);
+    bed.vacuum(24).await;
+    let longer = bed.catalog.open_pin(&pin).await.unwrap().extend_pin(&pin, hours(48)).await.unwrap();
+    assert_eq!(bed.catalog.open_pin(&short).await.unwrap_err().kind(), ErrorKind::NotFound);
+    bed.clock.advance_us(47 * HOUR_US);
+    bed.vacuum(24).await;
+    assert_eq!(bed.catalog.open_pin(&longer).await.unwrap().splits().len(), 1);
+    bed.clock.advance_us(2 * HOUR_US);
+    bed.vacuum(24).await;
+    assert_eq!(bed.catalog.open_pin(&longer).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(bed.files().await.len(), 3, "a split, and what keeps it for the snapshot and the mount");
+    let pin = mounted.pin(hours(48)).await.unwrap();
+    bed.catalog.delete(&name("old")).await.unwrap();
+    bed.forget("first").await;
+    assert_eq!(bed.catalog.open_pin(&pin).await.unwrap_err().kind(), ErrorKind::NotFound);
+    bed.clock.advance_us(25 * HOUR_US);
+    bed.vacuum(24).await;
+    assert_eq!(bed.files().await, [].into());
+}
+
+#[tokio::test]
 async fn a_mount_under_the_name_of_its_deleted_index_takes_no_late_commit() {
     let bed = Bed::new();
     let slow = bed.create("logs").await;
@@ -215,18 +251,141 @@ async fn aliases_and_settings_come_back() {
         settings: about.settings.clone(),
         ..Restored::named(name("logs"), name("again"))
     };
-    bed.catalog.restore_snapshot("first", &wanted).await.unwrap();
+    bed.catalog.restore_snapshot("first", std::slice::from_ref(&wanted), None).await.unwrap();
     let records = bed.catalog.records().await.unwrap();
     let all = &records.aliases()[&name("all")];
     assert_eq!(all.indices, [name("again"), name("logs")].into());
     assert_eq!(all.write, Some(name("logs")), "the one that had it keeps it");
     assert_eq!(records.other(INDEX_SETTINGS, "again"), Some(&json!({ "default_pipeline": "p" })));
-    let taken = bed.catalog.restore_snapshot("first", &wanted).await.unwrap_err();
+    let taken = bed.catalog.restore_snapshot("first", std::slice::from_ref(&wanted), None).await.unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::Conflict);
-    let taken = bed.catalog.make_snapshot("first", &[], None).await.unwrap_err();
+    let taken = bed.catalog.make_snapshot("first", &[], &[], None).await.unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::Conflict);
     let none = bed.catalog.mount_snapshot("second", &wanted).await.unwrap_err();
     assert_eq!(none.kind(), ErrorKind::NotFound);
+}
+
+/// Exchanges all splits just before each put beside the pins, and vacuums.
+fn merges(bed: Bed, id: u128) -> BoxFuture<'static, ()> {
+    let work = async move {
+        bed.merge("logs", id).await;
+        bed.vacuum(1).await;
+        bed.store.before_put("_pins/", merges(bed.other(), id + 1));
+    };
+    work.boxed()
+}
+
+#[tokio::test]
+async fn a_snapshot_is_made_however_busy_an_index_is() {
+    let bed = Bed::new();
+    bed.create("logs").await;
+    bed.add("logs", 0).await;
+    bed.store.before_put("_pins/", merges(bed.other(), 1));
+    let made = bed.snapshot("first", &["logs"]).await;
+    let about = &made.indices[&name("logs")];
+    let live = bed.catalog.open(&name("logs")).await.unwrap().version();
+    assert!(about.version < live, "{} is not before {live}", about.version);
+    bed.vacuum(1).await;
+    assert_eq!(bed.kept("first", "logs").await.len(), 1);
+    bed.forget("first").await;
+    bed.clock.advance_us(2 * HOUR_US);
+    bed.vacuum(1).await;
+    assert_eq!(bed.files().await.len(), 1, "nothing stays pinned");
+}
+
+/// A data stream of `app`, of which each index has a split.
+async fn with_stream(bed: &Bed, indices: &[&str]) {
+    for (id, index) in indices.iter().enumerate() {
+        bed.create(index).await;
+        bed.add(index, id as u128).await;
+    }
+    let mut stream = crate::DataStream::new(name(indices[0]), "template".to_owned());
+    stream.indices = indices.iter().map(|index| name(index)).collect();
+    stream.generation = 7;
+    stream.lifecycle = Some(crate::Lifecycle::new(true, Some(1_000)));
+    let change = |_: &crate::Records| Ok(vec![RecordChange::DataStream(name("app"), Some(stream.clone()))]);
+    bed.catalog.change_records("test", change).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_data_stream_comes_back_with_its_indices() {
+    let bed = Bed::new();
+    with_stream(&bed, &["ds-app-000002", "ds-app-000007"]).await;
+    bed.create("other").await;
+    let stream = |bed: &Bed, of: &'static str| {
+        let catalog = bed.catalog.clone();
+        async move { catalog.records().await.unwrap().data_streams().get(&name(of)).cloned() }
+    };
+    let was = stream(&bed, "app").await.unwrap();
+    let indices = ["ds-app-000002", "ds-app-000007", "other"].map(name);
+    let made =
+        bed.catalog.make_snapshot("first", &indices, &[name("app"), name("none")], None).await.unwrap();
+    assert_eq!(made.data_streams, [(name("app"), crate::DataStream::clone(&was))].into());
+    let (app, copy) = (name("app"), name("copy"));
+    let part = ["ds-app-000007", "ds-app-000002"];
+    let wanted = |to: &str| part.map(|of| Restored::named(name(of), name(&of.replace("app", to)))).to_vec();
+    let taken = bed.catalog.restore_snapshot("first", &wanted("copy"), Some((&app, &app))).await.unwrap_err();
+    assert_eq!((taken.kind(), taken.fact(TAKEN)), (ErrorKind::Conflict, Some("app")));
+    bed.catalog.restore_snapshot("first", &wanted("copy"), Some((&app, &copy))).await.unwrap();
+    let bed = bed.other();
+    let copied = stream(&bed, "copy").await.unwrap();
+    assert_eq!(copied.indices, ["ds-copy-000002", "ds-copy-000007"].map(name));
+    assert_eq!((copied.generation, &copied.lifecycle), (7, &was.lifecycle));
+    assert_eq!(bed.live("ds-copy-000007").await.len(), 1);
+    let records = bed.catalog.records().await.unwrap();
+    assert_eq!(records.restored_ms(&name("ds-copy-000007")), Some(bed.clock.now_us() / 1_000));
+    assert_eq!(records.restored_ms(&name("ds-app-000007")), None);
+    // Of one of its indices alone a stream has only that, and a name that is restored without it is of an index.
+    let one = [Restored::named(name("ds-app-000007"), name("last"))];
+    bed.catalog.restore_snapshot("first", &one, Some((&app, &name("short")))).await.unwrap();
+    assert_eq!(stream(&bed, "short").await.unwrap().indices, [name("last")]);
+    bed.restore("first", "ds-app-000002", "plain").await;
+    assert!(bed.catalog.records().await.unwrap().stream_of(&name("plain")).is_none());
+    let none = bed.catalog.restore_snapshot("first", &one, Some((&name("other"), &name("x")))).await;
+    assert_eq!(none.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// Dies at each write of the restoring of a stream, with that write applied or not.
+#[tokio::test]
+async fn a_data_stream_comes_back_whole_or_not_at_all() {
+    let (app, copy) = (name("app"), name("copy"));
+    for writes in 0..50 {
+        for applied in [false, true] {
+            let bed = Bed::new();
+            with_stream(&bed, &["ds-app-000001", "ds-app-000002"]).await;
+            let indices = ["ds-app-000001", "ds-app-000002"].map(name);
+            bed.catalog.make_snapshot("first", &indices, std::slice::from_ref(&app), None).await.unwrap();
+            bed.store.die_after(writes, applied);
+            let wanted = indices
+                .clone()
+                .map(|of| Restored::named(of.clone(), name(&of.as_str().replace("app", "copy"))));
+            let catalog = bed.other().catalog;
+            let done = catalog.restore_snapshot("first", &wanted, Some((&app, &copy))).await;
+            let died = bed.store.is_dead();
+            bed.store.revive();
+            let bed = bed.other();
+            bed.clock.advance_us(25 * HOUR_US);
+            bed.vacuum(24).await;
+            let records = bed.catalog.records().await.unwrap();
+            match records.data_streams().get(&copy) {
+                Some(stream) => {
+                    for index in &stream.indices {
+                        assert_eq!(bed.live(index.as_str()).await.len(), 1, "{writes} {applied} {index}");
+                    }
+                }
+                None => {
+                    let left = bed.files().await.into_iter().find(|key| key.starts_with("ds-copy"));
+                    assert!(done.is_err() && left.is_none(), "{writes} {applied}: {left:?}");
+                    assert!(!records.indices().any(|index| index.as_str().starts_with("ds-copy")));
+                }
+            }
+            if !died {
+                assert!(done.is_ok() && writes > 5, "{writes}");
+                return;
+            }
+        }
+    }
+    panic!("it takes more writes than were tried");
 }
 
 /// Just before the record is put, the index is deleted, or merged and vacuumed.
@@ -239,7 +398,7 @@ async fn a_snapshot_is_whole_or_refused_beside_a_deletion_and_a_vacuum() {
         let other = bed.other();
         let deletes = async move { other.catalog.delete(&name("logs")).await.unwrap() };
         bed.store.before_put(part, deletes);
-        let gone = bed.catalog.make_snapshot("first", &[name("logs")], None).await.unwrap_err();
+        let gone = bed.catalog.make_snapshot("first", &[name("logs")], &[], None).await.unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::NotFound, "{part}");
         bed.clock.advance_us(2 * HOUR_US);
         bed.vacuum(1).await;
@@ -296,9 +455,11 @@ async fn a_crash_loses_nothing_and_leaves_nothing() {
             bed.store.die_after(writes, applied);
             let work = async {
                 let catalog = bed.other().catalog;
-                let made = catalog.make_snapshot("first", &[name("logs")], None).await?;
+                let made = catalog.make_snapshot("first", &[name("logs")], &[], None).await?;
                 catalog.mount_snapshot("first", &Restored::named(name("logs"), name("old"))).await?;
-                catalog.restore_snapshot("first", &Restored::named(name("logs"), name("again"))).await?;
+                catalog
+                    .restore_snapshot("first", &[Restored::named(name("logs"), name("again"))], None)
+                    .await?;
                 catalog.delete(&name("logs")).await?;
                 catalog.delete_snapshot("first", &made.id).await?;
                 catalog.delete(&name("old")).await
@@ -456,9 +617,9 @@ async fn what_snapshots_cost() {
     bed.add("logs", 0).await;
     bed.catalog.records().await.unwrap();
     let logs = [name("logs")];
-    let (made, cost) = spent(&bed.store, bed.catalog.make_snapshot("first", &logs, None)).await;
-    // What keeps the version, the record, and the checkpoint of the repository log with its hint.
-    assert_eq!((made.unwrap().indices.len(), cost.puts, cost.deletes), (1, 4, 0), "{cost:?}");
+    let (made, cost) = spent(&bed.store, bed.catalog.make_snapshot("first", &logs, &[], None)).await;
+    // What keeps the version, and pins it before, the record, and the checkpoint of the repository log with its hint.
+    assert_eq!((made.unwrap().indices.len(), cost.puts, cost.deletes), (1, 5, 1), "{cost:?}");
     let wanted = Restored::named(name("logs"), name("old"));
     let (_, cost) = spent(&bed.store, bed.catalog.mount_snapshot("first", &wanted)).await;
     assert_eq!((cost.puts, cost.lists, cost.deletes), (4, 0, 0), "{cost:?}");

@@ -129,6 +129,36 @@ async fn a_retention_that_changes_while_it_is_applied_removes_only_what_the_new_
     }
 }
 
+/// What a stream comes to keep between the reading of its lifecycle and the commit that removes it.
+#[tokio::test]
+async fn documents_that_a_stream_keeps_for_longer_just_then_are_there_afterwards() {
+    let days = |days: u64| Duration::from_micros(days * DAY_US as u64);
+    for (meanwhile, left) in [(None, 3), (Some(days(30)), 3), (Some(days(10)), 2), (Some(days(2)), 1)] {
+        let bench = Bench::new();
+        let upkeep = upkeep(&bench, UpkeepOptions { merge: None, vacuum: None, ..UpkeepOptions::default() });
+        for age in [1, 9, 20] {
+            let time = (bench.clock.now_us() - age * DAY_US) / 1_000;
+            land(&at_once(&bench), append([format!("{{\"@timestamp\":{time}}}")])).await.unwrap();
+        }
+        let stream: IndexName = "app".parse().unwrap();
+        let catalog = bench.catalog(&bench.repository());
+        let made = |_: &Records| {
+            let of_it = DataStream::new(name(), "template".to_owned());
+            Ok(vec![RecordChange::DataStream(stream.clone(), Some(of_it))])
+        };
+        catalog.change_records("make", made).await.unwrap();
+        set_stream_retention(&catalog, &stream, Some(days(3))).await.unwrap();
+        let before = bench.documents().await;
+        bench.store.before_put("_delta_log", async move {
+            set_stream_retention(&catalog, &stream, meanwhile).await.unwrap();
+        });
+        assert_eq!(kept(&upkeep).await.splits_expired, 3 - left, "{meanwhile:?}");
+        let after = bench.documents().await;
+        assert_eq!((after.len() as u64, bench.index().await.splits().len() as u64), (left, left));
+        assert!(after.iter().all(|(document, times)| before.get(document) == Some(times)));
+    }
+}
+
 #[tokio::test]
 async fn the_lifecycle_of_a_data_stream_is_of_its_indices_that_say_nothing_themselves() {
     let bench = Bench::new();

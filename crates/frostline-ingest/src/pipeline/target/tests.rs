@@ -184,6 +184,17 @@ async fn writers_of_one_file_that_create_an_index_at_once_take_it_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_field_that_cannot_have_the_time_is_refused_before_anything_is_read() {
+    let bench = Bench::on(Faulty::sound());
+    let declared = with_mapping(r#"{"properties":{"when":{"type":"keyword"}}}"#);
+    for options in [with_time("_id"), IngestOptions { time_field: Some("when".to_owned()), ..declared }] {
+        let error = bench.ingest("a", TEXT, options).await.unwrap_err();
+        assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("date"), "{error}");
+    }
+    assert!(bench.index().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mapping_may_be_given_again_and_not_exchanged() {
     let bench = Bench::on(Faulty::sound());
     let long = r#"{"properties":{"n":{"type":"long"}}}"#;

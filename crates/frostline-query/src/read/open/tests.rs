@@ -166,8 +166,14 @@ async fn an_open_split_is_not_taken_for_its_copy() {
     let here = open(&place).await;
     let mut copy = SplitEntry::clone(&here.entry);
     copy.object.key = format!("copy/{}", copy.object.key);
-    let read = place.searcher.open(&Arc::new(copy), std::future::ready(None), &Meter::default()).await;
+    let (copy, meter) = (Arc::new(copy), Meter::default());
+    let read = place.searcher.open(&copy, std::future::ready(None), &meter).await;
     assert!(read.unwrap_err().to_string().contains("copy/"), "it was not read where it is");
+    let bytes = place.repository.get(&here.entry.object.key, &meter).await.unwrap();
+    place.repository.put(&copy.object.key, bytes).await.unwrap();
+    place.searcher.open(&copy, std::future::ready(None), &meter).await.unwrap();
+    // Who searches both has both open.
+    assert!(place.searcher.is_open(&copy) && place.searcher.is_open(&here.entry));
 }
 
 #[tokio::test]

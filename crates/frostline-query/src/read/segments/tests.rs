@@ -1,5 +1,5 @@
-use frostline_base::FixedClock;
-use frostline_catalog::{Catalog, Change};
+use frostline_base::{FixedClock, IndexName};
+use frostline_catalog::{Catalog, Change, Restored};
 use frostline_store::{OpenOptions, Repository};
 use futures::TryStreamExt;
 use serde_json::{Value, json};
@@ -206,4 +206,27 @@ async fn segments_without_a_key_are_not_opened() {
     let index = catalog.open(place.index.name()).await.unwrap();
     let place = place.at_version(index);
     assert_eq!((place.segments().len(), open(&place).await), (1, (vec![], 0)));
+}
+
+/// A mounted and a restored version have the segments of their source under its identity, the latter as objects of its own.
+#[tokio::test]
+async fn segments_answer_for_copies_of_their_index_and_are_not_taken_for_theirs() {
+    let place = place(&[vec![0, 1, 2], vec![3, 4]]).await;
+    let catalog = Catalog::new(&place.repository, Arc::new(FixedClock::at(NOW_US)));
+    let (logs, mount, copy) = ("logs".parse().unwrap(), "mount".parse().unwrap(), "copy".parse().unwrap());
+    catalog.make_snapshot("first", std::slice::from_ref(&logs), &[], None).await.unwrap();
+    let of = |name: &IndexName| Restored::named(logs.clone(), name.clone());
+    catalog.mount_snapshot("first", &of(&mount)).await.unwrap();
+    catalog.restore_snapshot("first", &[of(&copy)], None).await.unwrap();
+    let source = Index::clone(&place.index);
+    let (mount, copy) = (catalog.open(&mount).await.unwrap(), catalog.open(&copy).await.unwrap());
+    let place = place.at_version(copy.clone());
+    let lost = place.segments().into_iter().max_by_key(|file| file.about["splits"].as_u64()).unwrap();
+    place.damage(&lost.object, lost.object.bytes - 60..lost.object.bytes - 50).await;
+    assert_eq!(open(&place).await, (vec![2], 2), "what is damaged is the copy's");
+    let place = place.at_version(mount);
+    assert_eq!(open(&place).await, (vec![3, 2], 2));
+    let place = place.at_version(source);
+    assert_eq!(open(&place).await, (vec![3, 2], 0), "a mounted version has the same objects");
+    assert_eq!(open(&place.at_version(copy)).await, (vec![2], 0));
 }

@@ -430,6 +430,54 @@ async fn who_reads_through_a_filter_is_shown_declared_fields_alone() {
     assert_eq!(caps(&admin).await, [true; 3]);
 }
 
+/// Whether a field is one of documents that a filter hides is not told by an answer either.
+#[tokio::test]
+async fn who_reads_through_a_filter_learns_of_no_field_that_it_hides() {
+    let (tested, admin) = tested().await;
+    for (word, field) in [("hidden", "secret"), ("mine", "shown")] {
+        let document = json!({ "@timestamp": "2024-05-01T00:00:00Z", "word": word, field: "some words" });
+        assert_eq!(status(&tested, &admin, "POST", "/notes/_doc", &document.to_string()).await, 201);
+    }
+    ok(&tested, &admin, "PUT", "/notes/_alias/mine", r#"{"filter":{"match":{"word":"mine"}}}"#).await;
+    let (reader, _) = key(&tested, &admin, &["mine"], &["read"]).await;
+    let asked = async |who: &str, uri: &str, body: &str, field: &str| {
+        let (uri, body) = (uri.replace("FIELD", field), body.replace("FIELD", field));
+        let answered = send(&tested, who, "POST", &uri, &body).await;
+        let warnings = answered.headers.get_all("warning").iter();
+        let warnings: Vec<String> =
+            warnings.map(|warning| warning.to_str().unwrap().replace(field, "FIELD")).collect();
+        let json = answered.json();
+        let told = ["hits", "aggregations", "count", "error", "valid", "explanations", "terms"];
+        let told = told.map(|name| json[name].to_string().replace(field, "FIELD"));
+        (answered.status.as_u16(), warnings, told)
+    };
+    for (uri, body) in [
+        ("/mine/_search", r#"{"query":{"match":{"FIELD":"words"}}}"#),
+        ("/mine/_search", r#"{"query":{"term":{"FIELD":"words"}}}"#),
+        ("/mine/_search", r#"{"query":{"range":{"FIELD":{"gte":"a"}}}}"#),
+        ("/mine/_search", r#"{"query":{"exists":{"field":"FIELD"}}}"#),
+        ("/mine/_search", r#"{"query":{"prefix":{"FIELD":"w"}}}"#),
+        ("/mine/_search", r#"{"query":{"query_string":{"query":"FIELD:words"}}}"#),
+        ("/mine/_search", r#"{"query":{"match":{"FIELDs":"a"}}}"#),
+        ("/mine/_search", r#"{"sort":["FIELD"]}"#),
+        ("/mine/_search", r#"{"_source":["FIELD"]}"#),
+        ("/mine/_search", r#"{"collapse":{"field":"FIELD"}}"#),
+        ("/mine/_search", r#"{"highlight":{"fields":{"FIELD":{}}}}"#),
+        ("/mine/_search", r#"{"size":0,"aggs":{"a":{"terms":{"field":"FIELD"}}}}"#),
+        ("/mine/_count", r#"{"query":{"term":{"FIELD":"words"}}}"#),
+        ("/mine/_validate/query?explain", r#"{"query":{"term":{"FIELD":"words"}}}"#),
+        ("/mine/_terms_enum", r#"{"field":"FIELD"}"#),
+    ] {
+        let (secret, absent) =
+            (asked(&reader, uri, body, "secret").await, asked(&reader, uri, body, "absent").await);
+        assert_eq!(secret, absent, "{uri} {body}");
+    }
+    // Who reads the index itself is told which fields there are not.
+    let (_, warnings, _) =
+        asked(&admin, "/notes/_search", r#"{"query":{"match":{"FIELD":"a"}}}"#, "secrit").await;
+    assert!(warnings[0].contains("did you mean secret?"), "{warnings:?}");
+}
+
 /// A key is shown with the roles that it was made with.
 #[tokio::test]
 async fn roles_of_a_key_keep_their_names() {

@@ -123,6 +123,144 @@ async fn documents_are_restored_as_they_were() {
 }
 
 #[tokio::test]
+async fn data_streams_come_back_as_data_streams() {
+    let tested = Tested::new();
+    let template =
+        r#"{"index_patterns":["logs*"],"data_stream":{},"template":{"lifecycle":{"data_retention":"7d"}}}"#;
+    tested.ok("PUT", "/_index_template/logs", template).await;
+    let add = async |stream: &str| {
+        let added =
+            tested.send("POST", &format!("/{stream}/_doc"), r#"{"@timestamp":"2024-05-31","n":1}"#).await;
+        assert_eq!(added.status, StatusCode::CREATED);
+    };
+    add("logs").await;
+    tested.ok("POST", "/logs/_rollover", "").await;
+    add("logs").await;
+    add("logs").await;
+    tested.ingest("web", 6).await;
+    let streams = async || tested.ok("GET", "/_data_stream", "").await["data_streams"].clone();
+    let stream = async |name: &str| {
+        let all = streams().await;
+        let found = all.as_array().unwrap().iter().find(|stream| stream["name"] == name).cloned();
+        found.map(|mut stream| {
+            for index in stream["indices"].as_array_mut().unwrap() {
+                index["index_uuid"].take();
+            }
+            stream
+        })
+    };
+    let then = stream("logs").await.unwrap();
+    let made = make(&tested, "first", json!({ "indices": "logs*,web" })).await;
+    let backing = ["ds-logs-000001", "ds-logs-000002"];
+    assert_eq!((&made["data_streams"], &made["indices"][1]), (&json!(["logs"]), &json!(backing[1])));
+    let part = make(&tested, "part", json!({ "indices": "ds-logs-000001" })).await;
+    assert_eq!(part["data_streams"], json!([]), "an index is not its stream");
+    let restore = |body: Value| (format!("{REPO}/first/_restore?wait_for_completion=true"), body.to_string());
+    let (uri, body) = restore(json!({ "indices": "logs" }));
+    let (status, kind, reason) = tested.error("POST", &uri, &body).await;
+    assert_eq!((status, kind.as_str()), (500, "snapshot_restore_exception"));
+    assert!(reason.contains("[logs]"), "{reason}");
+
+    let renamed = json!({ "indices": "*", "rename_pattern": "(logs|web)", "rename_replacement": "old-$1" });
+    let (uri, body) = restore(renamed);
+    let done = tested.ok("POST", &uri, &body).await;
+    assert_eq!(
+        done["snapshot"]["indices"],
+        json!(["ds-old-logs-000001", "ds-old-logs-000002", "old-web"]),
+        "the pattern is of the stream's own part of the names"
+    );
+    let old = stream("old-logs").await.unwrap();
+    assert_eq!(
+        old.to_string(),
+        then.to_string()
+            .replace("\"logs\"", "\"old-logs\"")
+            .replace("ds-logs", "ds-old-logs")
+            .replace("\"template\":\"old-logs\"", "\"template\":\"logs\"")
+    );
+    assert_eq!(old["lifecycle"]["data_retention"], "7d");
+    assert_eq!((count(&tested, "old-logs").await, count(&tested, "old-web").await), (3, 6));
+
+    tested.ok("DELETE", "/_data_stream/logs", "").await;
+    let (uri, body) = restore(json!({ "indices": ["logs"] }));
+    tested.ok("POST", &uri, &body).await;
+    assert_eq!(stream("logs").await, Some(then));
+    assert_eq!(tested.get("/_cat/count/logs?h=count").await.body, "3\n");
+    add("logs").await;
+    assert_eq!(tested.ok("POST", "/logs/_rollover", "").await["new_index"], "ds-logs-000003");
+
+    // One of its indices is an index, and in the way of no stream.
+    tested.ok("DELETE", "/_data_stream/logs", "").await;
+    let (uri, body) = restore(json!({ "indices": "ds-logs-000002" }));
+    tested.ok("POST", &uri, &body).await;
+    assert_eq!(stream("logs").await, None);
+    add("logs").await;
+    assert_eq!(tested.ok("POST", "/logs/_rollover", "").await["new_index"], "ds-logs-000003");
+    assert_eq!(count(&tested, "ds-logs-000002").await, 2);
+    tested.ok("DELETE", "/_data_stream/logs", "").await;
+    tested.ok("DELETE", "/ds-logs-000002", "").await;
+    let (uri, body) = restore(json!({ "indices": "*,-web,-ds-logs-000001" }));
+    tested.ok("POST", &uri, &body).await;
+    let left = stream("logs").await.unwrap();
+    assert_eq!((left["indices"].as_array().unwrap().len(), &left["generation"]), (1, &json!(2)));
+    let (uri, body) =
+        restore(json!({ "indices": "*,-logs", "rename_pattern": "^", "rename_replacement": "x-" }));
+    assert_eq!(tested.ok("POST", &uri, &body).await["snapshot"]["indices"], json!(["x-web"]));
+}
+
+/// Documents that an index would not keep any more stay for a day, of which the answer warns.
+#[tokio::test]
+async fn what_was_old_when_it_was_restored_stays_for_a_day() {
+    let tested = Tested::new();
+    tested.ingest("web", 60).await;
+    let node = &tested.state.node;
+    let week = std::time::Duration::from_secs(7 * 86_400);
+    let index = node.catalog().open(&"web".parse().unwrap()).await.unwrap();
+    frostline_ingest::set_retention(index, Some(week)).await.unwrap();
+    make(&tested, "first", json!({})).await;
+    let body = r#"{"rename_pattern":"web","rename_replacement":"old"}"#;
+    let done = tested.send("POST", &format!("{REPO}/first/_restore"), body).await;
+    assert!(done.header("warning").contains("60 documents"), "{done:?}");
+    assert!(done.header("warning").contains("[old] (retention 7d)"), "{done:?}");
+    let kept = frostline_ingest::UpkeepOptions { merge: None, vacuum: None, ..Default::default() };
+    let round = async || {
+        let (clock, random) = (Arc::clone(node.clock()), crate::testing::random("upkeep"));
+        let upkeep =
+            frostline_ingest::Upkeep::new(node.repository(), node.catalog(), clock, random, kept.clone());
+        for (index, kept) in upkeep.round().await.unwrap() {
+            assert!(kept.is_ok(), "{index}: {kept:?}");
+        }
+    };
+    round().await;
+    assert_eq!((count(&tested, "web").await, count(&tested, "old").await), (0, 60));
+    // What only comes of age goes at once.
+    let young = r#"{"@timestamp":"2024-05-25T12:00:00Z"}"#;
+    assert_eq!(tested.send("POST", "/old/_doc", young).await.status, StatusCode::CREATED);
+    tested.clock.advance_us(23 * 3_600_000_000);
+    round().await;
+    assert_eq!(count(&tested, "old").await, 60);
+    tested.clock.advance_us(2 * 3_600_000_000);
+    round().await;
+    assert_eq!(count(&tested, "old").await, 0);
+}
+
+/// A conflict that is none of the snapshot's name is told as what it is.
+#[tokio::test]
+async fn an_alias_that_is_in_the_way_is_told_as_such() {
+    let tested = Tested::new();
+    tested.ingest("web", 6).await;
+    tested.ok("POST", "/web/_alias/all", "").await;
+    make(&tested, "first", json!({})).await;
+    tested.ok("DELETE", "/web", "").await;
+    tested.ingest("all", 6).await;
+    let (status, _, reason) =
+        tested.error("POST", &format!("{REPO}/first/_restore"), r#"{"indices":"web"}"#).await;
+    assert!(status == 409 && reason.contains("an index, an alias or a data stream all"), "{status} {reason}");
+    tested
+        .ok("POST", &format!("{REPO}/first/_restore"), r#"{"indices":"web","include_aliases":false}"#)
+        .await;
+}
+
+#[tokio::test]
 async fn a_mounted_index_is_searched_and_takes_nothing() {
     let tested = Tested::new();
     tested.ingest("web", 60).await;
@@ -349,4 +487,25 @@ async fn keys_keep_to_their_indices() {
     assert_eq!(send(&manage, "DELETE", &format!("{REPO}/mine"), "").await.0, 200);
     assert_eq!(send(&manage, "PUT", "/_snapshot/backups", r#"{"type":"frostline"}"#).await.0, 403);
     assert_eq!(send(&manage, "GET", "/web4/_count", "").await.0, 200);
+
+    // The name of a data stream stands for its indices.
+    let template = r#"{"index_patterns":["logs*"],"data_stream":{}}"#;
+    assert_eq!(send(&admin, "PUT", "/_index_template/logs", template).await.0, 200);
+    assert_eq!(send(&admin, "PUT", "/_data_stream/logs", "").await.0, 200);
+    let names = json!({ "names": ["logs*"], "privileges": ["read", "create_index", "manage"] });
+    let role = json!({ "cluster": ["manage"], "indices": [names] });
+    let body = json!({ "name": "k", "role_descriptors": { "role": role } }).to_string();
+    let made: Value =
+        serde_json::from_str(&send(&admin, "POST", "/_security/api_key", &body).await.1).unwrap();
+    let of_stream = format!("ApiKey {}", made["encoded"].as_str().unwrap());
+    let snapshot = format!("{REPO}/stream?wait_for_completion=true");
+    let (status, done) = send(&of_stream, "PUT", &snapshot, r#"{"indices":"*"}"#).await;
+    assert!(status == 200 && done.contains(r#""data_streams":["logs"]"#), "{done}");
+    assert!(done.contains(r#""indices":["ds-logs-000001"]"#), "{done}");
+    let restore = format!("{REPO}/stream/_restore?wait_for_completion=true");
+    let to = |name: &str| json!({ "rename_pattern": "logs", "rename_replacement": name }).to_string();
+    let (status, done) = send(&of_stream, "POST", &restore, &to("logs2")).await;
+    assert!(status == 200 && done.contains("ds-logs2-000001"), "{done}");
+    assert_eq!(send(&of_stream, "POST", &restore, &to("web9")).await.0, 403);
+    assert_eq!(send(&of_stream, "DELETE", &format!("{REPO}/stream"), "").await.0, 200);
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use frostline_base::IndexName;
 use frostline_catalog::{Index, Records, Resolve};
-use frostline_ingest::{expired, own_retention, retention, set_retention, set_stream_retention};
+use frostline_ingest::{
+    RESTORED_STAYS, expired, own_retention, retention, set_retention, set_stream_retention,
+};
 use frostline_node::Node;
 use frostline_query::language::date::parse_duration_us;
 use frostline_query::language::wildcard_matches;
@@ -136,14 +138,26 @@ fn say_kept(name: &IndexName, kept: Option<Duration>) -> Result<()> {
     Ok(())
 }
 
-/// Tells what goes at once.
+/// Tells what goes at once, and what goes only later because the index was just restored.
 fn note_expired(node: &Node, records: &Records, index: &Index) -> Result<()> {
-    let kept = retention(index, Some(records))?;
-    let older = kept.map(|kept| expired(index, kept, node.clock().now_us())).unwrap_or_default();
-    if !older.is_empty() {
-        let (name, splits) = (index.name(), show_count(older.len() as u64, "split"));
-        let documents = show_count(older.values().sum(), "document");
-        note!("{name}: a server removes what is older at its next round, for good: {documents} in {splits}");
+    let Some(kept) = retention(index, Some(records))? else { return Ok(()) };
+    let (restored_ms, now_us) = (records.restored_ms(index.name()), node.clock().now_us());
+    let now = expired(index, kept, restored_ms, now_us);
+    let mut later = expired(index, kept, None, now_us);
+    later.retain(|split, _| !now.contains_key(split));
+    let hours = RESTORED_STAYS.as_secs() / 3_600;
+    for (older, when) in [
+        (now, "at its next round".to_owned()),
+        (
+            later,
+            format!("{hours} hours after the index was restored, unless it keeps them for longer by then"),
+        ),
+    ] {
+        if !older.is_empty() {
+            let (name, splits) = (index.name(), show_count(older.len() as u64, "split"));
+            let documents = show_count(older.values().sum(), "document");
+            note!("{name}: a server removes what is older {when}, for good: {documents} in {splits}");
+        }
     }
     Ok(())
 }

@@ -702,6 +702,10 @@ async fn the_fields_that_no_document_has_are_told_wherever_they_are_named() {
         ]
     );
     assert!(told[0].starts_with("no document has the field agg"), "{told:?}");
+    let shown =
+        json!({"_source": ["host", "n*", "hosts", "@timestamp", "x*"], "query": {"match": {"host": "a"}}});
+    let told = place.answer(&shown).await.warnings;
+    assert_eq!(told, ["no document has the field hosts; did you mean host?"]);
     let known = json!({"query": {"match": {"host": "a"}}, "sort": ["@timestamp", "_doc"]});
     assert_eq!(place.answer(&known).await.warnings, Vec::<String>::new());
 }
