@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource, ParseContext};
 use crate::answer::highlight::{Effort, Highlighter};
+use crate::answer::inner_hits::{Whole, inner_hits_of};
 use crate::answer::named::{Named, named_of};
 use crate::answer::response::{Hit, QueryCost, Response, Shown};
 use crate::errors::internal;
@@ -37,7 +38,7 @@ use crate::exec::session::{context, ready, run};
 use crate::exec::splits::{RuledOut, Splits, mapping};
 use crate::filter::{FieldRef, Filter};
 use crate::json::Json;
-use crate::language::{self, Context, IndexVersion, SearchRequest, TotalHits};
+use crate::language::{self, Context, IndexVersion, InnerHits, SearchRequest, TotalHits};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::Parts;
@@ -75,14 +76,17 @@ pub(super) struct Reading {
     highlighter: Option<Arc<Highlighter>>,
     /// The clauses of which hits tell whether they match.
     named: Arc<[(String, Filter)]>,
+    /// What hits show of their objects.
+    inner_hits: Arc<[InnerHits]>,
 }
 
 impl Reading {
     fn new(indices: Vec<Arc<Index>>, splits: Splits, request: SearchRequest) -> Result<Reading> {
-        let SearchRequest { filter, post_filter, highlight, named, .. } = request;
+        let SearchRequest { filter, post_filter, highlight, named, inner_hits, .. } = request;
         let highlighter = highlight.map(Highlighter::new).transpose()?;
         let highlighter = highlighter.map(Arc::new);
-        Ok(Reading { indices, splits, filter, post_filter, highlighter, named: named.into() })
+        let (named, inner_hits) = (named.into(), inner_hits.into());
+        Ok(Reading { indices, splits, filter, post_filter, highlighter, named, inner_hits })
     }
 }
 
@@ -168,6 +172,7 @@ impl Search {
                     post_filter: reading.post_filter.clone(),
                     highlighter: reading.highlighter.clone(),
                     named: Arc::clone(&reading.named),
+                    inner_hits: Arc::clone(&reading.inner_hits),
                 });
             }
         }
@@ -308,7 +313,8 @@ impl Search {
         let clauses = self.readings.iter().map(|reading| (&reading.splits, reading.named.as_ref()));
         let named = named_of(clauses, &rows, &Arc::new(self.local()), self.partial, &mut report).await?;
         let mut effort = Effort::default();
-        let hits = self.hits(&rows, &documents, named, &mut effort)?;
+        let mut hits = self.hits(&rows, &documents, named, &mut effort)?;
+        self.add_inner_hits(&rows, &documents, &mut hits, &mut effort).await?;
         memory.try_grow(effort.bytes()).map_err(internal)?;
         let mut ruled_out = RuledOut::default();
         asked.iter().for_each(|asked| ruled_out.add(asked.ruled_out()));
@@ -498,6 +504,31 @@ impl Search {
             if let (Some(is_seen), Some(source)) = (index.fields_seen(), &mut document.source) {
                 *source = seen_source(source, is_seen.as_ref())?;
             }
+        }
+        Ok(())
+    }
+
+    /// Adds to hits what they show of their objects.
+    async fn add_inner_hits(
+        &self,
+        rows: &[Row],
+        documents: &BTreeMap<HitAddress, Document>,
+        hits: &mut [Hit],
+        effort: &mut Effort,
+    ) -> Result<()> {
+        for reading in self.readings.iter().filter(|reading| !reading.inner_hits.is_empty()) {
+            let is_of = |index: &str| reading.indices.iter().any(|own| own.name().as_str() == index);
+            let found =
+                rows.iter().filter_map(|row| row.document.as_ref().or_else(|| documents.get(&row.address)));
+            let of_reading = hits.iter_mut().zip(found).filter(|(hit, _)| is_of(&hit.index));
+            let (mut hits, wholes): (Vec<&mut Hit>, Vec<Whole>) = of_reading
+                .map(|(hit, document)| {
+                    let (index, document) = (hit.index.clone(), document.clone());
+                    (hit, Whole { index, document, offsets: Vec::new() })
+                })
+                .unzip();
+            let shown = inner_hits_of(&reading.inner_hits, &wholes, &self.searcher.reads, effort).await?;
+            hits.iter_mut().zip(shown).for_each(|(hit, shown)| hit.inner_hits = Some(shown));
         }
         Ok(())
     }

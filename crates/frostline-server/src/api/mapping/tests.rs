@@ -261,3 +261,24 @@ async fn an_index_changes_what_becomes_of_new_fields() {
         tested.error("PUT", "/i/_mapping", r#"{"dynamic_templates":[{"t":{"mapping":{}}}]}"#).await;
     assert!(status == 400 && reason.contains("the dynamic template \"t\" is not valid"), "{reason}");
 }
+
+#[tokio::test]
+async fn nested_objects_are_searched_through_the_server() {
+    let tested = Tested::new();
+    let mappings = json!({ "mappings": { "properties": { "a": { "type": "nested" } } } });
+    tested.ok("PUT", "/i", &mappings.to_string()).await;
+    let a = json!([{ "k": "x", "v": 1 }, { "k": "y", "v": 2 }]);
+    ship(&tested, "i", &[json!({ "n": 1, "a": a })]).await;
+    let query = |v: i64| {
+        json!({ "query": { "nested": { "path": "a", "inner_hits": {}, "query": { "bool": { "filter": [
+            { "term": { "a.k": "x" } }, { "term": { "a.v": v } },
+        ] } } } } })
+    };
+    let path = "/i/_search?rest_total_hits_as_int=true";
+    let answer = tested.ok("POST", path, &query(1).to_string()).await;
+    let inner = &answer["hits"]["hits"][0]["inner_hits"]["a"]["hits"];
+    assert_eq!((&inner["total"], &inner["hits"][0]["_source"]), (&json!(1), &json!({ "k": "x", "v": 1 })));
+    assert_eq!(tested.ok("POST", path, &query(2).to_string()).await["hits"]["total"], 0);
+    let shown = tested.ok("GET", "/i/_mapping", "").await;
+    assert_eq!(shown["i"]["mappings"]["properties"]["a"]["type"], "nested");
+}
