@@ -93,7 +93,7 @@ ERRORS = [
     (["search", "--index", "logs", "--body", '{"query": {"trem": {"word": "w1"}}}'], FAILED, ["[trem] is not a query", "query.trem"]),
     (["search", "--index", "logs", "--body", '{"query": {"match": {"word": {"query": "a", "boots": 1}}}}'], FAILED, ["unknown key [boots]", "query.match.word"]),
     (["search", "--index", "logs", "--body", '{"query": {"match_all": {}}'], FAILED, ["line 1", "column"]),
-    (["search", "--index", "logs", "--body", '{"query": {"nested": {}}}'], FAILED, ["[nested] is not supported", "query.nested"]),
+    (["search", "--index", "logs", "--body", '{"query": {"fuzzy": {}}}'], FAILED, ["[fuzzy] is not supported", "query.fuzzy"]),
     (["search", "--index", "logs", "--body", '{"aggs": {"a": {"medain": {"field": "n"}}}}'], FAILED, ["medain"]),
     (["search", "--index", "logs", "--body", '{"from": 9000, "size": 2000}'], FAILED, ["10000", "search_after"]),
     (["search", "--index", "logs", "--body", '{"query": {"range": {"@timestamp": {"gte": "yesterday"}}}}'], FAILED, ["yesterday", "query.range.@timestamp"]),

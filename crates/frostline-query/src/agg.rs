@@ -34,7 +34,7 @@ mod time;
 mod weighted;
 mod wire;
 
-pub use collect::{Batch, Collector, Scope};
+pub use collect::{Batch, Collector, LevelRows, Scope};
 pub use column::{FieldColumn, Reading};
 pub use parse::ParseContext;
 pub use render::{FinalizeOptions, HitSource};
@@ -49,7 +49,7 @@ use crate::nesting::deeper;
 use chosen::{Chosen, Include};
 use decimal::Decimal;
 use distinct::Precision;
-use frostline_split::parse_ip;
+use frostline_split::{Mapping, parse_ip};
 use keys::{Common, FieldIndex, Key};
 use path::Path;
 use script::Script;
@@ -66,6 +66,23 @@ pub struct AggTree {
     /// How many of `aggs`, the last of them, are not shown: each counts the terms of the background of
     /// `significant_terms`.
     hidden: usize,
+    /// Objects that are counted.
+    levels: Vec<Level>,
+    /// Of which of them each field and each filter is asked; of documents where there is none.
+    field_levels: Vec<Option<usize>>,
+    filter_levels: Vec<Option<usize>>,
+}
+
+/// The objects at a path, each counted by itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Level {
+    pub(crate) path: String,
+    /// How their values are read.
+    pub(crate) mapping: Mapping,
+    /// Whether the mapping has objects there that are told apart.
+    pub(crate) is_mapped: bool,
+    /// The objects that have them; documents without.
+    pub(crate) above: Option<usize>,
 }
 
 impl AggTree {
@@ -89,6 +106,21 @@ impl AggTree {
     /// rows of the split that match each.
     pub fn filters(&self) -> Vec<&Filter> {
         self.filters.iter().collect()
+    }
+
+    /// The objects that are counted; those that others are in come before these.
+    pub(crate) fn levels(&self) -> &[Level] {
+        &self.levels
+    }
+
+    /// Which objects are asked for a field; none where documents are.
+    pub(crate) fn level_of_field(&self, field: usize) -> Option<usize> {
+        self.field_levels.get(field).copied().flatten()
+    }
+
+    /// Which objects are asked for a filter; none where documents are.
+    pub(crate) fn level_of_filter(&self, filter: usize) -> Option<usize> {
+        self.filter_levels.get(filter).copied().flatten()
     }
 
     /// The names of the aggregations at the top.
@@ -153,6 +185,10 @@ enum Kind {
     IpRange(Ranges),
     AutoDate(AutoDate),
     Significant(Significant),
+    /// The objects of a level.
+    Nested(usize),
+    /// What has them: from the level of each of these to what is above it.
+    ReverseNested(Vec<usize>),
 }
 
 /// What an aggregation has below it.

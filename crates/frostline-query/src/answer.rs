@@ -1,6 +1,7 @@
 //! From a request to its answer: searches, SQL, responses and their costs.
 
 mod highlight;
+mod inner_hits;
 pub(crate) mod matches;
 mod named;
 pub(crate) mod response;

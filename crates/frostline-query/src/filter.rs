@@ -94,6 +94,30 @@ pub enum Filter {
     },
     /// The part does not match.
     Not(#[serde(deserialize_with = "deeper")] Box<Filter>),
+    /// One of the objects at a path matches by itself.
+    Nested(#[serde(deserialize_with = "deeper")] Box<Nested>),
+}
+
+/// What one object of a document matches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Nested {
+    /// The path of the objects.
+    pub path: String,
+    /// What one of them matches as if it were a document that has nothing else.
+    pub filter: Filter,
+    /// What a document matches that has such an object, and perhaps others do.
+    pub candidates: Filter,
+    /// How the values of the objects are read.
+    pub mapping: Mapping,
+}
+
+impl Nested {
+    /// Objects at `path` that match.
+    pub fn new(path: &str, filter: Filter, mapping: &Mapping) -> Nested {
+        let exists = Filter::Exists { field: FieldRef::resolve(mapping, path) };
+        let candidates = Filter::And(vec![exists, filter.of_whole()]);
+        Nested { path: path.to_owned(), filter, candidates, mapping: mapping.declarations_below(path) }
+    }
 }
 
 impl Filter {
@@ -110,6 +134,7 @@ impl Filter {
             Filter::And(parts) | Filter::AtLeast { parts, .. } => {
                 parts.iter().for_each(|part| part.each_whole_text(visit))
             }
+            Filter::Nested(nested) => nested.filter.each_whole_text(visit),
             _ => {}
         }
     }
@@ -137,6 +162,10 @@ impl Filter {
             Filter::And(parts) => Filter::And(each(parts)),
             Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum, parts: each(parts) },
             Filter::Not(part) => Filter::Not(Box::new(part.seen(mapping, all))),
+            Filter::Nested(nested) => {
+                let filter = nested.filter.seen(mapping, all);
+                Filter::Nested(Box::new(Nested::new(&nested.path, filter, mapping)))
+            }
             same => same,
         }
     }
@@ -155,6 +184,31 @@ impl Filter {
                 parts.iter().for_each(|part| part.each_field(visit))
             }
             Filter::Not(part) => part.each_field(visit),
+            Filter::Nested(nested) => nested.filter.each_field(visit),
+        }
+    }
+
+    /// What a document matches of which a part matches this.
+    fn of_whole(&self) -> Filter {
+        let each = |parts: &[Filter]| parts.iter().map(Filter::of_whole).collect();
+        match self {
+            Filter::And(parts) => Filter::And(each(parts)),
+            Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum: *minimum, parts: each(parts) },
+            // Other parts may match what this one does not.
+            Filter::Not(_) => Filter::All,
+            Filter::Nested(nested) => nested.candidates.clone(),
+            leaf => leaf.clone(),
+        }
+    }
+
+    /// Whether it asks for `_id`s.
+    pub(crate) fn asks_ids(&self) -> bool {
+        match self {
+            Filter::Ids(_) => true,
+            Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().any(Filter::asks_ids),
+            Filter::Not(part) => part.asks_ids(),
+            Filter::Nested(nested) => nested.filter.asks_ids(),
+            _ => false,
         }
     }
 }

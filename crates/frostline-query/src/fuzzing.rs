@@ -18,6 +18,7 @@ pub fn compile(filter: &Filter) {
     match filter {
         Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().for_each(compile),
         Filter::Not(part) => compile(part),
+        Filter::Nested(nested) => compile(&nested.filter),
         Filter::Pattern { pattern, case_insensitive, .. } => {
             let whole = Matcher::new(pattern, *case_insensitive);
             let _ = whole.is_ok_and(|matcher| matcher.is_match("GET /a 10.0.0.7 not found"));

@@ -26,7 +26,7 @@ impl Json {
     }
 
     /// A value whose numbers were read.
-    pub(crate) fn of(value: &Value) -> Json {
+    pub fn of(value: &Value) -> Json {
         match value {
             Value::Object(members) => Json::members(members),
             Value::Array(items) => Json::Array(items.iter().map(Json::of).collect()),

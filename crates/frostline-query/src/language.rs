@@ -31,8 +31,8 @@ pub use highlight::{Highlight, HighlightField, HighlightManner};
 pub(crate) use point_in_time::Versions;
 pub use point_in_time::{Held, IndexVersion, PointInTime};
 pub use request::{
-    FieldFormat, HITS_WINDOW_MAX, Missing, SearchRequest, Slice, Sort, SortBy, SortMode, SourceFilter,
-    TotalHits,
+    FieldFormat, HITS_WINDOW_MAX, InnerHits, Missing, SearchRequest, Slice, Sort, SortBy, SortMode,
+    SourceFilter, TotalHits,
 };
 pub use text::wildcard_matches;
 

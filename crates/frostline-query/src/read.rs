@@ -6,6 +6,7 @@ pub(crate) mod memory;
 pub(crate) mod merge;
 pub(crate) mod mixed;
 pub(crate) mod numbered;
+pub(crate) mod objects;
 pub(crate) mod once;
 pub(crate) mod open;
 mod origins;

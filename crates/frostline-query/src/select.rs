@@ -10,7 +10,7 @@
 //! - [`verify`]: candidates against their values;
 //! - [`equal`]: values equal to a value; [`text`]: texts with the given words, phrases and patterns; [`pairs`]: phrases
 //!   of frequent words;
-//! - [`ids`]: documents by `_id`;
+//! - [`ids`]: documents by `_id`; [`nested`]: documents by one object in them;
 //! - [`terms`]: what a split has where a filter matches in it, before it is opened.
 //!
 //! Independent reads happen at the same time: the dictionary blocks of all
@@ -19,6 +19,7 @@
 mod equal;
 mod ids;
 mod lookup;
+mod nested;
 mod pages;
 mod pairs;
 pub(crate) mod terms;
@@ -164,7 +165,7 @@ impl<'a> View<'a> {
                 self.leaves_to_values(text, *prefix_last)
                     || field.as_ref().is_some_and(|field| self.is_unindexed(field))
             }
-            Filter::Phrase { .. } | Filter::Pattern { .. } => true,
+            Filter::Phrase { .. } | Filter::Pattern { .. } | Filter::Nested(_) => true,
             Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().any(|p| self.reads_values(p)),
             Filter::Not(part) => self.reads_values(part),
         }
@@ -191,6 +192,7 @@ impl<'a> View<'a> {
                 self.pattern(field.as_ref(), pattern, *case_insensitive, among).await
             }
             Filter::Ids(ids) => Ok(Rows::Some(self.with_ids(ids).await?)),
+            Filter::Nested(nested) => self.nested(nested, among).await,
             Filter::All => Ok(Rows::All),
             Filter::None | Filter::And(_) | Filter::AtLeast { .. } | Filter::Not(_) => {
                 Err(Error::internal("a compound filter was evaluated as a leaf"))

@@ -2,7 +2,8 @@
 //!
 //! - Nested objects join their keys with dots; arrays, also of objects, give a path several values.
 //!   `null`, `[]` and `{}` give none.
-//! - A value has its own type, unless the mapping declares one that it can be parsed as.
+//! - A value has its own type, unless the mapping declares one that it can be parsed as, or a dynamic template gives one.
+//! - A value that the mapping has no search find is no value, and its bytes are no scalar.
 //! - Numbers are finite: one too large for a double (`1e400`) is kept as text, as written.
 //! - Any bytes give a document or an `Invalid` error with the position; nothing panics.
 //! - A [`Document`] is reused, with its buffers and path numbers, so that the thousandth
@@ -10,7 +11,7 @@
 
 use std::ops::Range;
 
-use crate::mapping::{FieldType, Mapping, Mode, ValueType};
+use crate::mapping::{FieldType, Kind, Mapping, Mode, Templated, ValueType};
 use crate::values::{
     Moment, ip_text, parse_big, parse_double, parse_ip, parse_long, parse_moment, parse_moment_field,
     whole_number,
@@ -163,6 +164,11 @@ impl Document {
     /// The path of a number that this `Document` gave out.
     pub fn path(&self, id: PathId) -> &str {
         self.paths.path(id)
+    }
+
+    /// What dynamic templates said of the values of this path, in this document and others before.
+    pub(crate) fn templated(&self, id: PathId) -> impl Iterator<Item = &Templated> {
+        self.paths.all_templated(id)
     }
 
     /// How many paths have numbers: one more than the greatest.
@@ -385,18 +391,28 @@ impl<'a> Parser<'a> {
     fn add(&mut self, node: NodeId, natural: Stored, start: usize, from: usize) -> Result<()> {
         let (path, plan) = self.out.paths.leaf(node);
         self.out.places.push(Place { path, start: from as u32, end: self.at as u32 });
-        let stored = if plan.is_free() { Some(natural) } else { self.planned(node, plan, natural, start)? };
-        let stored = match stored {
-            Some(Stored::Ip { .. }) => Some(self.address(start)),
-            other => other,
+        let planned = if plan.is_free() {
+            Planned::Value(natural)
+        } else {
+            self.planned(node, path, plan, natural, start)?
         };
-        if !matches!(stored, Some(Stored::Big { .. } | Stored::Ip { .. } | Stored::Text { .. })) {
+        let stored = match planned {
+            Planned::Value(Stored::Ip { .. }) => self.address(start),
+            Planned::Value(stored) => stored,
+            Planned::Time => {
+                self.out.text.truncate(start);
+                self.out.time_place = self.out.places.len().checked_sub(1);
+                return Ok(());
+            }
+            Planned::Ignored => {
+                self.out.text.truncate(start);
+                self.out.places.pop();
+                return Ok(());
+            }
+        };
+        if !matches!(stored, Stored::Big { .. } | Stored::Ip { .. } | Stored::Text { .. }) {
             self.out.text.truncate(start);
         }
-        let Some(stored) = stored else {
-            self.out.time_place = self.out.places.len().checked_sub(1);
-            return Ok(());
-        };
         if self.out.values.len() >= self.limits.values_max {
             let what = format!("the document has more than {} values", self.limits.values_max);
             return Err(self.refused(node, &what));
@@ -419,27 +435,63 @@ impl<'a> Parser<'a> {
         ip_from(start, self.out.text.len() - start)
     }
 
-    /// The value of a field that the mapping says something about; `None` for the time.
-    fn planned(&mut self, node: NodeId, plan: Plan, natural: Stored, start: usize) -> Result<Option<Stored>> {
+    /// The value of a field that the mapping says something about.
+    fn planned(
+        &mut self,
+        node: NodeId,
+        path: PathId,
+        plan: Plan,
+        natural: Stored,
+        start: usize,
+    ) -> Result<Planned> {
         let value = self.out.value(natural);
         if plan.is_time && self.out.time.is_none() {
             self.out.time = parse_moment_field(&value);
             if self.out.time.is_some() {
-                return Ok(None);
+                return Ok(Planned::Time);
             }
         }
         if plan.is_unknown {
             return Err(self.refused(node, "the mapping is strict and has no such field"));
         }
-        let Some(declared) = plan.declared else { return Ok(Some(natural)) };
+        if plan.is_ignored {
+            return Ok(Planned::Ignored);
+        }
+        let (natural, declared) = match plan.declared {
+            None if plan.follows_rules => {
+                let natural = self.detected(natural, start);
+                let templated = self.out.paths.templated(path, kind_of(&natural), self.mapping);
+                if templated.is_some_and(|templated| templated.ignored) {
+                    return Ok(Planned::Ignored);
+                }
+                (natural, templated.and_then(|templated| templated.ty))
+            }
+            declared => (natural, declared),
+        };
+        let Some(declared) = declared else { return Ok(Planned::Value(natural)) };
         let value = self.out.value(natural);
         match coerce(declared, &value, self.written(start), start) {
-            Some(stored) => Ok(Some(stored)),
-            None if self.mapping.mode() == Mode::Dynamic => Ok(Some(natural)),
+            Some(stored) => Ok(Planned::Value(stored)),
+            None if plan.declared.is_none() || self.mapping.mode() != Mode::Strict => {
+                Ok(Planned::Value(natural))
+            }
             None => {
                 let shown: String = self.written(start).chars().take(SHOWN_MAX).collect();
                 Err(self.refused(node, &format!("{shown:?} is no {}", declared.name())))
             }
+        }
+    }
+
+    /// What a value is by itself where the mapping says what is looked for in text.
+    fn detected(&self, natural: Stored, start: usize) -> Stored {
+        let written = self.written(start);
+        match natural {
+            Stored::Date { .. } if !self.mapping.detects_dates() => text_from(start, written.len()),
+            Stored::Text { .. } if self.mapping.detects_numbers() => match parse_long(written) {
+                Some(number) => Stored::Long(number),
+                None => parse_double(written).map_or(natural, Stored::Double),
+            },
+            other => other,
         }
     }
 
@@ -550,6 +602,15 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// What the mapping makes of a scalar.
+enum Planned {
+    Value(Stored),
+    /// It is the time of the document.
+    Time,
+    /// No search finds it.
+    Ignored,
+}
+
 /// What stands between two quotes.
 struct RawString<'a> {
     text: &'a str,
@@ -656,6 +717,17 @@ fn classify(text: &str, start: usize) -> Stored {
         return ip_from(start, text.len());
     }
     text_from(start, text.len())
+}
+
+/// What a value is to a dynamic template.
+fn kind_of(natural: &Stored) -> Kind {
+    match natural {
+        Stored::Boolean(_) => Kind::Boolean,
+        Stored::Long(_) | Stored::Big { .. } => Kind::Long,
+        Stored::Double(_) => Kind::Double,
+        Stored::Date { .. } => Kind::Date,
+        Stored::Ip { .. } | Stored::Text { .. } => Kind::String,
+    }
 }
 
 /// The value read as its declared type, if it can be.

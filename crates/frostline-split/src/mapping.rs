@@ -5,8 +5,10 @@
 //! - A reading that has a column keeps it. A reading that first appears when the column budget is spent is
 //!   *dynamic*: it is indexed like any other, but its column is the shared `_dynamic`.
 //! - [`Mapping::column_name`] depends only on its arguments, so all writers agree.
+//! - What its author says of fields that are not declared ([`Rules`]) has a version: of two, the newer stands.
 //! - Parameters of an Elasticsearch mapping that Frostline does not support are refused by name.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -18,6 +20,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{Error, Result};
 
 mod elasticsearch;
+mod rules;
+
+pub(crate) use rules::Kind;
+pub use rules::{Rules, Templated};
 
 /// The column of the documents' time.
 pub const TIME_COLUMN: &str = "_timestamp";
@@ -77,6 +83,15 @@ pub struct Mapping {
     /// Some documents have identities that clients gave.
     #[serde(default)]
     has_identities: bool,
+    /// What becomes of fields that it does not declare.
+    #[serde(default)]
+    rules: Rules,
+    /// Fields that are other names of fields.
+    #[serde(default)]
+    aliases: BTreeMap<String, String>,
+    /// Fields whose values are found by the name of another, too, by that name.
+    #[serde(default)]
+    copies: BTreeMap<String, BTreeSet<String>>,
     /// Fields that whoever asks does not see.
     #[serde(skip)]
     hidden: BTreeSet<String>,
@@ -91,8 +106,14 @@ pub enum Mode {
     /// It becomes part of the mapping.
     #[default]
     Dynamic,
+    /// The same, and text is compared whole.
+    Runtime,
+    /// It stays in its document and no search finds it.
+    Ignoring,
     /// Its document is refused.
     Strict,
+    /// Of an object alone: no search finds it, nor what is below it, declared or not.
+    Disabled,
 }
 
 /// One user path.
@@ -114,6 +135,9 @@ pub struct Field {
     /// have none.
     #[serde(default)]
     pub without_doc_values: bool,
+    /// What a dynamic template said of it when it was new.
+    #[serde(default)]
+    pub templated: Option<Templated>,
 }
 
 /// Where the values of one type of one field are.
@@ -175,6 +199,8 @@ pub enum FieldType {
     Double,
     /// `half_float`
     HalfFloat,
+    /// `scaled_float`
+    ScaledFloat,
     /// `date`
     Date,
     /// `ip`
@@ -191,6 +217,22 @@ pub enum FieldType {
     MatchOnlyText,
     /// `object`
     Object,
+    /// `nested`
+    Nested,
+    /// `flattened`
+    Flattened,
+    /// `passthrough`
+    Passthrough,
+    /// `geo_point`
+    GeoPoint,
+    /// `geo_shape`
+    GeoShape,
+    /// `histogram`
+    Histogram,
+    /// `aggregate_metric_double`
+    AggregateMetricDouble,
+    /// `alias`
+    Alias,
 }
 
 /// Where [`Mapping::place`] put a value.
@@ -242,6 +284,9 @@ impl Mapping {
             fields: BTreeMap::new(),
             has_nanos: false,
             has_identities: false,
+            rules: Rules::default(),
+            aliases: BTreeMap::new(),
+            copies: BTreeMap::new(),
             hidden: BTreeSet::new(),
             revision: Revision::default(),
         }
@@ -254,6 +299,12 @@ impl Mapping {
         seen.fields.retain(|path, _| is_seen(path));
         let hidden = self.fields.keys().filter(|path| !seen.fields.contains_key(*path)).cloned();
         seen.hidden = hidden.collect();
+        if seen.hides() {
+            // Their conditions name fields.
+            seen.rules = Rules::default();
+            seen.aliases.retain(|alias, _| seen.fields.contains_key(alias));
+            seen.copies.retain(|to, _| seen.fields.contains_key(to));
+        }
         seen.revision = Revision::default();
         seen
     }
@@ -403,12 +454,35 @@ impl Mapping {
         readings.map(|reading| usize::from(reading.scalar) + usize::from(reading.list)).sum()
     }
 
+    /// What becomes of fields that it does not declare.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// What is to be merged into this mapping so that it also says what its author now wants: `wanted`, in which what
+    /// `says` does not name at the top is as it was.
+    #[must_use]
+    pub fn amended(&self, wanted: Mapping, says: impl Fn(&str) -> bool) -> Mapping {
+        let mode = if says("dynamic") { wanted.mode } else { self.mode };
+        let rules = self.rules.amended(&wanted.rules, says);
+        let changes = mode != self.mode || rules != self.rules;
+        let rules = if changes { rules.newer() } else { rules };
+        let (time_field, column_budget) = (self.time_field.clone(), self.column_budget);
+        Mapping { mode, rules, time_field, column_budget, revision: Revision::default(), ..wanted }
+    }
+
     /// Takes in what `other` knows; returns whether that changed anything. `Invalid`, with nothing
     /// changed, where the two declare a field differently or have their time in different fields.
     pub fn merge(&mut self, other: &Mapping) -> Result<bool> {
         self.check_mergeable(other)?;
         let before = self.clone();
-        self.mode = self.mode.max(other.mode);
+        self.mode = match self.rules.version().cmp(&other.rules.version()) {
+            Ordering::Less => other.mode,
+            Ordering::Equal => self.mode.max(other.mode),
+            Ordering::Greater => self.mode,
+        };
+        self.rules.merge(&other.rules);
+        self.take_names(other);
         self.column_budget = self.column_budget.max(other.column_budget);
         self.has_nanos |= other.has_nanos;
         self.has_identities |= other.has_identities;
@@ -428,6 +502,7 @@ impl Mapping {
         for (path, field) in &other.fields {
             self.fields.entry(path.clone()).or_default().absorb(field);
         }
+        self.take_names(other);
         self.hidden.extend(other.hidden.iter().cloned());
         self.revision = Revision::default();
     }
@@ -436,11 +511,31 @@ impl Mapping {
     #[must_use]
     pub fn declarations(&self) -> Mapping {
         let written = |(path, field): (&String, &Field)| {
-            let field = Field { readings: BTreeMap::new(), mixed_list: false, ..field.clone() };
+            let field =
+                Field { readings: BTreeMap::new(), mixed_list: false, templated: None, ..field.clone() };
             (field != Field::default()).then(|| (path.clone(), field))
         };
         let fields = self.fields.iter().filter_map(written).collect();
-        Mapping { fields, has_nanos: false, has_identities: false, ..self.clone() }
+        let rules = self.rules.first_version();
+        Mapping { fields, rules, has_nanos: false, has_identities: false, ..self.clone() }
+    }
+
+    /// The same of the fields below `path`, for documents that have no others: none is refused.
+    #[must_use]
+    pub fn declarations_below(&self, path: &str) -> Mapping {
+        let mut below = self.declarations();
+        below.fields.retain(|field, _| {
+            field.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
+        below.aliases.clear();
+        below.copies.clear();
+        below.hidden.clear();
+        below.rules.objects.retain(|_, mode| *mode != Mode::Strict);
+        if below.mode == Mode::Strict {
+            below.mode = Mode::Dynamic;
+        }
+        below.revision = Revision::default();
+        below
     }
 
     /// The fields whose values have several types.
@@ -503,21 +598,53 @@ impl Mapping {
     /// What `name` means in a query; nothing where the mapping does not know it. A field is known by its
     /// path, by its other names (`message.raw` where the mapping declares `raw`) and by `.keyword`, which
     /// asks for whole values of whatever type. The time of the documents is known by its own name, and as
-    /// `@timestamp` where no field has that name.
+    /// `@timestamp` where no field has that name. An alias means the field that it is of; a field that others are copied
+    /// to, these as well; a flattened one, all that is below it; and what is below a field that is passed through is
+    /// known without the name of that.
     pub fn resolve<'a>(&'a self, name: &str) -> Resolved<'a> {
-        let mut resolved = Resolved { is_time: self.is_time(name), paths: Vec::new() };
-        if let Some((path, field)) = self.fields.get_key_value(name) {
-            resolved.paths.push((path, field.declared.is_some_and(FieldType::is_exact)));
+        let resolved = self.resolve_own(name);
+        if resolved != Resolved::default() {
+            return resolved;
         }
+        let passed = self.fields.iter().filter(|(_, field)| field.ty() == Some(FieldType::Passthrough));
+        let mut passed = passed.map(|(parent, _)| self.resolve_own(&format!("{parent}.{name}")));
+        passed.find(|resolved| *resolved != Resolved::default()).unwrap_or_default()
+    }
+
+    fn resolve_own<'a>(&'a self, name: &str) -> Resolved<'a> {
+        let mut resolved = Resolved { is_time: self.is_time(name), paths: Vec::new() };
+        let own = self.fields.get_key_value(name);
+        let own_type = own.and_then(|(_, field)| field.ty());
+        let is_exact = own_type.is_some_and(FieldType::is_exact);
+        resolved.paths.extend(own.map(|(path, _)| (path.as_str(), is_exact)));
+        self.add_values_of(name, is_exact, &mut resolved);
         let Some((parent, other_name)) = name.rsplit_once('.') else { return resolved };
         let field = self.fields.get_key_value(parent);
-        let declared = field.and_then(|(_, field)| field.multi_fields.get(other_name)).copied();
+        let declared = field.and_then(|(_, field)| field.other_name(other_name));
         let Some(ty) = declared.or((other_name == "keyword").then_some(FieldType::Keyword)) else {
             return resolved;
         };
         resolved.is_time |= self.is_time(parent);
         resolved.paths.extend(field.map(|(parent, _)| (parent.as_str(), ty.is_exact())));
+        self.add_values_of(parent, ty.is_exact(), &mut resolved);
         resolved
+    }
+
+    /// Adds whose values a field has beside its own.
+    fn add_values_of<'a>(&'a self, path: &str, is_exact: bool, resolved: &mut Resolved<'a>) {
+        let known = |path: &str| self.fields.get_key_value(path).map(|(path, _)| path.as_str());
+        if let Some(of) = self.aliases.get(path) {
+            // It is of a field, never of another alias.
+            let of_type = self.fields.get(of).and_then(Field::ty);
+            resolved.is_time |= self.is_time(of);
+            let is_exact = is_exact || of_type.is_some_and(FieldType::is_exact);
+            resolved.paths.extend(known(of).map(|of| (of, is_exact)));
+        }
+        if self.fields.get(path).and_then(Field::ty) == Some(FieldType::Flattened) {
+            resolved.paths.extend(self.children(path).map(|below| (below, true)));
+        }
+        let copied = self.copies.get(path).into_iter().flatten();
+        resolved.paths.extend(copied.filter_map(|from| known(from)).map(|from| (from, is_exact)));
     }
 
     /// Whether `path` names the time of the documents.
@@ -538,6 +665,11 @@ impl Mapping {
         after.take_while(move |path| path.starts_with(&prefix))
     }
 
+    /// The field that `path` is an alias of.
+    pub fn alias_of(&self, path: &str) -> Option<&str> {
+        self.aliases.get(path).map(String::as_str)
+    }
+
     pub(crate) fn revision(&self) -> &Revision {
         &self.revision
     }
@@ -556,6 +688,15 @@ impl Mapping {
         })
     }
 
+    fn take_names(&mut self, other: &Mapping) {
+        for (alias, of) in &other.aliases {
+            self.aliases.entry(alias.clone()).or_insert_with(|| of.clone());
+        }
+        for (to, from) in &other.copies {
+            self.copies.entry(to.clone()).or_default().extend(from.iter().cloned());
+        }
+    }
+
     fn check_mergeable(&self, other: &Mapping) -> Result<()> {
         if self.time_field != other.time_field {
             let what =
@@ -565,6 +706,12 @@ impl Mapping {
         for (path, theirs) in &other.fields {
             if let Some(ours) = self.fields.get(path) {
                 ours.check_mergeable(theirs, path)?;
+            }
+        }
+        for (alias, theirs) in &other.aliases {
+            if let Some(ours) = self.aliases.get(alias).filter(|ours| *ours != theirs) {
+                let what = format!("field {alias:?} is an alias of {ours:?} and of {theirs:?}");
+                return Err(Error::invalid(what));
             }
         }
         Ok(())
@@ -583,6 +730,36 @@ impl Field {
         self.readings.values().any(Reading::has_column)
     }
 
+    /// The type that it is declared as, or that a dynamic template gave it.
+    pub fn ty(&self) -> Option<FieldType> {
+        self.declared.or_else(|| self.templated.as_ref()?.ty)
+    }
+
+    /// Whether splits have no index of it.
+    pub fn is_unindexed(&self) -> bool {
+        self.unindexed || self.templated.as_ref().is_some_and(|templated| templated.unindexed)
+    }
+
+    /// Whether splits have no digest of it, and no copy of its column.
+    pub fn is_without_doc_values(&self) -> bool {
+        self.without_doc_values
+            || self.templated.as_ref().is_some_and(|templated| templated.without_doc_values)
+    }
+
+    /// The other names of its values, with what each is declared as.
+    pub fn other_names(&self) -> BTreeMap<String, FieldType> {
+        let mut names = self.multi_fields.clone();
+        for (name, ty) in self.templated.iter().flat_map(|templated| &templated.multi_fields) {
+            names.entry(name.clone()).or_insert(*ty);
+        }
+        names
+    }
+
+    fn other_name(&self, name: &str) -> Option<FieldType> {
+        let templated = || self.templated.as_ref()?.multi_fields.get(name);
+        self.multi_fields.get(name).or_else(templated).copied()
+    }
+
     fn absorb(&mut self, other: &Field) {
         self.declared = self.declared.or(other.declared);
         for (name, ty) in &other.multi_fields {
@@ -591,6 +768,9 @@ impl Field {
         self.mixed_list |= other.mixed_list;
         self.unindexed |= other.unindexed;
         self.without_doc_values |= other.without_doc_values;
+        if let Some(theirs) = &other.templated {
+            self.templated.get_or_insert_default().absorb(theirs);
+        }
         for (ty, theirs) in &other.readings {
             let ours = self.readings.entry(*ty).or_default();
             ours.scalar |= theirs.scalar;
@@ -665,12 +845,26 @@ impl FieldType {
         Some(match self {
             Boolean => ValueType::Boolean,
             Byte | Short | Integer | Long | UnsignedLong => ValueType::Long,
-            Float | Double | HalfFloat => ValueType::Double,
+            Float | Double | HalfFloat | ScaledFloat => ValueType::Double,
             Date => ValueType::Date,
             Ip => ValueType::Ip,
             Keyword | Text | Wildcard | ConstantKeyword | MatchOnlyText => ValueType::Text,
-            Object => return None,
+            Object
+            | Nested
+            | Flattened
+            | Passthrough
+            | GeoPoint
+            | GeoShape
+            | Histogram
+            | AggregateMetricDouble
+            | Alias => return None,
         })
+    }
+
+    /// Whether no mapping says more of what is below a field of this type.
+    fn is_opaque(self) -> bool {
+        use FieldType::*;
+        matches!(self, Flattened | GeoPoint | GeoShape | Histogram | AggregateMetricDouble)
     }
 
     /// Whether a query on it means the whole value.

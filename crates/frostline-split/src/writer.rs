@@ -468,7 +468,10 @@ impl SplitWriter {
             let slot = &mut slots[type_of(&value) as usize];
             if *slot == NO_READING {
                 *slot = self.readings.len() as u16;
-                let path = self.document.path(path).into();
+                let text = self.document.path(path);
+                self.document.templated(path).for_each(|said| self.mapping.note_templated(text, said));
+                self.mapping.note_objects_above(text);
+                let path = text.into();
                 let (dynamic, scalar, list, has_nanos) = (false, false, false, false);
                 self.readings.push(Reading {
                     path,

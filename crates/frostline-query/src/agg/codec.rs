@@ -15,8 +15,13 @@ impl AggTree {
 
     /// What its states depend on, in bytes. Pipelines are not in it: they are computed from the merged state.
     pub(crate) fn key(&self) -> Result<Vec<u8>> {
-        postcard::to_allocvec(&(&self.aggs, &self.fields, &self.filters))
-            .map_err(|e| Error::internal("aggregations cannot be written").with_source(e))
+        postcard::to_allocvec(&(
+            &self.aggs,
+            (&self.fields, &self.field_levels),
+            (&self.filters, &self.filter_levels),
+            &self.levels,
+        ))
+        .map_err(|e| Error::internal("aggregations cannot be written").with_source(e))
     }
 
     fn holds(&self, agg: &Agg) -> bool {
@@ -31,6 +36,8 @@ impl AggTree {
             Kind::Filters(of) => of.filters.iter().all(filter),
             Kind::Missing(of) => field(of),
             Kind::Global => true,
+            Kind::Nested(level) => *level < self.levels.len(),
+            Kind::ReverseNested(levels) => levels.iter().all(|level| *level < self.levels.len()),
             Kind::Composite(of) => of.sources.iter().all(|source| field(&source.field)),
             Kind::TopHits(of) => of.sort.iter().all(|sort| match &sort.field {
                 SortField::Column(of) => field(of),

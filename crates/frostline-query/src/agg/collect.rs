@@ -39,6 +39,18 @@ pub struct Batch<'a> {
     pub columns: &'a [FieldColumn],
     /// For each of [`AggTree::filters`], in that order, the rows of the split that match it.
     pub filters: &'a [RoaringBitmap],
+    /// Of each level of the tree: fields of a level have a column with an entry for each object, and filters the
+    /// objects that match.
+    pub levels: &'a [LevelRows],
+}
+
+/// The objects of one level in a batch, by number.
+#[derive(Clone, Debug, Default)]
+pub struct LevelRows {
+    /// What has each object: an object of the level above, or the position of a document in the batch.
+    pub above: Vec<u32>,
+    /// The objects of each of those.
+    pub below: Vec<Vec<u32>>,
 }
 
 /// Which documents a batch holds.
@@ -74,7 +86,7 @@ impl<'t> Collector<'t> {
             self.state.documents += batch.rows.len() as u64;
         }
         let docs = Docs { at: (0..batch.rows.len() as u32).collect(), buckets: vec![0; batch.rows.len()] };
-        let work = Work { batch, fields: self.tree.fields(), memory_bytes_max: self.memory_bytes_max };
+        let work = Work { batch, tree: self.tree, memory_bytes_max: self.memory_bytes_max };
         for (agg, node) in self.tree.aggs.iter().zip(&mut self.state.nodes) {
             if matches!(agg.kind, Kind::Global) == everything {
                 collect(agg, node, &work, &docs, 1)?;
@@ -94,7 +106,16 @@ fn check(tree: &AggTree, batch: &Batch<'_>) -> Result<()> {
     if batch.columns.len() != tree.fields.len() || batch.filters.len() != tree.filters.len() {
         return Err(Error::internal("a batch does not have the columns and filters of its aggregations"));
     }
-    if batch.columns.iter().any(|column| column.rows().is_some_and(|rows| rows != batch.rows.len())) {
+    if batch.levels.len() != tree.levels.len() {
+        return Err(Error::internal("a batch does not have the objects of its aggregations"));
+    }
+    let rows_of = |field| match tree.level_of_field(field) {
+        Some(level) => batch.levels[level].above.len(),
+        None => batch.rows.len(),
+    };
+    let has_other =
+        |(field, column): (usize, &FieldColumn)| column.rows().is_some_and(|rows| rows != rows_of(field));
+    if batch.columns.iter().enumerate().any(has_other) {
         return Err(Error::internal("a column of a batch does not have the batch's rows"));
     }
     Ok(())
@@ -103,14 +124,14 @@ fn check(tree: &AggTree, batch: &Batch<'_>) -> Result<()> {
 /// A batch, and how much memory its state may take.
 struct Work<'a> {
     batch: &'a Batch<'a>,
-    fields: &'a [FieldRef],
+    tree: &'a AggTree,
     memory_bytes_max: usize,
 }
 
 impl Work<'_> {
     /// What is measured of field number `field`.
     fn measure(&self, field: usize) -> Option<Measure> {
-        self.fields.get(field).and_then(FieldRef::measure)
+        self.tree.fields.get(field).and_then(FieldRef::measure)
     }
 }
 
@@ -174,6 +195,26 @@ fn collect(agg: &Agg, node: &mut Node, batch: &Work<'_>, docs: &Docs, parents: u
             })?;
         }
         (Kind::Global, Node::Slots(slots)) => slots_of(agg, slots, batch, docs, |_, put| put(0))?,
+        (Kind::Nested(level), Node::Slots(slots)) => {
+            let mut below = Docs::default();
+            let objects = &batch.levels[*level].below;
+            for (at, parent) in docs.iter() {
+                objects.get(at as usize).into_iter().flatten().for_each(|object| below.push(*object, parent));
+            }
+            others_of(agg, slots, batch, &below)?;
+        }
+        (Kind::ReverseNested(levels), Node::Slots(slots)) => {
+            let up =
+                |at: u32, level: &usize| batch.levels[*level].above.get(at as usize).copied().unwrap_or(at);
+            let mut above: Vec<(u32, u32)> =
+                docs.iter().map(|(at, parent)| (parent, levels.iter().fold(at, up))).collect();
+            // What has several of the objects is there once.
+            above.sort_unstable();
+            above.dedup();
+            let mut whole = Docs::with_capacity(above.len());
+            above.into_iter().for_each(|(parent, at)| whole.push(at, parent));
+            others_of(agg, slots, batch, &whole)?;
+        }
         (Kind::Range(ranges), Node::Slots(slots)) => ranges.collect(agg, slots, batch, docs)?,
         (Kind::Metric(metric), Node::Moments(all)) => metric.collect(all, batch, docs),
         (Kind::Percentiles(of), Node::Sketches(all)) => of.collect(all, batch, docs),
@@ -210,8 +251,18 @@ fn collect_below(
     Ok(())
 }
 
+/// Counts what stands for other documents in their one bucket.
+fn others_of(agg: &Agg, slots: &mut Slots, batch: &Work<'_>, docs: &Docs) -> Result<()> {
+    docs.buckets.iter().for_each(|parent| slots.counts[*parent as usize] += 1);
+    collect_below(&agg.children, &mut slots.children, batch, docs, slots.counts.len())
+}
+
 /// Which positions of the batch are rows that the filter matches.
 fn membership(batch: &Work<'_>, filter: usize) -> Vec<bool> {
+    if let Some(level) = batch.tree.level_of_filter(filter) {
+        let objects = 0..batch.levels[level].above.len() as u32;
+        return objects.map(|object| batch.filters[filter].contains(object)).collect();
+    }
     let mut inside = vec![false; batch.rows.len()];
     let (Some(first), Some(last)) = (batch.rows.first(), batch.rows.last()) else { return inside };
     let mut at = 0;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use frostline_show::nearest;
-use frostline_split::{Mapping, ValueType, parse_cidr};
+use frostline_split::{Field, FieldType, Mapping, ValueType, parse_cidr};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
@@ -16,9 +16,9 @@ use super::sketch::Accuracy;
 use super::time::{self, DateFormat, Rounding, Unit};
 use super::{
     Adjacency, Agg, AggTree, AutoDate, Cardinality, Chosen, Composite, DateHistogram, FieldIndex, Filters,
-    Histogram, Include, Kind, MedianDeviation, Metric, MetricKind, OrderBy, OrderKey, Percentiles, Pipelines,
-    RangeBound, RangeBucket, Ranges, RareTerms, Shape, SortBy, SortField, Source, SourceBy, StringStats,
-    Terms, TopHits, TopMetrics, WeightedAvg, auto_date, texts,
+    Histogram, Include, Kind, Level, MedianDeviation, Metric, MetricKind, OrderBy, OrderKey, Percentiles,
+    Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Shape, SortBy, SortField, Source, SourceBy,
+    StringStats, Terms, TopHits, TopMetrics, WeightedAvg, auto_date, texts,
 };
 use crate::filter::{FieldRef, Filter};
 use crate::language::date::{DateReader, Format, parse_time_zone};
@@ -56,8 +56,14 @@ impl AggTree {
     /// Reads the value of `aggs` (or `aggregations`). `Invalid` names what is wrong or not supported,
     /// and where.
     pub fn parse(aggs: &Value, context: &ParseContext<'_>) -> Result<AggTree> {
-        let mut parser =
-            Parser { context, tree: AggTree::empty(), path: Vec::new(), bucketed: 0, hidden: Vec::new() };
+        let mut parser = Parser {
+            context,
+            tree: AggTree::empty(),
+            path: Vec::new(),
+            bucketed: 0,
+            hidden: Vec::new(),
+            level: None,
+        };
         (parser.tree.aggs, parser.tree.pipelines) = parser.aggs(aggs, Above::One)?;
         parser.tree.hidden = parser.hidden.len();
         parser.tree.aggs.append(&mut parser.hidden);
@@ -81,6 +87,8 @@ struct Parser<'a> {
     bucketed: usize,
     /// What counts the backgrounds of `significant_terms`.
     hidden: Vec<Agg>,
+    /// The objects that are counted here; documents without.
+    level: Option<usize>,
 }
 
 impl Parser<'_> {
@@ -164,9 +172,16 @@ impl Parser<'_> {
             return Err(self.error(format!("[{word}] cannot have sub-aggregations")));
         }
         let several = usize::from(shape == Shape::Several);
+        let level = match kind {
+            Kind::Nested(level) => Some(*level),
+            Kind::ReverseNested(levels) => levels.last().and_then(|level| self.tree.levels[*level].above),
+            _ => self.level,
+        };
+        let here = std::mem::replace(&mut self.level, level);
         self.bucketed += several;
         let children = self.aggs(below, Above::of(kind));
         self.bucketed -= several;
+        self.level = here;
         children
     }
 
@@ -174,8 +189,15 @@ impl Parser<'_> {
         if word == "filter" {
             return Ok(Kind::Filter(self.filter(params)?));
         }
+        if self.level.is_some() && matches!(word, "top_hits" | "top_metrics" | "significant_terms") {
+            return Err(self.error(format!(
+                "[{word}] is not supported below [nested], where there are no documents: put it below [reverse_nested]"
+            )));
+        }
         let mut params = self.params(word, params)?;
         let kind = match word {
+            "nested" => self.nested(&mut params)?,
+            "reverse_nested" => self.reverse_nested(&mut params)?,
             "terms" => self.terms(&mut params)?,
             "date_histogram" => self.date_histogram(&mut params)?,
             "histogram" => self.histogram(&mut params)?,
@@ -228,17 +250,63 @@ impl Parser<'_> {
                 self.error(format!("[{name}] is no field: what is known of a document is not aggregated"))
             );
         }
-        let known = self.tree.fields.iter().position(|known| known.name() == name);
+        let mut fields = self.tree.fields.iter().zip(&self.tree.field_levels);
+        let known = fields.position(|(known, level)| known.name() == name && *level == self.level);
         Ok(known.unwrap_or_else(|| {
             self.tree.fields.push(FieldRef::resolve(self.context.mapping, name));
+            self.tree.field_levels.push(self.level);
             self.tree.fields.len() - 1
         }))
     }
 
     fn filter(&mut self, query: &Value) -> Result<usize> {
         let filter = (self.context.filter)(query, &format!("aggs.{}", self.path.join(".aggs.")))?;
+        if self.level.is_some() && filter.asks_ids() {
+            return Err(self.error("an object has no _id: ask for it outside of [nested]"));
+        }
         self.tree.filters.push(filter);
+        self.tree.filter_levels.push(self.level);
         Ok(self.tree.filters.len() - 1)
+    }
+
+    fn nested(&mut self, params: &mut Params) -> Result<Kind> {
+        let path = params
+            .text("path")?
+            .ok_or_else(|| params.error("Missing [path] field for nested aggregation"))?;
+        let mapping = self.context.mapping;
+        if mapping.hides_below(&path) {
+            return Err(
+                params.error("[nested] is not supported where some fields of the objects are not seen")
+            );
+        }
+        let is_mapped = mapping.field(&path).and_then(Field::ty) == Some(FieldType::Nested);
+        let mapping = mapping.declarations_below(&path);
+        self.tree.levels.push(Level { path, mapping, is_mapped, above: self.level });
+        Ok(Kind::Nested(self.tree.levels.len() - 1))
+    }
+
+    fn reverse_nested(&self, params: &mut Params) -> Result<Kind> {
+        let wanted = params.text("path")?;
+        let Some(mut level) = self.level else {
+            return Err(
+                params.error("Reverse nested aggregation can only be used inside a [nested] aggregation")
+            );
+        };
+        let mut passed = Vec::new();
+        loop {
+            passed.push(level);
+            let above = self.tree.levels[level].above;
+            match (above, &wanted) {
+                (None, None) => return Ok(Kind::ReverseNested(passed)),
+                (None, Some(path)) => {
+                    return Err(params.error(format!("[reverse_nested] nested path [{path}] is not nested")));
+                }
+                (Some(above), Some(path)) if self.tree.levels[above].path == *path => {
+                    return Ok(Kind::ReverseNested(passed));
+                }
+                (Some(above), _) => level = above,
+            }
+        }
     }
 
     fn zone(&self, params: &mut Params) -> Result<TimeZone> {
@@ -972,10 +1040,10 @@ fn reaches(aggs: &[Agg], names: &[String], metric: Option<&str>) -> bool {
     let Some((name, rest)) = names.split_first() else { return false };
     let Some(agg) = aggs.iter().find(|agg| agg.name == *name) else { return false };
     match &agg.kind {
-        Kind::Filter(_) | Kind::Missing(_) if rest.is_empty() => {
+        Kind::Filter(_) | Kind::Missing(_) | Kind::Nested(_) | Kind::ReverseNested(_) if rest.is_empty() => {
             matches!(metric, None | Some("doc_count" | "_count"))
         }
-        Kind::Filter(_) | Kind::Missing(_) => match rest {
+        Kind::Filter(_) | Kind::Missing(_) | Kind::Nested(_) | Kind::ReverseNested(_) => match rest {
             [count] if count == "_count" => true,
             _ => reaches(&agg.children, rest, metric),
         },
@@ -995,7 +1063,9 @@ impl Kind {
             | Kind::StringStats(_)
             | Kind::MedianDeviation(_)
             | Kind::TopMetrics(_) => Shape::Leaf,
-            Kind::Filter(_) | Kind::Missing(_) | Kind::Global => Shape::One,
+            Kind::Filter(_) | Kind::Missing(_) | Kind::Global | Kind::Nested(_) | Kind::ReverseNested(_) => {
+                Shape::One
+            }
             Kind::Terms(_)
             | Kind::DateHistogram(_)
             | Kind::Histogram(_)
@@ -1064,7 +1134,7 @@ impl MetricKind {
 }
 
 /// Aggregations that are computed, for suggestions.
-const AGGREGATIONS: [&str; 30] = [
+const AGGREGATIONS: [&str; 32] = [
     "terms",
     "date_histogram",
     "histogram",
@@ -1095,6 +1165,8 @@ const AGGREGATIONS: [&str; 30] = [
     "ip_range",
     "auto_date_histogram",
     "significant_terms",
+    "nested",
+    "reverse_nested",
 ];
 
 /// The heuristic that an object names, of which there is at most one.

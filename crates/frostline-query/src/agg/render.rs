@@ -1050,6 +1050,8 @@ fn type_name(view: &View<'_>) -> &'static str {
         (Kind::Filters(_), _) => "filters",
         (Kind::Missing(_), _) => "missing",
         (Kind::Global, _) => "global",
+        (Kind::Nested(_), _) => "nested",
+        (Kind::ReverseNested(_), _) => "reverse_nested",
         (Kind::Composite(_), _) => "composite",
         (Kind::TopHits(_), _) => "top_hits",
         (Kind::Percentiles(of), _) if of.ranks => "tdigest_percentile_ranks",

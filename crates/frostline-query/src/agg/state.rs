@@ -190,7 +190,9 @@ impl Node {
             | Kind::Filters(_)
             | Kind::Adjacency(_)
             | Kind::Missing(_)
-            | Kind::Global => {
+            | Kind::Global
+            | Kind::Nested(_)
+            | Kind::ReverseNested(_) => {
                 let per_parent = agg.kind.slots();
                 Node::Slots(Slots { per_parent, counts: Vec::new(), children: nodes(&agg.children, 0) })
             }
@@ -353,7 +355,9 @@ impl Node {
                 | Kind::Filters(_)
                 | Kind::Adjacency(_)
                 | Kind::Missing(_)
-                | Kind::Global,
+                | Kind::Global
+                | Kind::Nested(_)
+                | Kind::ReverseNested(_),
             ) => {
                 slots.per_parent == agg.kind.slots()
                     && slots.counts.len() <= parents.saturating_mul(slots.per_parent as usize)

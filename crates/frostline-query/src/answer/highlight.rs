@@ -260,6 +260,7 @@ impl<'a> Reader<'a> {
                 }
                 self.group(field.as_ref()).add_pattern(pattern, *case_insensitive)?;
             }
+            Filter::Nested(nested) => self.read(&nested.filter)?,
             Filter::All
             | Filter::None
             | Filter::Range { .. }

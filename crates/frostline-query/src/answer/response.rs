@@ -138,6 +138,9 @@ pub struct Hit {
     /// The values it was sorted by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sort: Option<Vec<Value>>,
+    /// The objects in it that match nested queries, by the names that these have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_hits: Option<Json>,
 }
 
 /// What a query cost.
@@ -352,6 +355,7 @@ impl Hit {
             highlight,
             matched_queries: Vec::new(),
             sort,
+            inner_hits: None,
         })
     }
 }

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource, ParseContext};
 use crate::answer::highlight::{Effort, Highlighter};
+use crate::answer::inner_hits::{Whole, inner_hits_of};
 use crate::answer::named::{Named, named_of};
 use crate::answer::response::{Hit, QueryCost, Response, Shown};
 use crate::errors::internal;
@@ -37,7 +38,7 @@ use crate::exec::session::{context, ready, run};
 use crate::exec::splits::{RuledOut, Splits, mapping};
 use crate::filter::{FieldRef, Filter};
 use crate::json::Json;
-use crate::language::{self, Context, IndexVersion, SearchRequest, TotalHits};
+use crate::language::{self, Context, IndexVersion, InnerHits, SearchRequest, TotalHits};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::Parts;
@@ -77,14 +78,17 @@ pub(super) struct Reading {
     highlighter: Option<Arc<Highlighter>>,
     /// The clauses of which hits tell whether they match.
     named: Arc<[(String, Filter)]>,
+    /// What hits show of their objects.
+    inner_hits: Arc<[InnerHits]>,
 }
 
 impl Reading {
     fn new(indices: Vec<Arc<Index>>, splits: Splits, request: SearchRequest) -> Result<Reading> {
-        let SearchRequest { filter, post_filter, highlight, named, .. } = request;
+        let SearchRequest { filter, post_filter, highlight, named, inner_hits, .. } = request;
         let highlighter = highlight.map(Highlighter::new).transpose()?;
         let highlighter = highlighter.map(Arc::new);
-        Ok(Reading { indices, splits, filter, post_filter, highlighter, named: named.into() })
+        let (named, inner_hits) = (named.into(), inner_hits.into());
+        Ok(Reading { indices, splits, filter, post_filter, highlighter, named, inner_hits })
     }
 }
 
@@ -170,6 +174,7 @@ impl Search {
                     post_filter: reading.post_filter.clone(),
                     highlighter: reading.highlighter.clone(),
                     named: Arc::clone(&reading.named),
+                    inner_hits: Arc::clone(&reading.inner_hits),
                 });
             }
         }
@@ -322,7 +327,9 @@ impl Search {
         let named = named_of(clauses, &rows, &Arc::new(self.local()), self.partial, &mut report).await?;
         let mut effort = Effort::default();
         let next = rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.sort.clone());
-        let hits = self.hits(rows, documents, named, &mut effort)?;
+        let wholes = self.wholes(&rows, &documents);
+        let mut hits = self.hits(rows, documents, named, &mut effort)?;
+        self.add_inner_hits(wholes, &mut hits, &mut effort).await?;
         memory.try_grow(effort.bytes()).map_err(internal)?;
         let mut ruled_out = RuledOut::default();
         asked.iter().for_each(|asked| ruled_out.add(asked.ruled_out()));
@@ -514,6 +521,39 @@ impl Search {
             if let (Some(is_seen), Some(source)) = (index.fields_seen(), &mut document.source) {
                 *source = seen_source(source, is_seen.as_ref())?;
             }
+        }
+        Ok(())
+    }
+
+    /// The documents of the hits, in their order; none where nothing is shown of their objects.
+    fn wholes(&self, rows: &[Row], documents: &BTreeMap<HitAddress, Document>) -> Vec<Whole> {
+        if self.readings.iter().all(|reading| reading.inner_hits.is_empty()) {
+            return Vec::new();
+        }
+        let wholes = rows.iter().filter_map(|row| {
+            let document = row.document.as_ref().or_else(|| documents.get(&row.address))?.clone();
+            let (_, index) = self.splits.get(row.address.split)?;
+            Some(Whole { index: index.name.to_string(), document, offsets: Vec::new() })
+        });
+        wholes.collect()
+    }
+
+    /// Adds to hits what they show of their objects.
+    async fn add_inner_hits(
+        &self,
+        wholes: Vec<Whole>,
+        hits: &mut [Hit],
+        effort: &mut Effort,
+    ) -> Result<()> {
+        let mut wholes: Vec<(&mut Hit, Whole)> = hits.iter_mut().zip(wholes).collect();
+        for reading in self.readings.iter().filter(|reading| !reading.inner_hits.is_empty()) {
+            let is_of = |index: &str| reading.indices.iter().any(|own| own.name().as_str() == index);
+            let (of_reading, others) = wholes.into_iter().partition(|(hit, _)| is_of(&hit.index));
+            wholes = others;
+            let (hits, of_reading): (Vec<&mut Hit>, Vec<Whole>) = Vec::into_iter(of_reading).unzip();
+            let shown =
+                inner_hits_of(&reading.inner_hits, &of_reading, &self.searcher.reads, effort).await?;
+            hits.into_iter().zip(shown).for_each(|(hit, shown)| hit.inner_hits = Some(shown));
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use frostline_split::{FieldType, Mapping, Moment, Value, parse_moment, parse_moment_field};
+use frostline_split::{Field, FieldType, Mapping, Moment, Value, parse_moment, parse_moment_field};
 use jiff::tz::TimeZone;
 
 use crate::Result;
@@ -51,7 +51,7 @@ fn collect<'a>(value: &'a Json, path: String, leaves: &mut Vec<(String, &'a Json
 }
 
 fn is_date(mapping: &Mapping, path: &str) -> bool {
-    let declared = mapping.field(path).and_then(|field| field.declared);
+    let declared = mapping.field(path).and_then(Field::ty);
     mapping.is_time(path) || declared == Some(FieldType::Date)
 }
 

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use datafusion::execution::memory_pool::MemoryReservation;
 use frostline_base::TimeRange;
 use frostline_split::{TextAs, row_numbers};
@@ -14,7 +15,7 @@ use futures::future::{try_join, try_join_all};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 
-use crate::agg::{AggState, AggTree, Batch, Collector, FieldColumn, Scope};
+use crate::agg::{AggState, AggTree, Batch, Collector, FieldColumn, LevelRows, Scope};
 use crate::errors::internal;
 use crate::exec::results::shared::{Answers, Question, Shared};
 use crate::exec::results::{Key, Results};
@@ -22,9 +23,11 @@ use crate::exec::scan::{Scan, Tally, spawned};
 use crate::filter::{FieldRef, Filter, Scalar};
 use crate::prune::{self, Target, bounds, nanos_of};
 use crate::read::memory::{Room, reservation};
+use crate::read::objects::Objects;
 use crate::read::once::Once;
 use crate::read::open::OpenSplit;
 use crate::read::output;
+use crate::read::view::View;
 use crate::select::scalar_text;
 use crate::{Error, Result};
 
@@ -264,31 +267,69 @@ impl Aggregation {
 
     async fn collect(&self, target: &Target, open: &OpenSplit, rows: &RoaringBitmap) -> Result<Part> {
         let view = self.scan.view(open);
-        let fields: Vec<&FieldRef> = self.tree.fields().iter().collect();
+        let fields = self.tree.fields().iter().enumerate();
+        let fields: Vec<&FieldRef> = fields
+            .filter(|(at, _)| self.tree.level_of_field(*at).is_none())
+            .map(|(_, field)| field)
+            .collect();
         let bytes = output::column_bytes(view, &fields, rows).await?;
-        let room = self.scan.window.room(bytes.saturating_mul(1 + STATE_OF_COLUMNS)).await?;
-        let filters = self.tree.filters();
+        let objects = if self.tree.levels().is_empty() { 0 } else { OBJECTS_BYTES };
+        let room =
+            self.scan.window.room(bytes.saturating_mul(1 + STATE_OF_COLUMNS).saturating_add(objects)).await?;
+        let mut collector = Collector::new(&self.tree, self.scan.local.searcher.settings.query_bytes_max);
+        if self.tree.levels().is_empty() {
+            self.collect_rows(target, view, rows, &mut collector).await?;
+        } else {
+            let mut left = rows.iter().peekable();
+            while left.peek().is_some() {
+                let part: RoaringBitmap = left.by_ref().take(view.documents_at_once()).collect();
+                self.collect_rows(target, view, &part, &mut collector).await?;
+            }
+        }
+        let state = collector.finish();
+        room.resize(state.memory_bytes())?;
+        Ok(Part { state, _room: Some(room) })
+    }
+
+    /// Counts some rows of a split.
+    async fn collect_rows(
+        &self,
+        target: &Target,
+        view: View<'_>,
+        rows: &RoaringBitmap,
+        collector: &mut Collector<'_>,
+    ) -> Result<()> {
+        let levels = Levels::new(&self.tree, view, rows).await?;
         let once = Once::new(view);
-        let filters = filters.iter().map(|filter| once.view().select(filter, Some(rows)));
-        let columns = fields.iter().map(|field| async move {
-            FieldColumn::new(&output::readings(view, field, rows, TextAs::Dictionary, false).await?)
+        let filters = self.tree.filters().into_iter().enumerate().map(|(at, filter)| {
+            let (levels, once) = (&levels, &once);
+            async move {
+                match self.tree.level_of_filter(at) {
+                    Some(level) => levels.matching(level, filter, view).await,
+                    None => Ok(once.view().select(filter, Some(rows)).await?.bitmap(view.split().rows())),
+                }
+            }
+        });
+        let columns = self.tree.fields().iter().enumerate().map(|(at, field)| {
+            let levels = &levels;
+            async move {
+                let arrays = match self.tree.level_of_field(at) {
+                    Some(level) => levels.readings(level, field, view).await?,
+                    None => output::readings(view, field, rows, TextAs::Dictionary, false).await?,
+                };
+                FieldColumn::new(&arrays)
+            }
         });
         let (filters, columns) = try_join(try_join_all(filters), try_join_all(columns)).await?;
-        let filters: Vec<RoaringBitmap> =
-            filters.into_iter().map(|rows| rows.bitmap(open.split.rows())).collect();
         let numbers = row_numbers(rows);
-        let mut collector = Collector::new(&self.tree, self.scan.local.searcher.settings.query_bytes_max);
         collector.collect(&Batch {
             split: target.ordinal,
             scope: self.scope,
             rows: &numbers,
             columns: &columns,
             filters: &filters,
-        })?;
-        let state = collector.finish();
-        drop((columns, filters));
-        room.resize(state.memory_bytes())?;
-        Ok(Part { state, _room: Some(room) })
+            levels: &levels.rows,
+        })
     }
 
     /// The cache for the state of a split, and its key.
@@ -302,6 +343,60 @@ impl Aggregation {
         [u8::from(self.scope == Scope::Everything)]
     }
 }
+
+/// The objects of some rows that are counted by themselves, by the levels of the aggregations. They are numbered by their
+/// rows in the splits that hold them.
+#[derive(Default)]
+struct Levels {
+    objects: Vec<Objects>,
+    rows: Vec<LevelRows>,
+}
+
+impl Levels {
+    async fn new(tree: &AggTree, view: View<'_>, rows: &RoaringBitmap) -> Result<Levels> {
+        let mut levels = Levels::default();
+        if tree.levels().is_empty() {
+            return Ok(levels);
+        }
+        let documents = view.documents(rows).await?;
+        for level in tree.levels() {
+            let above = match level.above.and_then(|above| levels.objects.get(above)) {
+                Some(above) => Cow::Owned(above.texts(view.reads).await?),
+                None => Cow::Borrowed(&documents),
+            };
+            let texts = above.iter().filter(|_| level.is_mapped).map(String::as_str);
+            let objects = Objects::new(texts, &level.path, &level.mapping)?;
+            let mut below = vec![Vec::new(); above.len()];
+            let whole = objects.documents_of_rows();
+            (0..).zip(&whole).for_each(|(row, above)| below[*above as usize].push(row));
+            levels.rows.push(LevelRows { above: whole, below });
+            levels.objects.push(objects);
+        }
+        Ok(levels)
+    }
+
+    async fn matching(&self, level: usize, filter: &Filter, view: View<'_>) -> Result<RoaringBitmap> {
+        let objects = self.objects.get(level).and_then(|objects| objects.view(view.reads));
+        match objects {
+            Some((view, _)) => Ok(view.select(filter, None).await?.bitmap(view.split().rows())),
+            None => Ok(RoaringBitmap::new()),
+        }
+    }
+
+    async fn readings(&self, level: usize, field: &FieldRef, view: View<'_>) -> Result<Vec<ArrayRef>> {
+        let objects = self.objects.get(level).and_then(|objects| objects.view(view.reads));
+        match objects {
+            Some((view, _)) => {
+                let all = (0..view.split().rows()).collect();
+                output::readings(view, field, &all, TextAs::Dictionary, false).await
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// About how much memory documents take whose objects are counted, and their objects.
+const OBJECTS_BYTES: usize = 32 << 20;
 
 /// A question that other machines were asked.
 struct Asked {

@@ -116,7 +116,7 @@ impl FieldRef {
                     None => readings.push(TypedReading { ty: *ty, list, column }),
                 }
             }
-            let declared = field.declared.and_then(FieldType::value_type);
+            let declared = field.ty().and_then(FieldType::value_type);
             if let Some(ty) = declared.filter(|ty| !time && readings.iter().all(|known| known.ty != *ty)) {
                 readings.push(TypedReading { ty, list: false, column: false });
             }

@@ -3,6 +3,7 @@
 //! score of a query (`boosting.negative`, `tie_breaker`) are accepted and ignored.
 
 use frostline_show::nearest;
+use frostline_split::{Field, FieldType};
 use serde_json::Value;
 
 use super::date::DateReader;
@@ -14,17 +15,20 @@ use super::text::{
 };
 use super::{Context, range, regexp, simple};
 use crate::Result;
-use crate::filter::{FieldRef, Filter, Pattern, Scalar};
+use crate::filter::{FieldRef, Filter, Nested, Pattern, Scalar};
 use frostline_base::chain;
 
 /// Most values of one `terms` clause.
 const TERMS_MAX: usize = 65_536;
 
+/// How scores of objects would become one.
+const SCORE_MODES: [&str; 5] = ["avg", "max", "min", "none", "sum"];
+
 /// Each named query is asked for itself of the hits.
 const NAMED_MAX: usize = 100;
 
 /// Queries that are read, for suggestions.
-const QUERIES: [&str; 22] = [
+const QUERIES: [&str; 23] = [
     "match_all",
     "match_none",
     "term",
@@ -47,11 +51,11 @@ const QUERIES: [&str; 22] = [
     "constant_score",
     "boosting",
     "dis_max",
+    "nested",
 ];
 
 /// Queries that are known and refused, with the reason and what to use instead.
 const REFUSED: &[(&str, &str)] = &[
-    ("nested", "objects in arrays are flattened; query the field by its path"),
     ("function_score", "there is no relevance score; use the inner query and a sort"),
     ("script_score", "scripts are not run and there is no relevance score"),
     ("script", "scripts are not run; use SQL for computed conditions"),
@@ -116,13 +120,7 @@ pub(crate) fn named(
     all: &mut Vec<(String, Filter)>,
 ) -> Result<()> {
     let (kind, body) = json::only_entry(clause, at, "one query")?;
-    let inner: &[&str] = match kind {
-        "bool" => &["must", "filter", "should", "must_not"],
-        "boosting" => &["positive", "negative"],
-        "constant_score" => &["filter"],
-        "dis_max" => &["queries"],
-        _ => &[],
-    };
+    let inner = inner_clauses(kind);
     let of_field = || body.as_object()?.values().find_map(|options| options.as_object()?.get("_name"));
     let name = body.get("_name").or_else(|| if inner.is_empty() { of_field() } else { None });
     if let Some(name) = name.filter(|name| !name.is_null()) {
@@ -136,6 +134,63 @@ pub(crate) fn named(
         if let Some(clauses) = body.get(key).filter(|clauses| !clauses.is_null()) {
             let at = at.key(kind);
             json::each(clauses, &at.key(key), |clause, at| named(clause, at, context, all))?;
+        }
+    }
+    Ok(())
+}
+
+/// The keys of a clause that have further clauses about the same documents.
+fn inner_clauses(kind: &str) -> &'static [&'static str] {
+    match kind {
+        "bool" => &["must", "filter", "should", "must_not"],
+        "boosting" => &["positive", "negative"],
+        "constant_score" => &["filter"],
+        "dis_max" => &["queries"],
+        _ => &[],
+    }
+}
+
+/// A clause over objects of which hits show those that match.
+pub(crate) struct Shown<'a> {
+    pub(crate) nested: Nested,
+    /// How they are shown.
+    pub(crate) how: &'a Value,
+    /// The same of objects inside of them.
+    pub(crate) inner: Vec<Shown<'a>>,
+}
+
+/// Adds the clauses of a query over objects that are shown. The query was read already.
+pub(crate) fn shown<'a>(
+    clause: &'a Value,
+    at: &At<'_>,
+    context: &Context<'_>,
+    all: &mut Vec<Shown<'a>>,
+) -> Result<()> {
+    let (kind, body) = json::only_entry(clause, at, "one query")?;
+    let at_kind = at.key(kind);
+    if kind == "nested" {
+        let Some(query) = body.get("query") else { return Ok(()) };
+        let Some(how) = body.get("inner_hits").filter(|how| !how.is_null()) else {
+            return shown(query, &at_kind.key("query"), context, all);
+        };
+        let mut inner = Vec::new();
+        shown(query, &at_kind.key("query"), context, &mut inner)?;
+        // None of a path that is not mapped.
+        if let Filter::Nested(nested) = parse(clause, at, context)? {
+            all.push(Shown { nested: *nested, how, inner });
+        }
+        return Ok(());
+    }
+    for key in inner_clauses(kind) {
+        let Some(clauses) = body.get(key).filter(|clauses| !clauses.is_null()) else { continue };
+        let at = at_kind.key(key);
+        match clauses {
+            Value::Array(clauses) => {
+                for (number, clause) in clauses.iter().enumerate() {
+                    shown(clause, &at.index(number), context, all)?;
+                }
+            }
+            clause => shown(clause, &at, context, all)?,
         }
     }
     Ok(())
@@ -195,6 +250,7 @@ impl<'a> Clause<'a> {
             "constant_score" => self.constant_score(),
             "boosting" => self.boosting(),
             "dis_max" => self.dis_max(),
+            "nested" => self.nested(),
             _ => {
                 let meant =
                     nearest(kind, QUERIES).map_or(String::new(), |name| format!("; did you mean [{name}]?"));
@@ -490,6 +546,43 @@ impl<'a> Clause<'a> {
             return Err(self.at.invalid("[queries] is missing"));
         }
         Ok(any(queries))
+    }
+}
+
+impl Clause<'_> {
+    fn nested(self) -> Result<Filter> {
+        let mut options = self.object()?;
+        options.ignore(&["inner_hits"]);
+        let path =
+            options.string("path")?.ok_or_else(|| self.at.invalid("[nested] requires 'path' field"))?;
+        if let Some(mode) = options.string("score_mode")?.filter(|mode| !SCORE_MODES.contains(mode)) {
+            return Err(self
+                .at
+                .invalid(format_args!("[score_mode] is one of {SCORE_MODES:?}, not [{mode}]")));
+        }
+        let ignore_unmapped = options.boolean("ignore_unmapped")?.unwrap_or(false);
+        if options.take("query").is_none() {
+            return Err(self.at.invalid("[nested] requires 'query' field"));
+        }
+        let filter = self.inner(&mut options, "query")?;
+        options.finish()?;
+        let mapping = self.context.mapping;
+        let is_nested = mapping.field(path).and_then(Field::ty) == Some(FieldType::Nested);
+        if !is_nested {
+            return match ignore_unmapped {
+                true => Ok(Filter::None),
+                false => Err(self
+                    .at
+                    .invalid(format_args!("[nested] failed to find nested object under path [{path}]"))),
+            };
+        }
+        if mapping.hides_below(path) {
+            return Err(self.at.unsupported("nested", "some fields of the objects are not seen"));
+        }
+        if filter.asks_ids() {
+            return Err(self.at.unsupported("ids", "an object has no _id: ask for it beside [nested]"));
+        }
+        Ok(Filter::Nested(Box::new(Nested::new(path, filter, mapping))))
     }
 }
 

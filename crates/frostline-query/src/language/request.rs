@@ -1,5 +1,6 @@
 //! The search body: the query, the order of hits, and the fields to return.
 
+use frostline_split::{Field, FieldType};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -9,7 +10,7 @@ use super::parts::{check_field, milliseconds};
 use super::point_in_time::Held;
 use super::text::wildcard_matches;
 use super::{Context, query};
-use crate::filter::{FieldRef, Filter, Scalar};
+use crate::filter::{FieldRef, Filter, Nested, Scalar};
 use crate::json::Json;
 use crate::{Error, Result};
 
@@ -20,6 +21,33 @@ pub const HITS_WINDOW_MAX: usize = 10_000;
 const SLICES_MAX: u32 = 1_024;
 
 const SIZE_DEFAULT: usize = 10;
+
+/// Objects of a document that are shown.
+const INNER_SIZE_DEFAULT: usize = 3;
+
+/// Most that `from` + `size` of them may reach.
+const INNER_WINDOW_MAX: usize = 100;
+
+/// What a request may say of them.
+const INNER_KEYS: [&str; 11] = [
+    "_source",
+    "docvalue_fields",
+    "explain",
+    "fields",
+    "from",
+    "seq_no_primary_term",
+    "size",
+    "sort",
+    "stored_fields",
+    "track_scores",
+    "version",
+];
+
+const INNER_REFUSED: &[(&str, &str)] = &[
+    ("collapse", "sort the objects instead"),
+    ("highlight", "highlight the fields of the document"),
+    ("script_fields", "scripts are not run"),
+];
 
 /// A search body, read and checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +71,8 @@ pub struct SearchRequest {
     pub slice: Option<Slice>,
     /// The clauses of the query and of `post_filter` that have names, each as if it were alone.
     pub named: Vec<(String, Filter)>,
+    /// The objects in documents that hits show.
+    pub inner_hits: Vec<InnerHits>,
     /// The versions of the indices that the search is held to; none for the newest.
     pub held: Option<Held>,
     /// How exactly hits are counted.
@@ -65,6 +95,21 @@ pub struct SearchRequest {
     pub timeout_ms: Option<u64>,
     /// What was asked for without effect, in sentences.
     pub warnings: Vec<String>,
+}
+
+/// Which objects of documents hits show: those that a nested query matches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InnerHits {
+    /// What they are called in the answer.
+    pub name: String,
+    /// What they match.
+    pub nested: Nested,
+    /// The paths of the objects that lead to them, from the outside, and their own.
+    pub levels: Vec<String>,
+    /// How many are shown, in which order, and what of them.
+    pub request: SearchRequest,
+    /// Objects in them that are shown, too.
+    pub inner: Vec<InnerHits>,
 }
 
 /// One of some parts that have each document once, and that are the same in one point in time.
@@ -258,6 +303,7 @@ impl Default for SearchRequest {
             collapse: None,
             slice: None,
             named: Vec::new(),
+            inner_hits: Vec::new(),
             held: None,
             track_total_hits: TotalHits::Exact,
             source: SourceFilter::All,
@@ -315,16 +361,18 @@ impl SearchRequest {
         let query = body.take("query");
         let filter = clause(&mut body, &at, "query", context)?;
         let post_filter = clause(&mut body, &at, "post_filter", context)?;
-        let mut named = Vec::new();
+        let (mut named, mut shown) = (Vec::new(), Vec::new());
         for key in ["query", "post_filter"] {
             if let Some(clause) = body.take(key) {
                 query::named(clause, &at.key(key), context, &mut named)?;
+                query::shown(clause, &at.key(key), context, &mut shown)?;
             }
         }
         let mut request = SearchRequest {
             filter: filter.unwrap_or(Filter::All),
             post_filter,
             named,
+            inner_hits: inner_hits(shown, context)?,
             held: Held::read(&mut body, &at)?,
             track_total_hits: total_hits(&mut body, &at)?,
             source: body
@@ -362,13 +410,67 @@ impl SearchRequest {
 
     /// Whether hits show anything of their documents.
     pub(crate) fn shows_source(&self) -> bool {
-        self.source != SourceFilter::None || self.shows_fields() || self.highlight.is_some()
+        self.source != SourceFilter::None
+            || self.shows_fields()
+            || self.highlight.is_some()
+            || !self.inner_hits.is_empty()
     }
 
     /// Whether hits show versions or sequence numbers.
     pub(crate) fn shows_numbers(&self) -> bool {
-        self.version || self.seq_no_primary_term
+        self.version
+            || self.seq_no_primary_term
+            || self
+                .inner_hits
+                .iter()
+                .any(|inner| inner.request.shows_numbers() || inner.inner_shows_numbers())
     }
+}
+
+impl InnerHits {
+    fn inner_shows_numbers(&self) -> bool {
+        self.inner.iter().any(|inner| inner.request.shows_numbers() || inner.inner_shows_numbers())
+    }
+}
+
+/// Reads how objects are shown.
+fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec<InnerHits>> {
+    let mut all: Vec<InnerHits> = Vec::new();
+    for query::Shown { nested, how, inner } in shown {
+        let position = format!("inner_hits of [nested] [{}]", nested.path);
+        let at = At::root(&position);
+        let mut object = Object::new(how, &at)?;
+        let name = object.string("name")?.unwrap_or(&nested.path).to_owned();
+        object.refuse(INNER_REFUSED)?;
+        let mut body = how.as_object().cloned().unwrap_or_default();
+        body.retain(|key, _| !["ignore_unmapped", "name"].contains(&key.as_str()));
+        if let Some(key) = body.keys().find(|key| !INNER_KEYS.contains(&key.as_str())) {
+            return Err(at.invalid(format_args!("unknown key [{key}]")));
+        }
+        body.entry("size").or_insert(INNER_SIZE_DEFAULT.into());
+        let request = SearchRequest::from_value(&Value::Object(body), context)
+            .map_err(|error| error.context(format!("the {position} is not valid")))?;
+        let window = request.from.saturating_add(request.size);
+        if window > INNER_WINDOW_MAX {
+            return Err(Error::invalid(format!(
+                "Inner result window is too large, the inner hit definition's [{name}]'s from + size must be less than or \
+                 equal to: [{INNER_WINDOW_MAX}] but was [{window}]"
+            )));
+        }
+        let is_median = |sort: &Sort| !matches!(sort.mode, None | Some(SortMode::Min | SortMode::Max));
+        if request.sort.iter().any(is_median) {
+            return Err(at.unsupported("mode", "objects are sorted by the smallest or the largest value"));
+        }
+        if all.iter().any(|known| known.name == name) {
+            return Err(Error::invalid(format!("[inner_hits] already contains an entry for key [{name}]")));
+        }
+        let dots = nested.path.match_indices('.').filter_map(|(at, _)| nested.path.get(..at));
+        let is_nested =
+            |path: &&str| context.mapping.field(path).and_then(Field::ty) == Some(FieldType::Nested);
+        let levels = dots.filter(is_nested).chain([nested.path.as_str()]).map(str::to_owned).collect();
+        all.push(InnerHits { name, levels, request, inner: inner_hits(inner, context)?, nested });
+    }
+    Ok(all)
 }
 
 fn clause(
@@ -651,11 +753,19 @@ fn sort_options(key: &mut Sort, how: &Value, at: &At<'_>) -> Result<()> {
         return Err(at.invalid("sorting by [_geo_distance] or [_script] is not supported"));
     }
     let mut options = Object::new(how, at)?;
-    options.refuse(&[
-        ("nested", "objects in arrays are flattened"),
-        ("nested_path", "objects in arrays are flattened"),
-    ])?;
-    options.ignore(&["numeric_type"]);
+    // All objects at a path together have the values that the document has there.
+    options.ignore(&["nested_path", "numeric_type"]);
+    if let Some(nested) = options.take("nested") {
+        let at = at.key("nested");
+        let mut nested = Object::new(nested, &at)?;
+        nested.refuse(&[
+            ("filter", "a document is sorted by the values of all objects at the path"),
+            ("max_children", "a document is sorted by the values of all objects at the path"),
+        ])?;
+        nested.string("path")?.ok_or_else(|| at.invalid("[path] is missing"))?;
+        nested.ignore(&["nested"]);
+        nested.finish()?;
+    }
     if let Some(order) = options.string("order")? {
         key.descending = descending(order, &at.key("order"))?;
     }

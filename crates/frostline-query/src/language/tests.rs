@@ -320,9 +320,8 @@ fn a_bound_asks_numbers_where_the_field_has_any() {
 fn what_is_refused_is_named_with_its_position() {
     for (query, expected) in [
         (
-            json!({"bool": {"must": [{"match_all": {}}, {"nested": {"path": "a"}}]}}),
-            "[nested] is not supported: objects in arrays are flattened; query the field by its path, at \
-             `query.bool.must[1].nested`",
+            json!({"bool": {"must": [{"match_all": {}}, {"nested": {"path": "a", "query": {"match_all": {}}}}]}}),
+            "[nested] failed to find nested object under path [a], at `query.bool.must[1].nested`",
         ),
         (json!({"function_score": {}}), "[function_score] is not supported"),
         (json!({"geo_distance": {}}), "[geo_distance] is not supported"),

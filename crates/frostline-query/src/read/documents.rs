@@ -39,6 +39,23 @@ impl View<'_> {
         Ok(())
     }
 
+    /// The documents of these rows. What is no text has no values.
+    pub(crate) async fn documents(self, rows: &RoaringBitmap) -> Result<Vec<String>> {
+        let mut documents = Vec::new();
+        for batch in fields::read_documents(self, rows).await? {
+            let texts = cast(batch.column(0), &DataType::Utf8).map_err(arrow_error)?;
+            documents.extend(texts.as_string::<i32>().iter().map(|text| text.unwrap_or("{}").to_owned()));
+        }
+        Ok(documents)
+    }
+
+    /// How many documents are held at a time where all that match are taken apart.
+    pub(crate) fn documents_at_once(self) -> usize {
+        let unpacked = self.split().document_bytes().saturating_mul(self.source_packed());
+        let of_row = (unpacked / u64::from(self.split().rows().max(1))).max(1);
+        usize::try_from((HELD_BYTES / of_row).clamp(1, 65_536)).unwrap_or(1)
+    }
+
     /// The documents of these rows, if all of them were read.
     pub(crate) fn known_documents(self, rows: &RoaringBitmap) -> Option<Vec<String>> {
         self.shown?.of(self.open.entry.id, rows)
@@ -115,8 +132,11 @@ impl View<'_> {
     }
 }
 
+/// About how much memory documents take that are held at a time.
+const HELD_BYTES: u64 = 8 << 20;
+
 /// No document that a split has is beyond these.
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     document_bytes_max: usize::MAX,
     depth_max: usize::MAX,
     fields_max: usize::MAX,

@@ -16,6 +16,9 @@ pub(crate) struct Once<'r> {
     reads: Mutex<HashMap<ByteRange, (Read<'r>, usize)>>,
 }
 
+/// Documents that take more at a time are not held.
+const DOCUMENTS_BYTES_MAX: u64 = 1 << 20;
+
 /// Ranges that were requested together; `None` where that failed.
 type Read<'r> = Shared<BoxFuture<'r, Option<Arc<Vec<Bytes>>>>>;
 
@@ -67,7 +70,10 @@ impl ReadRanges for Once<'_> {
         share: Share,
         meter: &'a Meter,
     ) -> Reading<'a> {
-        if !matches!((share, caches), (Share::Index | Share::Source, Caches::Ask)) {
+        let bytes = || ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum::<u64>();
+        // So many documents are rarely asked for by two parts.
+        let is_much = share == Share::Source && bytes() > DOCUMENTS_BYTES_MAX;
+        if is_much || !matches!((share, caches), (Share::Index | Share::Source, Caches::Ask)) {
             return self.view.reader.read_by(caches, object, ranges, share, meter);
         }
         Box::pin(async move {

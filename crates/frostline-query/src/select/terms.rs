@@ -75,6 +75,7 @@ impl Terms {
             Filter::Phrase { field, text, prefix_last } if !of_time(field) => {
                 phrase(field.as_ref(), text, *prefix_last)
             }
+            Filter::Nested(nested) => Terms::all_of(&nested.candidates),
             Filter::Ids(ids) => {
                 let splits: BTreeSet<SplitId> = origins_of(ids).map(|origin| origin.split).collect();
                 let terms = splits.into_iter().map(Term::of_origin);

@@ -1,6 +1,6 @@
 //! `_analyze`: the tokens of a text.
 
-use frostline_split::{FieldType, Placed, analyze};
+use frostline_split::{Field, FieldType, Placed, analyze};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
@@ -89,7 +89,7 @@ impl Analyzer {
         let index = call.state.node.index(&document::holder(call, index).await?).await?;
         let resolved = index.mapping().resolve(name);
         let is_text = |path: &str| {
-            let declared = index.mapping().field(path).and_then(|field| field.declared);
+            let declared = index.mapping().field(path).and_then(Field::ty);
             declared.is_none_or(|declared| matches!(declared, FieldType::Text | FieldType::MatchOnlyText))
         };
         match resolved.paths.as_slice() {

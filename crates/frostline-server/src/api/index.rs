@@ -12,7 +12,7 @@ use crate::answer::Answer;
 use crate::api::alias::{self, About};
 use crate::api::settings::{self, IndexSettings};
 use crate::api::template::compose;
-use crate::api::{blocks, indices, names};
+use crate::api::{blocks, indices, mapping, names};
 use crate::error::{ApiError, Result};
 use crate::state::{Call, only};
 
@@ -38,11 +38,12 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
     composed.aliases.extend(aliases);
     let index_settings = composed.index_settings()?.with(IndexSettings::read(body.get("settings"))?);
     let composed = composed.with(body.get("mappings"), body.get("settings"))?;
-    names::make_index(&call.state, &index_name, composed.mapping()?, &composed.aliases, &index_settings)
-        .await?;
-    let warning = settings::warning(body.get("settings"));
+    let mapping = composed.mapping()?;
+    let warnings = settings::warning(body.get("settings")).into_iter().chain(mapping::warning(&mapping));
+    let warnings: Vec<String> = warnings.collect();
+    names::make_index(&call.state, &index_name, mapping, &composed.aliases, &index_settings).await?;
     let answer = json!({ "acknowledged": true, "shards_acknowledged": true, "index": name });
-    Ok(Answer::json(&answer)?.with_warnings(warning))
+    Ok(Answer::json(&answer)?.with_warnings(warnings))
 }
 
 /// `DELETE /{index}`. Names alone: a wildcard deletes more than was meant too easily.

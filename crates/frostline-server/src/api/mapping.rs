@@ -2,7 +2,7 @@
 
 use frostline_catalog::{Access, Change, Index, Wildcards};
 use frostline_query::language::wildcard_matches;
-use frostline_split::{FieldType, Mapping, Mode};
+use frostline_split::{FieldType, Mapping};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
@@ -18,7 +18,7 @@ pub(crate) fn fields_of(index: &Index) -> Vec<(String, &'static str)> {
     for (path, field) in mapping.fields() {
         let Some(name) = field.shown_name() else { continue };
         all.push((path.clone(), name));
-        let mut names = field.multi_fields.clone();
+        let mut names = field.other_names();
         if field.shown_type() == Some(FieldType::Text) {
             names.entry("keyword".to_owned()).or_insert(FieldType::Keyword);
         }
@@ -41,6 +41,7 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
 
 /// What a mapping says beside its fields, as far as Elasticsearch knows it.
 const ROOT: &[&str] = &[
+    "_data_stream_timestamp",
     "_field_names",
     "_meta",
     "_routing",
@@ -64,13 +65,15 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
         return Err(ApiError::invalid("Types cannot be provided in put mapping requests"));
     }
     only(&body, ROOT)?;
-    let mode = body.contains_key("dynamic");
+    let said: Vec<String> = body.keys().cloned().collect();
+    let says = |key: &str| said.iter().any(|said| said == key);
     let wanted = Mapping::from_elasticsearch_json(&Value::Object(body))?;
+    let warning = warning(&wanted);
     let scope = call.client.scope.to(Privilege::Manage);
     let how = indices::how_of_any(&call.params, Wildcards::SHOWN)?;
     let indices = indices::open(&call.state, &scope, call.index(), how).await?;
     blocks::check(&call.state, indices.iter().map(|index| index.name()), Access::WriteMetadata)?;
-    let changes = indices.iter().map(|index| Ok((index, fitting(index, wanted.clone(), mode)?)));
+    let changes = indices.iter().map(|index| Ok((index, fitting(index, wanted.clone(), says)?)));
     // Nothing is changed where one of the indices refuses it.
     for (index, mapping) in changes.collect::<Result<Vec<_>>>()? {
         let change = Change {
@@ -81,18 +84,23 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
         };
         call.state.live.note(index.commit(change).await?);
     }
-    Answer::json(&json!({ "acknowledged": true }))
+    Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(warning))
+}
+
+/// What is warned of where fields have types for which there are no queries.
+pub(crate) fn warning(mapping: &Mapping) -> Option<String> {
+    let types: Vec<&str> = mapping.types_without_queries().into_iter().collect();
+    (!types.is_empty()).then(|| {
+        format!(
+            "the types [{}] have no effect: the parts of such a value are found as fields of their own",
+            types.join(", ")
+        )
+    })
 }
 
 /// What is to be merged into the mapping of an index. `Invalid` where it contradicts it.
-fn fitting(index: &Index, wanted: Mapping, says_mode: bool) -> Result<Mapping> {
+fn fitting(index: &Index, wanted: Mapping, says: impl Fn(&str) -> bool) -> Result<Mapping> {
     let known = index.mapping();
-    if says_mode && wanted.mode() != known.mode() && wanted.mode() == Mode::Dynamic {
-        return Err(ApiError::invalid(format!(
-            "[dynamic] of the index [{}] is strict, and stays so",
-            index.name()
-        )));
-    }
     for (path, field) in wanted.fields() {
         let old = known.field(path).and_then(|known| known.declared);
         if let (Some(old), Some(new)) = (old, field.declared.filter(|new| old != Some(*new))) {
@@ -103,7 +111,7 @@ fn fitting(index: &Index, wanted: Mapping, says_mode: bool) -> Result<Mapping> {
             )));
         }
     }
-    let wanted = wanted.with_time_field(known.time_field()).with_column_budget(known.column_budget());
+    let wanted = known.amended(wanted, says);
     known.clone().merge(&wanted)?;
     Ok(wanted)
 }
@@ -127,3 +135,6 @@ pub(crate) async fn get_fields(call: Call) -> Result<Answer> {
     });
     Answer::json(&each.collect::<Map<String, Value>>())
 }
+
+#[cfg(test)]
+mod tests;

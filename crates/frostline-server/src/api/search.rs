@@ -204,18 +204,29 @@ pub(crate) fn total_as_int(response: &impl serde::Serialize) -> Result<Json> {
     let unread = |e| frostline_base::Error::internal("an answer cannot be read again").with_source(e);
     let written = serde_json::to_vec(response).map_err(unread)?;
     let mut json: Json = serde_json::from_slice(&written).map_err(unread)?;
-    if let Some(Json::Object(hits)) = member(&mut json, "hits") {
-        match hits.iter_mut().find(|(name, _)| name == "total") {
-            Some((_, total)) => {
-                if let Some(value) = member(total, "value").cloned() {
-                    *total = value;
-                }
+    totals_as_int(&mut json);
+    Ok(json)
+}
+
+/// The same of hits, and of the objects that they show.
+fn totals_as_int(json: &mut Json) {
+    let Some(Json::Object(hits)) = member(json, "hits") else { return };
+    match hits.iter_mut().find(|(name, _)| name == "total") {
+        Some((_, total)) => {
+            if let Some(value) = member(total, "value").cloned() {
+                *total = value;
             }
-            // What is not counted.
-            None => hits.insert(0, ("total".to_owned(), serde_json::from_str("-1").map_err(unread)?)),
+        }
+        // What is not counted.
+        None => hits.insert(0, ("total".to_owned(), Json::of(&serde_json::Value::from(-1)))),
+    }
+    let shown = hits.iter_mut().find(|(name, _)| name == "hits").map(|(_, hits)| hits);
+    let Some(Json::Array(shown)) = shown else { return };
+    for hit in shown {
+        if let Some(Json::Object(inner)) = member(hit, "inner_hits") {
+            inner.iter_mut().for_each(|(_, inner)| totals_as_int(inner));
         }
     }
-    Ok(json)
 }
 
 /// Refuses to give as a number what may be only a lower bound of it.

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::alias::{About, Abouts, check_filters};
-use crate::api::lifecycle;
 use crate::api::settings::{self, IndexSettings};
+use crate::api::{lifecycle, mapping};
 use crate::error::{ApiError, Result};
 use crate::state::{Call, only};
 
@@ -171,15 +171,32 @@ fn composed(records: &Records, template: &str, body: &Value) -> Result<Composed>
     Ok(composed)
 }
 
-/// Puts what `over` says over `under`, object by object.
+/// Puts what `over` says over `under`, object by object, and dynamic templates by their names.
 fn overlay(under: &mut Value, over: &Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
             for (name, value) in over {
-                overlay(under.entry(name.clone()).or_insert(Value::Null), value);
+                let under = under.entry(name.clone()).or_insert(Value::Null);
+                match (under, value) {
+                    (Value::Array(under), Value::Array(over)) if name == "dynamic_templates" => {
+                        overlay_templates(under, over);
+                    }
+                    (under, value) => overlay(under, value),
+                }
             }
         }
         (under, over) => *under = over.clone(),
+    }
+}
+
+/// A dynamic template takes the place of one of its name; others come after those that are there.
+fn overlay_templates(under: &mut Vec<Value>, over: &[Value]) {
+    let name = |template: &Value| template.as_object()?.keys().next().cloned();
+    for template in over {
+        match under.iter_mut().find(|known| name(known) == name(template)) {
+            Some(known) => *known = template.clone(),
+            None => under.push(template.clone()),
+        }
     }
 }
 
@@ -235,8 +252,11 @@ pub(crate) async fn put(call: Call, kind: Kind) -> Result<Answer> {
     put.map_err(|e| refused.unwrap_or_else(|| e.into()))?;
     let settings =
         if kind == Kind::Legacy { body.get("settings") } else { body.pointer("/template/settings") };
-    let warning = settings::warning(settings);
-    Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(warning))
+    let mappings =
+        if kind == Kind::Legacy { body.get("mappings") } else { body.pointer("/template/mappings") };
+    let of_mapping = mapping::warning(&mapping(mappings.unwrap_or(&Value::Null))?);
+    let warnings = settings::warning(settings).into_iter().chain(of_mapping);
+    Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(warnings))
 }
 
 /// Refuses a template that says what is not understood.

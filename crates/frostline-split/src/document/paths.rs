@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::PathId;
-use crate::mapping::{FieldType, Mapping, Mode, Revision};
+use crate::mapping::{FieldType, Kind, Mapping, Mode, Revision, Templated};
 use crate::{Error, Result};
 
 /// A key inside a parent.
@@ -26,21 +26,35 @@ pub(super) struct Plan {
     pub(super) is_time: bool,
     /// The mapping is strict and does not have the path.
     pub(super) is_unknown: bool,
+    /// No search is to find the value.
+    pub(super) is_ignored: bool,
+    /// The mapping has rules for the values of fields that it does not declare.
+    pub(super) follows_rules: bool,
 }
 
 impl Plan {
     /// Whether the mapping leaves the value as it is.
     pub(super) fn is_free(&self) -> bool {
-        self.declared.is_none() && !self.is_time && !self.is_unknown
+        self.declared.is_none()
+            && !self.is_time
+            && !self.is_unknown
+            && !self.is_ignored
+            && !self.follows_rules
     }
 
     fn of(path: &str, mapping: &Mapping) -> Plan {
         let field = mapping.field(path);
         let is_time = path == mapping.time_field();
+        let declared = field.and_then(|field| field.declared);
+        let is_inside_field = mapping.is_inside_field(path);
+        let is_new = field.is_none() && !is_time && !is_inside_field;
+        let mode = mapping.mode_of(path);
         Plan {
-            declared: field.and_then(|field| field.declared),
+            declared,
             is_time,
-            is_unknown: mapping.mode() == Mode::Strict && field.is_none() && !is_time,
+            is_unknown: is_new && mode == Mode::Strict,
+            is_ignored: mode == Mode::Disabled || is_new && mode == Mode::Ignoring,
+            follows_rules: declared.is_none() && (is_inside_field || mapping.has_rules()),
         }
     }
 }
@@ -62,7 +76,11 @@ struct Path {
     plan: Plan,
     /// The document in which the path was last seen.
     document: u64,
+    /// What templates say of values, by the kinds that there were.
+    templated: Option<Box<ByKind>>,
 }
+
+type ByKind = [Option<Option<Templated>>; Kind::COUNT];
 
 /// All nodes and paths that were ever seen.
 #[derive(Debug, Default)]
@@ -114,6 +132,7 @@ impl Paths {
             self.revision = mapping.revision().clone();
             for path in &mut self.paths {
                 path.plan = Plan::of(&path.text, mapping);
+                path.templated = None;
             }
         }
     }
@@ -139,6 +158,19 @@ impl Paths {
     pub(super) fn leaf(&self, node: NodeId) -> (PathId, Plan) {
         let id = self.node(node).path;
         (id, self.paths[id.0 as usize].plan)
+    }
+
+    /// What templates say of a value of this kind.
+    pub(super) fn templated(&mut self, id: PathId, kind: Kind, mapping: &Mapping) -> Option<&Templated> {
+        let path = self.paths.get_mut(id.0 as usize)?;
+        let known = path.templated.get_or_insert_default().get_mut(kind as usize)?;
+        known.get_or_insert_with(|| mapping.templated(&path.text, kind)).as_ref()
+    }
+
+    /// What templates said of the values that there were.
+    pub(super) fn all_templated(&self, id: PathId) -> impl Iterator<Item = &Templated> {
+        let known = self.paths.get(id.0 as usize).and_then(|path| path.templated.as_deref());
+        known.into_iter().flatten().flatten().flatten()
     }
 
     /// The node of `key` inside `parent`. Documents of one kind have their keys in one order, so the
@@ -213,7 +245,7 @@ impl Paths {
         let id = number(self.paths.len())?;
         let plan = Plan::of(&text, mapping);
         self.text_bytes += text.len();
-        self.paths.push(Path { text: text.into(), plan, document: 0 });
+        self.paths.push(Path { text: text.into(), plan, document: 0, templated: None });
         let paths = &self.paths;
         self.path_table.insert_unique(hash, id, |at| xxh3_64(paths[*at as usize].text.as_bytes()));
         Ok(PathId(id))

@@ -1,6 +1,6 @@
 //! Mappings as Elasticsearch writes them in JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// Parameters that say how Elasticsearch stores or ranks a field, not what a search finds: taken and
 /// forgotten.
-const HARMLESS: [&str; 13] = [
+const HARMLESS: [&str; 20] = [
     "store",
     "norms",
     "similarity",
@@ -24,6 +24,25 @@ const HARMLESS: [&str; 13] = [
     "meta",
     "split_queries_on_whitespace",
     "depth_limit",
+    "coerce",
+    "ignore_malformed",
+    "locale",
+    "time_series_dimension",
+    "time_series_metric",
+    "synthetic_source_keep",
+    "scaling_factor",
+];
+
+/// Likewise, of fields of one type.
+const HARMLESS_OF_TYPE: [(FieldType, &str); 8] = [
+    (FieldType::ConstantKeyword, "value"),
+    (FieldType::Passthrough, "priority"),
+    (FieldType::GeoPoint, "ignore_z_value"),
+    (FieldType::GeoShape, "ignore_z_value"),
+    (FieldType::GeoShape, "orientation"),
+    (FieldType::AggregateMetricDouble, "metrics"),
+    (FieldType::AggregateMetricDouble, "default_metric"),
+    (FieldType::AggregateMetricDouble, "metric_type"),
 ];
 
 const DATE_FORMATS: [&str; 5] = [
@@ -74,21 +93,66 @@ impl Mapping {
                 put(&mut properties, path, body);
             }
         }
+        for (path, of) in &self.aliases {
+            put(&mut properties, path, json!({"path": of}));
+        }
+        let mut copies: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (to, from) in &self.copies {
+            from.iter().for_each(|from| copies.entry(from).or_default().push(to));
+        }
+        for (path, to) in copies.into_iter().filter(|(path, _)| self.fields.contains_key(*path)) {
+            put(&mut properties, path, json!({"copy_to": to}));
+        }
         put(&mut properties, &self.time_field, json!({"type": self.time_name()}));
-        let dynamic = match self.mode {
-            Mode::Dynamic => "true",
-            Mode::Strict => "strict",
-        };
-        json!({"dynamic": dynamic, "properties": properties})
+        for (path, mode) in &self.rules.objects {
+            let body = match mode {
+                Mode::Disabled => json!({"type": "object", "enabled": false}),
+                mode => json!({"dynamic": mode_name(*mode)}),
+            };
+            put(&mut properties, path, body);
+        }
+        let mut shown = json!({"dynamic": mode_name(self.mode)});
+        if self.rules.dates_are_text {
+            shown["date_detection"] = json!(false);
+        }
+        if self.rules.numbers_in_text {
+            shown["numeric_detection"] = json!(true);
+        }
+        let templates = self.rules.templates_json();
+        if !templates.is_empty() {
+            shown["dynamic_templates"] = Value::Array(templates);
+        }
+        shown["properties"] = Value::Object(properties);
+        shown
+    }
+
+    /// Types that fields are declared as, and templates give them, for which there are no queries, each once.
+    pub fn types_without_queries(&self) -> BTreeSet<&'static str> {
+        let declared = self.fields.values().filter_map(|field| field.declared);
+        let by_templates = self.rules.types_of_templates();
+        declared.chain(by_templates).filter(|ty| ty.has_no_queries()).map(FieldType::name).collect()
     }
 
     fn read_root(&mut self, key: &str, value: &Value) -> Result<()> {
         match key {
             "properties" => self.read_properties("", value, 0),
-            "dynamic" | "_meta" => Ok(()),
-            "_source" if *value == json!({}) || *value == json!({"enabled": true}) => Ok(()),
-            "date_detection" if *value == json!(true) => Ok(()),
-            "numeric_detection" if *value == json!(false) => Ok(()),
+            "dynamic" | "_meta" | "_field_names" => Ok(()),
+            "_source" if is_whole_source(value) => Ok(()),
+            "_routing" if *value == json!({}) || *value == json!({"required": false}) => Ok(()),
+            "_size" if *value == json!({}) || *value == json!({"enabled": false}) => Ok(()),
+            "_data_stream_timestamp" if *value == json!({"enabled": true}) => Ok(()),
+            "runtime" if *value == json!({}) => Ok(()),
+            "subobjects" => Ok(()),
+            "dynamic_date_formats" if is_known_formats(value) => Ok(()),
+            "dynamic_templates" => self.rules.read_templates(value),
+            "date_detection" => {
+                self.rules.dates_are_text = !read_flag("", key, value)?;
+                Ok(())
+            }
+            "numeric_detection" => {
+                self.rules.numbers_in_text = read_flag("", key, value)?;
+                Ok(())
+            }
             _ => Err(Error::invalid(format!(
                 "the mapping's parameter {key:?} is not supported: {}",
                 instead_of_root(key)
@@ -113,13 +177,15 @@ impl Mapping {
         Ok(())
     }
 
-    fn read_field(&mut self, path: &str, json: &Value, depth: usize) -> Result<()> {
+    pub(super) fn read_field(&mut self, path: &str, json: &Value, depth: usize) -> Result<()> {
         let body = as_object(json, path)?;
         let ty = match body.get("type") {
             // Dates have nanoseconds under either name.
             Some(ty) if *ty == DATE_NANOS => FieldType::Date,
             Some(ty) => read_type(path, ty)?,
-            None if body.contains_key("properties") || body.is_empty() => FieldType::Object,
+            None if body.is_empty() || body.keys().any(|key| OF_OBJECTS.contains(&key.as_str())) => {
+                FieldType::Object
+            }
             None => return Err(Error::invalid(format!("field {path:?} has no type"))),
         };
         for (key, value) in body {
@@ -127,7 +193,20 @@ impl Mapping {
                 (_, "type") => {}
                 // Also of a field with values of its own: such a mapping is what an index with both shows.
                 (_, "properties") => self.read_properties(&format!("{path}."), value, depth + 1)?,
-                (FieldType::Object, _) => self.check_object_parameter(path, key, value)?,
+                (FieldType::Alias, "path") => {
+                    let of = value.as_str().ok_or_else(|| unsupported(path, key, value))?;
+                    self.aliases.insert(path.to_owned(), of.to_owned());
+                }
+                (FieldType::Alias, _) => return Err(unsupported(path, key, value)),
+                (FieldType::Object | FieldType::Nested | FieldType::Passthrough, "dynamic" | "enabled") => {
+                    self.read_object_mode(path, key, value)?;
+                }
+                (FieldType::Object | FieldType::Nested | FieldType::Passthrough, "subobjects") => {}
+                (FieldType::Nested, "include_in_parent" | "include_in_root") => {
+                    read_flag(path, key, value)?;
+                }
+                (FieldType::Object | FieldType::Nested, _) => return Err(unsupported(path, key, value)),
+                (_, "copy_to") => self.read_copies(path, value)?,
                 (_, "fields") => self.read_multi_fields(path, value)?,
                 (_, "index") => {
                     let field = self.fields.entry(path.to_owned()).or_default();
@@ -140,14 +219,39 @@ impl Mapping {
                 _ => check_parameter(path, ty, key, value)?,
             }
         }
+        if ty == FieldType::Alias && !self.aliases.contains_key(path) {
+            return Err(Error::invalid(format!(
+                "field {path:?}: an alias has the \"path\" of the field that it is of"
+            )));
+        }
         let children_declare_it = ty == FieldType::Object && body.contains_key("properties");
         if children_declare_it { Ok(()) } else { self.declare(path, ty) }
     }
 
-    fn check_object_parameter(&self, path: &str, key: &str, value: &Value) -> Result<()> {
-        let same_mode = key == "dynamic" && read_mode(value)? == self.mode;
-        let usual = matches!(key, "enabled" | "subobjects") && *value == json!(true);
-        if same_mode || usual { Ok(()) } else { Err(unsupported(path, key, value)) }
+    fn read_object_mode(&mut self, path: &str, key: &str, value: &Value) -> Result<()> {
+        let mode = match key {
+            "enabled" if read_flag(path, key, value)? => return Ok(()),
+            "enabled" => Mode::Disabled,
+            _ => read_mode(value)?,
+        };
+        let known = self.rules.objects.entry(path.to_owned()).or_insert(mode);
+        // What is not enabled stays so, in whatever order it is said.
+        *known = (*known).max(mode);
+        Ok(())
+    }
+
+    fn read_copies(&mut self, path: &str, value: &Value) -> Result<()> {
+        let targets = match value {
+            Value::String(to) => vec![to.as_str()],
+            Value::Array(all) if all.iter().all(Value::is_string) => {
+                all.iter().filter_map(Value::as_str).collect()
+            }
+            _ => return Err(unsupported(path, "copy_to", value)),
+        };
+        for to in targets {
+            self.copies.entry(to.to_owned()).or_default().insert(path.to_owned());
+        }
+        Ok(())
     }
 
     fn read_multi_fields(&mut self, path: &str, json: &Value) -> Result<()> {
@@ -176,8 +280,8 @@ impl Mapping {
 impl Field {
     /// The type to show for it; `None` where nothing is known.
     pub fn shown_type(&self) -> Option<FieldType> {
-        if self.declared.is_some() {
-            return self.declared;
+        if let Some(ty) = self.ty() {
+            return Some(ty);
         }
         let has = |ty| self.readings.contains_key(&ty);
         let only_numbers =
@@ -201,13 +305,13 @@ impl Field {
     fn to_json(&self) -> Option<Value> {
         let (ty, name) = (self.shown_type()?, self.shown_name()?);
         let mut body = Map::from_iter([("type".to_owned(), json!(name))]);
-        if self.unindexed {
+        if self.is_unindexed() {
             body.insert("index".to_owned(), json!(false));
         }
-        if self.without_doc_values {
+        if self.is_without_doc_values() {
             body.insert("doc_values".to_owned(), json!(false));
         }
-        let mut names = self.multi_fields.clone();
+        let mut names = self.other_names();
         if ty == FieldType::Text {
             names.entry("keyword".to_owned()).or_insert(FieldType::Keyword);
         }
@@ -221,7 +325,7 @@ impl Field {
 
 impl FieldType {
     /// Every type with its Elasticsearch name.
-    const NAMES: [(FieldType, &str); 17] = [
+    const NAMES: [(FieldType, &str); 26] = [
         (FieldType::Boolean, "boolean"),
         (FieldType::Byte, "byte"),
         (FieldType::Short, "short"),
@@ -231,6 +335,7 @@ impl FieldType {
         (FieldType::Float, "float"),
         (FieldType::Double, "double"),
         (FieldType::HalfFloat, "half_float"),
+        (FieldType::ScaledFloat, "scaled_float"),
         (FieldType::Date, "date"),
         (FieldType::Ip, "ip"),
         (FieldType::Keyword, "keyword"),
@@ -239,11 +344,25 @@ impl FieldType {
         (FieldType::ConstantKeyword, "constant_keyword"),
         (FieldType::MatchOnlyText, "match_only_text"),
         (FieldType::Object, "object"),
+        (FieldType::Nested, "nested"),
+        (FieldType::Flattened, "flattened"),
+        (FieldType::Passthrough, "passthrough"),
+        (FieldType::GeoPoint, "geo_point"),
+        (FieldType::GeoShape, "geo_shape"),
+        (FieldType::Histogram, "histogram"),
+        (FieldType::AggregateMetricDouble, "aggregate_metric_double"),
+        (FieldType::Alias, "alias"),
     ];
 
     /// Its Elasticsearch name.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(ty, _)| *ty == self).map_or("object", |(_, name)| name)
+    }
+
+    /// Whether nothing can be asked of it by what the type means: its parts are found, each by its own name.
+    pub(super) fn has_no_queries(self) -> bool {
+        use FieldType::*;
+        matches!(self, GeoPoint | GeoShape | Histogram | AggregateMetricDouble)
     }
 
     /// The type to show for values of one type.
@@ -261,6 +380,9 @@ impl FieldType {
 
 /// Dates of which some are no whole microseconds.
 const DATE_NANOS: &str = "date_nanos";
+
+/// What only an object says of itself.
+const OF_OBJECTS: [&str; 4] = ["dynamic", "enabled", "properties", "subobjects"];
 
 /// The mapping inside of what APIs answer and take.
 fn inside(body: &Map<String, Value>) -> Result<&Map<String, Value>> {
@@ -287,12 +409,42 @@ fn read_mode(value: &Value) -> Result<Mode> {
     match value {
         Value::Bool(true) => Ok(Mode::Dynamic),
         Value::String(text) if text == "true" => Ok(Mode::Dynamic),
+        Value::Bool(false) => Ok(Mode::Ignoring),
+        Value::String(text) if text == "false" => Ok(Mode::Ignoring),
+        Value::String(text) if text == "runtime" => Ok(Mode::Runtime),
         Value::String(text) if text == "strict" => Ok(Mode::Strict),
         _ => Err(Error::invalid(format!(
-            "dynamic {value} is not supported: every field is indexed (true) or refused (\"strict\"), so leave it out, or \
-             remove the fields with a pipeline"
+            "dynamic {value} is not supported: a new field is indexed (true, or \"runtime\" with text as keyword), \
+             not searchable (false), or refused (\"strict\")"
         ))),
     }
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Dynamic => "true",
+        Mode::Runtime => "runtime",
+        Mode::Ignoring | Mode::Disabled => "false",
+        Mode::Strict => "strict",
+    }
+}
+
+/// Whether documents are kept whole, in whatever form.
+fn is_whole_source(value: &Value) -> bool {
+    let of_member = |(key, value): (&String, &Value)| match key.as_str() {
+        "enabled" => *value == json!(true),
+        "mode" => matches!(value.as_str(), Some("stored" | "synthetic")),
+        "includes" | "excludes" => *value == json!([]),
+        _ => false,
+    };
+    value.as_object().is_some_and(|members| members.iter().all(of_member))
+}
+
+/// Whether dates are found in these forms alone, or in those that Elasticsearch finds unless it is told others.
+fn is_known_formats(value: &Value) -> bool {
+    const USUAL: [&str; 2] = ["strict_date_optional_time", "yyyy/MM/dd HH:mm:ss Z||yyyy/MM/dd Z"];
+    let is_known = |format: &Value| is_date_format(format) || *format == USUAL[1];
+    value.as_array().is_some_and(|formats| formats.iter().all(is_known))
 }
 
 fn read_type(path: &str, json: &Value) -> Result<FieldType> {
@@ -309,15 +461,7 @@ fn read_type(path: &str, json: &Value) -> Result<FieldType> {
 /// What to do instead of declaring a type.
 fn instead_of_type(name: &str) -> &'static str {
     match name {
-        "nested" => {
-            "leave it out: the values of all objects of a list are found together, by the names of their fields"
-        }
-        "flattened" => "leave it out: each member is a field of its own, and a rare one costs no column",
-        "alias" => "search for the field itself, or copy its values with a pipeline",
-        "scaled_float" => "use double, which keeps the value as it is",
-        "geo_point" | "geo_shape" | "point" | "shape" => {
-            "leave it out: the coordinates are numbers, which ranges find"
-        }
+        "point" | "shape" => "leave it out: the coordinates are numbers, which ranges find",
         "date_range" | "double_range" | "float_range" | "integer_range" | "ip_range" | "long_range" => {
             "leave it out: its bounds are fields of their own, such as NAME.gte"
         }
@@ -336,9 +480,8 @@ fn instead_of_parameter(key: &str) -> &'static str {
         "analyzer" | "search_analyzer" | "search_quote_analyzer" | "normalizer" => {
             "leave it out: all text is found by its words in either case, and whole by NAME.keyword"
         }
-        "copy_to" => "copy the value with a pipeline, or search several fields with multi_match",
         "null_value" => "set the value with a pipeline where it is missing",
-        "enabled" | "dynamic" => "leave it out, or remove the field with a pipeline",
+        "enabled" | "dynamic" => "leave it out: it is of objects",
         "format" => "bring the date into the ISO form with the pipeline's date processor",
         "script" | "on_script_error" => "compute the value with a pipeline",
         _ => "leave it out",
@@ -348,29 +491,25 @@ fn instead_of_parameter(key: &str) -> &'static str {
 /// What to do instead of setting a parameter of the whole mapping.
 fn instead_of_root(key: &str) -> &'static str {
     match key {
-        "dynamic_templates" => {
-            "leave it out: each new field is read by what its values are, text both by its words and whole, and fields whose \
-             names are known can be declared in properties"
-        }
         "runtime" => "compute the fields with a pipeline, or ask for them in SQL",
         "_routing" => "leave it out: there are no shards",
         "_source" => "leave it out: documents are always kept",
-        "date_detection" | "numeric_detection" | "dynamic_date_formats" => {
-            "leave it out, and declare the fields in properties"
+        "dynamic_date_formats" => {
+            "leave it out, and bring dates into the ISO form with the pipeline's date processor"
         }
         _ => "leave it out",
     }
 }
 
 fn check_parameter(path: &str, ty: FieldType, key: &str, value: &Value) -> Result<()> {
-    let is_usual = matches!(key, "coerce" | "ignore_malformed") && *value == json!(true);
     let is_format = key == "format" && ty == FieldType::Date && is_date_format(value);
     // All text is analyzed in one way, which goes by these names.
     let is_analyzer = matches!(key, "analyzer" | "search_analyzer" | "search_quote_analyzer")
         && matches!(value.as_str(), Some("default" | "standard"))
         && ty.value_type() == Some(ValueType::Text)
         && !ty.is_exact();
-    if is_usual || is_format || is_analyzer || HARMLESS.contains(&key) {
+    let is_harmless = HARMLESS.contains(&key) || HARMLESS_OF_TYPE.contains(&(ty, key));
+    if is_format || is_analyzer || is_harmless {
         return Ok(());
     }
     Err(unsupported(path, key, value))
@@ -380,6 +519,7 @@ fn read_flag(path: &str, key: &str, value: &Value) -> Result<bool> {
     match value {
         Value::Bool(is_set) => Ok(*is_set),
         Value::String(text) if text == "true" || text == "false" => Ok(text == "true"),
+        _ if path.is_empty() => Err(Error::invalid(format!("{key:?} is {value}, not true or false"))),
         _ => Err(Error::invalid(format!("field {path:?}: {key:?} is {value}, not true or false"))),
     }
 }

@@ -27,7 +27,7 @@ use crate::footer::{
     self, Chunk, ColumnKind, Contents, DigestPlace, HotDigest, OriginsPlace, SplitField, Unsummed,
 };
 use crate::identities::ID_FIELD_NUMBER;
-use crate::mapping::{DYNAMIC_COLUMN, Mapping, NANOS_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
+use crate::mapping::{DYNAMIC_COLUMN, Field, Mapping, NANOS_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::origins::{Origin, OriginsWriter};
 use crate::term::TakeTerms;
 use crate::values::parse_big;
@@ -705,7 +705,7 @@ fn write_index<W: Write + Send>(
         // Two lists cost less than reading the values of a column.
         let can_be_unindexed = has_heads && reading.ty != ValueType::Boolean;
         let mapped = writer.mapping.field(&reading.path);
-        let is_indexed = !can_be_unindexed || !mapped.is_some_and(|field| field.unindexed);
+        let is_indexed = !can_be_unindexed || !mapped.is_some_and(Field::is_unindexed);
         required |= if is_indexed { 0 } else { footer::UNINDEXED_FIELDS };
         let is_text = reading.ty == ValueType::Text && is_indexed;
         let has_pairs = has_heads && is_text && has_pairs(&chunks, field, &writer.options);
@@ -730,7 +730,7 @@ fn write_index<W: Write + Send>(
             None => None,
         };
         let (exists, rows_with_value) = index.add(&rows, terms)?;
-        if !mapped.is_some_and(|field| field.without_doc_values) {
+        if !mapped.is_some_and(Field::is_without_doc_values) {
             let counts = value_counts(&rows, reading, &index, &arranged.times, buckets);
             digest.add(field, numbers_of(&rows), counts);
         }

@@ -214,7 +214,7 @@ async fn show(node: &Node, config: &Config, name: &IndexName, with_bytes: bool) 
         let types: Vec<String> = field.readings.keys().map(|ty| format!("{ty:?}").to_lowercase()).collect();
         let own = field.readings.values().any(|reading| !reading.dynamic);
         let place = if own { "a column" } else { "_dynamic" };
-        let index = if field.unindexed { ", without an index" } else { "" };
+        let index = if field.is_unindexed() { ", without an index" } else { "" };
         table.row(vec![printable(path), types.join(", "), format!("{place}{index}")]);
     }
     say!("{table}")?;

@@ -15,6 +15,7 @@ mod matching;
 mod model;
 mod named;
 mod nanos;
+mod nested;
 mod significant;
 
 /// Twelve documents in three splits whose times overlap, with every kind of value.

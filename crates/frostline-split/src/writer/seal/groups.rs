@@ -107,7 +107,7 @@ pub(super) fn plan(stored: &[Column], arranged: &Arranged, writer: &SplitWriter)
         let is_scanned = match column.kind {
             ColumnKind::Field { field, .. } | ColumnKind::FieldNanos { field, .. } => {
                 let mapped = writer.mapping.field(&arranged.readings[usize::from(field)].path);
-                !mapped.is_some_and(|field| field.without_doc_values)
+                !mapped.is_some_and(Field::is_without_doc_values)
             }
             _ => true,
         };

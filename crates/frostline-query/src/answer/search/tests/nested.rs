@@ -1,0 +1,295 @@
+use frostline_split::{DocumentForm, Mapping, WriterOptions};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::testing::Place;
+
+fn mapping() -> Mapping {
+    let json = json!({ "properties": {
+        "n": { "type": "long" },
+        "a": { "type": "nested", "properties": {
+            "k": { "type": "keyword" }, "x": { "type": "long" }, "t": { "type": "text" }, "d": { "type": "date" },
+            "b": { "type": "nested", "properties": { "y": { "type": "long" } } },
+        } },
+        "plain": { "properties": { "z": { "type": "long" } } },
+    } });
+    Mapping::from_elasticsearch_json(&json).unwrap()
+}
+
+fn nested(query: Value) -> Value {
+    json!({ "nested": { "path": "a", "query": query } })
+}
+
+fn search(query: &Value) -> Value {
+    json!({ "query": query, "sort": [{ "n": "asc" }], "size": 1_000 })
+}
+
+fn documents() -> Vec<Vec<Value>> {
+    vec![
+        vec![
+            json!({ "n": 0, "a": [{ "k": "red", "x": 1, "t": "one two" }, { "k": "blue", "x": 2 }] }),
+            json!({ "n": 1, "a": { "k": "red", "x": 2, "b": [{ "y": 1 }, { "y": 2 }] } }),
+            json!({ "n": 2, "k": "red", "x": 2 }),
+            json!({ "n": 3, "a": [{}, { "k": null }], "k": "red" }),
+        ],
+        vec![
+            json!({ "n": 4, "a": [{ "k": "blue", "x": 7, "d": "2024-05-01" }, { "x": 8, "b": { "y": 2 } }, { "k": "red" }] }),
+            json!({ "n": 5, "@timestamp": "2024-05-01T10:00:00Z" }),
+        ],
+    ]
+}
+
+#[tokio::test]
+async fn one_object_has_to_match_by_itself() {
+    let place = Place::with_mapping(&documents(), mapping()).await;
+    let found = async |query: Value| place.numbers(&search(&query)).await;
+    let both = json!({ "bool": { "must": [{ "term": { "a.k": "red" } }, { "term": { "a.x": 2 } }] } });
+    assert_eq!(found(both.clone()).await, [0, 1]);
+    assert_eq!(found(nested(both.clone())).await, [1]);
+    assert_eq!(found(nested(json!({ "match_all": {} }))).await, [0, 1, 4]);
+    let not_red = json!({ "bool": { "must_not": { "term": { "a.k": "red" } } } });
+    assert_eq!(found(nested(not_red.clone())).await, [0, 4]);
+    assert_eq!(found(json!({ "bool": { "must_not": nested(not_red) } })).await, [1, 2, 3, 5]);
+    assert_eq!(found(nested(json!({ "query_string": { "query": "two AND red" } }))).await, [0]);
+    assert_eq!(found(nested(json!({ "term": { "k": "red" } }))).await, [] as [i64; 0], "that is outside");
+    assert_eq!(found(nested(json!({ "exists": { "field": "n" } }))).await, [] as [i64; 0]);
+    assert_eq!(
+        found(nested(json!({ "range": { "a.d": { "gte": "2024-05-01", "lt": "2024-05-02" } } }))).await,
+        [4]
+    );
+    let of = |inner: Value| json!({ "bool": { "filter": [inner, { "range": { "n": { "gte": 1 } } }] } });
+    assert_eq!(found(of(nested(json!({ "term": { "a.k": "red" } })))).await, [1, 4]);
+    // Objects in objects, from outside and from the objects that they are in.
+    let y = |y: i64| json!({ "nested": { "path": "a.b", "query": { "term": { "a.b.y": y } } } });
+    assert_eq!(found(y(2)).await, [1, 4]);
+    let in_red = json!({ "bool": { "must": [{ "term": { "a.k": "red" } }, y(2)] } });
+    assert_eq!(found(nested(in_red)).await, [1]);
+    // Counts and aggregations see the same documents.
+    let counted = json!({ "size": 0, "query": nested(both), "aggs": { "n": { "terms": { "field": "n" } } } });
+    let counted = place.answer(&counted).await;
+    assert_eq!(counted.hits.total.unwrap().value, 1);
+    let buckets = &serde_json::to_value(counted.aggregations).unwrap()["n"]["buckets"];
+    assert_eq!(*buckets, json!([{ "key": 1, "doc_count": 1 }]));
+}
+
+#[tokio::test]
+async fn what_is_no_nested_query_is_refused() {
+    let place = Place::with_mapping(&documents(), mapping()).await;
+    let check = |query: Value, reason: &str| {
+        let error = place.search(&search(&query)).err().expect("it is refused").to_string();
+        assert!(error.contains(reason), "{error} does not say {reason:?}");
+    };
+    let of = |path: &str| json!({ "nested": { "path": path, "query": { "match_all": {} } } });
+    check(of("plain"), "[nested] failed to find nested object under path [plain], at `query.nested`");
+    check(of("gone"), "failed to find nested object under path [gone]");
+    check(json!({ "nested": { "query": { "match_all": {} } } }), "requires 'path' field");
+    check(json!({ "nested": { "path": "a" } }), "requires 'query' field");
+    check(nested(json!({ "ids": { "values": ["x"] } })), "an object has no _id");
+    check(nested(json!({ "nothing": {} })), "[nothing] is not a query, at `query.nested.query.nothing`");
+    check(
+        json!({ "nested": { "path": "a", "query": { "match_all": {} }, "score_mode": "most" } }),
+        "[score_mode] is one of",
+    );
+    let ignoring = json!({ "nested": { "path": "gone", "query": { "term": { "gone.x": 1 } }, "ignore_unmapped": true } });
+    assert!(place.numbers(&search(&ignoring)).await.is_empty());
+}
+
+/// What hits show under a name: the places and sources of objects.
+fn shown(hit: &Value, name: &str) -> Vec<(u64, Value)> {
+    let hits = hit["inner_hits"][name]["hits"]["hits"].as_array().unwrap();
+    hits.iter().map(|hit| (hit["_nested"]["offset"].as_u64().unwrap(), hit["_source"].clone())).collect()
+}
+
+#[tokio::test]
+async fn hits_show_the_objects_that_match() {
+    let place = Place::with_mapping(&documents(), mapping()).await;
+    let hits = async |query: Value| {
+        let answer = serde_json::to_value(place.answer(&search(&query)).await).unwrap();
+        answer["hits"]["hits"].as_array().unwrap().clone()
+    };
+    let query = |how: Value| {
+        json!({ "bool": { "must": [{ "nested": {
+            "path": "a", "query": { "range": { "a.x": { "gte": 1 } } }, "inner_hits": how,
+        } }] } })
+    };
+    let all = hits(query(json!({}))).await;
+    assert_eq!(all.len(), 3);
+    assert_eq!(
+        shown(&all[0], "a"),
+        [(0, json!({ "k": "red", "x": 1, "t": "one two" })), (1, json!({ "k": "blue", "x": 2 }))]
+    );
+    assert_eq!(all[2]["inner_hits"]["a"]["hits"]["total"], json!({ "value": 2, "relation": "eq" }));
+    assert_eq!(all[0]["inner_hits"]["a"]["hits"]["hits"][1]["_nested"], json!({ "field": "a", "offset": 1 }));
+    assert_eq!(all[0]["inner_hits"]["a"]["hits"]["hits"][1]["_id"], all[0]["_id"]);
+    let how = json!({ "name": "own", "size": 1, "sort": [{ "a.x": "desc" }], "_source": ["a.k"], "fields": ["a.x"] });
+    let own = hits(query(how)).await;
+    assert_eq!(shown(&own[0], "own"), [(1, json!({ "k": "blue" }))]);
+    assert_eq!(shown(&own[2], "own"), [(1, json!({}))]);
+    let first = &own[0]["inner_hits"]["own"]["hits"]["hits"][0];
+    assert_eq!((&first["sort"], &first["fields"]), (&json!([2]), &json!({ "a.x": [2] })));
+    let later = hits(query(json!({ "from": 1, "size": 5 }))).await;
+    assert_eq!(shown(&later[0], "a").len(), 1);
+    // Objects in objects: inside of the hits of those, or of the document.
+    let y = json!({ "nested": { "path": "a.b", "query": { "term": { "a.b.y": 2 } }, "inner_hits": {} } });
+    let inner = hits(json!({ "nested": { "path": "a", "query": y, "inner_hits": {} } })).await;
+    let object = &inner[1]["inner_hits"]["a"]["hits"]["hits"][0];
+    let expected = json!({ "field": "a", "offset": 1, "_nested": { "field": "b", "offset": 0 } });
+    assert_eq!(object["_nested"], json!({ "field": "a", "offset": 1 }));
+    assert_eq!(object["inner_hits"]["a.b"]["hits"]["hits"][0]["_nested"], expected);
+    let outer = hits(json!({ "nested": { "path": "a", "query": y } })).await;
+    assert_eq!(outer[1]["inner_hits"]["a.b"]["hits"]["hits"][0]["_nested"], expected);
+    let check = |how: Value, reason: &str| {
+        let error = place.search(&search(&query(how))).err().expect("it is refused").to_string();
+        assert!(error.contains(reason), "{error} does not say {reason:?}");
+    };
+    check(json!({ "size": 101 }), "Inner result window is too large");
+    check(json!({ "query": {} }), "unknown key [query]");
+    check(json!({ "highlight": {} }), "[highlight] is not supported");
+    let twice = json!({ "bool": { "should": [query(json!({})), query(json!({}))] } });
+    assert!(place.search(&search(&twice)).err().unwrap().to_string().contains("already contains an entry"));
+}
+
+#[tokio::test]
+async fn objects_are_counted_by_themselves() {
+    let place = Place::with_mapping(&documents(), mapping()).await;
+    let counted = async |aggs: Value| {
+        let answer = place.answer(&json!({ "size": 0, "aggs": aggs })).await;
+        serde_json::to_value(answer.aggregations).unwrap()
+    };
+    let kinds = json!({ "terms": { "field": "a.k" }, "aggs": {
+        "x": { "sum": { "field": "a.x" } },
+        "whole": { "reverse_nested": {}, "aggs": { "n": { "sum": { "field": "n" } } } },
+    } });
+    let answer = counted(json!({ "a": { "nested": { "path": "a" }, "aggs": {
+        "kinds": kinds,
+        "large": { "filter": { "range": { "a.x": { "gte": 7 } } } },
+        "b": { "nested": { "path": "a.b" }, "aggs": {
+            "y": { "max": { "field": "a.b.y" } },
+            "in": { "reverse_nested": { "path": "a" }, "aggs": { "x": { "sum": { "field": "a.x" } } } },
+            "top": { "reverse_nested": {} },
+        } },
+    } } }))
+    .await;
+    let bucket = |key: &str, count: u64, x: f64, documents: u64, n: f64| json!({ "key": key, "doc_count": count, "x": { "value": x }, "whole": { "doc_count": documents, "n": { "value": n } } });
+    assert_eq!(answer["a"]["doc_count"], 6);
+    assert_eq!(
+        answer["a"]["kinds"]["buckets"],
+        json!([bucket("red", 3, 3.0, 3, 5.0), bucket("blue", 2, 9.0, 2, 4.0)])
+    );
+    assert_eq!(answer["a"]["large"]["doc_count"], 2);
+    let b = &answer["a"]["b"];
+    assert_eq!((&b["doc_count"], &b["y"]["value"]), (&json!(3), &json!(2.0)));
+    assert_eq!(b["in"], json!({ "doc_count": 2, "x": { "value": 10.0 } }));
+    assert_eq!(b["top"], json!({ "doc_count": 2 }));
+    // Below buckets of documents, and of a path that has no such objects.
+    let answer =
+        counted(json!({ "n": { "terms": { "field": "n", "order": { "a": "desc" }, "size": 1 }, "aggs": {
+        "a": { "nested": { "path": "a" }, "aggs": { "x": { "max": { "field": "a.x" } } } },
+        "none": { "nested": { "path": "plain" } },
+    } } }))
+        .await;
+    let expected = json!([{ "key": 4, "doc_count": 1, "a": { "doc_count": 3, "x": { "value": 8.0 } }, "none": { "doc_count": 0 } }]);
+    assert_eq!(answer["n"]["buckets"], expected);
+    for (aggs, reason) in [
+        (json!({ "r": { "reverse_nested": {} } }), "can only be used inside a [nested] aggregation"),
+        (json!({ "r": { "nested": {} } }), "Missing [path] field"),
+        (
+            json!({ "a": { "nested": { "path": "a" }, "aggs": { "r": { "reverse_nested": { "path": "b" } } } } }),
+            "nested path [b] is not nested",
+        ),
+        (
+            json!({ "a": { "nested": { "path": "a" }, "aggs": { "t": { "top_hits": {} } } } }),
+            "below [nested]",
+        ),
+    ] {
+        let error = place.search(&json!({ "aggs": aggs })).err().expect("it is refused").to_string();
+        assert!(error.contains(reason), "{error} does not say {reason:?}");
+    }
+}
+
+fn any_object() -> impl Strategy<Value = Value> {
+    let word = || prop::sample::select(vec!["red", "blue", "red-1", "Red", "10"]);
+    let text = prop::collection::vec(word(), 0..3).prop_map(|words| words.join(" "));
+    let number = prop_oneof![(0i64..4).prop_map(|x| json!(x)), Just(json!("2")), Just(json!([1, 3]))];
+    let date = prop::sample::select(vec!["2024-05-01", "2024-05-02T10:00:00Z", "no date"]);
+    (
+        prop::option::of(word()),
+        prop::option::of(number),
+        prop::option::of(text),
+        prop::option::of(date),
+        prop::option::of(word()),
+    )
+        .prop_map(|(k, x, t, d, free)| {
+            let members =
+                [("k", json!(k)), ("x", json!(x)), ("t", json!(t)), ("d", json!(d)), ("free", json!(free))];
+            Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        })
+}
+
+fn any_query() -> impl Strategy<Value = Value> {
+    let leaf = prop::sample::select(vec![
+        json!({ "term": { "a.k": "red" } }),
+        json!({ "terms": { "a.k": ["blue", "10"] } }),
+        json!({ "term": { "a.k": { "value": "RED", "case_insensitive": true } } }),
+        json!({ "term": { "a.x": 2 } }),
+        json!({ "range": { "a.x": { "gt": 1, "lte": 3 } } }),
+        json!({ "range": { "a.d": { "gte": "2024-05-01", "lt": "2024-05-02" } } }),
+        json!({ "range": { "a.t": { "gte": "b" } } }),
+        json!({ "match": { "a.t": "red" } }),
+        json!({ "match": { "a.t": { "query": "red blue", "operator": "and" } } }),
+        json!({ "match": { "a.k": "red-1" } }),
+        json!({ "match": { "a.free": "red" } }),
+        json!({ "match_phrase": { "a.t": "blue red" } }),
+        json!({ "match_bool_prefix": { "a.t": "blue re" } }),
+        json!({ "exists": { "field": "a.x" } }),
+        json!({ "exists": { "field": "a" } }),
+        json!({ "prefix": { "a.k": "re" } }),
+        json!({ "wildcard": { "a.t": "*e?" } }),
+        json!({ "regexp": { "a.k": "[a-z]+-?1?" } }),
+        json!({ "query_string": { "query": "red -10" } }),
+        json!({ "query_string": { "query": "a.x:[1 TO 2] OR a.free:Red" } }),
+        json!({ "multi_match": { "query": "red blue", "type": "cross_fields", "operator": "and", "fields": ["a.k", "a.t"] } }),
+        json!({ "match_all": {} }),
+    ]);
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        let some = || prop::collection::vec(inner.clone(), 0..3);
+        (some(), some(), some()).prop_map(
+            |(must, must_not, should)| json!({ "bool": { "must": must, "must_not": must_not, "should": should } }),
+        )
+    })
+}
+
+fn has_value(object: &Value) -> bool {
+    object.as_object().unwrap().values().any(|value| !value.is_null())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn a_nested_query_says_of_an_object_what_it_says_of_a_document(
+        objects in prop::collection::vec(prop::collection::vec(any_object(), 0..4), 1..12),
+        queries in prop::collection::vec(any_query(), 6),
+        rendered: bool,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let documents = if rendered { DocumentForm::Rendered } else { DocumentForm::Stored };
+            let options = WriterOptions { documents, ..WriterOptions::default() };
+            let whole = objects.iter().enumerate().map(|(n, all)| json!({ "n": n, "a": all }).to_string()).collect();
+            let alone = objects.iter().enumerate().flat_map(|(n, all)| {
+                all.iter().filter(|object| has_value(object)).map(move |object| json!({ "n": n, "a": object }).to_string())
+            });
+            let whole = Place::lines_at("memory:", &[whole], mapping(), options).await;
+            let alone: Vec<String> = alone.collect();
+            let alone = match alone.is_empty() {
+                true => return,
+                false => Place::lines_at("memory:", &[alone], mapping(), WriterOptions::default()).await,
+            };
+            for query in queries {
+                let mut expected = alone.numbers(&search(&query)).await;
+                expected.dedup();
+                assert_eq!(whole.numbers(&search(&nested(query.clone()))).await, expected, "{query}");
+            }
+        });
+    }
+}

@@ -1,0 +1,524 @@
+//! What a mapping says of fields that it does not declare.
+//!
+//! - A dynamic template is applied to each value by what that value is: no document counts for being the first. So
+//!   every writer reads a value alike, whatever others have seen of the field.
+//! - The first template counts whose conditions hold. Below a field of a type such as `flattened` none does.
+//! - Of two [`Rules`] the newer version stands, as a whole.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{FieldType, Mapping, Mode};
+use crate::{Error, Result};
+
+/// What becomes of fields that a mapping does not declare.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Rules {
+    /// How often its author changed them.
+    version: u64,
+    templates: Vec<Template>,
+    /// Text that is a date stays text.
+    pub(super) dates_are_text: bool,
+    /// Text that is a number is a number.
+    pub(super) numbers_in_text: bool,
+    /// Objects whose fields have a mode of their own, by path.
+    pub(super) objects: BTreeMap<String, Mode>,
+    #[serde(skip)]
+    compiled: Compiled,
+}
+
+/// A dynamic template.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Template {
+    name: String,
+    /// As its author wrote it, in JSON.
+    body: String,
+}
+
+/// What a dynamic template says of a field. Where templates for different values of a field differ, the field has the
+/// type that comes first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Templated {
+    /// The type of its values.
+    pub ty: Option<FieldType>,
+    /// Other names of them.
+    pub multi_fields: BTreeMap<String, FieldType>,
+    /// Splits have no index of it.
+    pub unindexed: bool,
+    /// Splits have no digest of it, and no copy of its column.
+    pub without_doc_values: bool,
+    /// Its values stay in their documents, and no search finds them.
+    pub ignored: bool,
+}
+
+/// What a value is, to a template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Object,
+    String,
+    Long,
+    Double,
+    Boolean,
+    Date,
+}
+
+impl Kind {
+    pub(crate) const COUNT: usize = 6;
+    const ALL: [Kind; Kind::COUNT] =
+        [Kind::Object, Kind::String, Kind::Long, Kind::Double, Kind::Boolean, Kind::Date];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Object => "object",
+            Kind::String => "string",
+            Kind::Long => "long",
+            Kind::Double => "double",
+            Kind::Boolean => "boolean",
+            Kind::Date => "date",
+        }
+    }
+
+    /// The type of such a value where nobody says one.
+    fn type_name(self) -> &'static str {
+        match self {
+            Kind::String => "text",
+            Kind::Double => "float",
+            other => other.name(),
+        }
+    }
+}
+
+impl Rules {
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn newer(self) -> Rules {
+        Rules { version: self.version + 1, ..self }
+    }
+
+    pub(super) fn first_version(&self) -> Rules {
+        Rules { version: 0, ..self.clone() }
+    }
+
+    /// These, with what an author now says, and with the modes of further objects.
+    pub(super) fn amended(&self, wanted: &Rules, says: impl Fn(&str) -> bool) -> Rules {
+        let mut rules = self.clone();
+        if says("dynamic_templates") {
+            (rules.templates, rules.compiled) = (wanted.templates.clone(), Compiled::default());
+        }
+        if says("date_detection") {
+            rules.dates_are_text = wanted.dates_are_text;
+        }
+        if says("numeric_detection") {
+            rules.numbers_in_text = wanted.numbers_in_text;
+        }
+        rules.objects.extend(wanted.objects.iter().map(|(path, mode)| (path.clone(), *mode)));
+        rules
+    }
+
+    pub(super) fn merge(&mut self, other: &Rules) {
+        if *self < *other {
+            *self = other.clone();
+        }
+    }
+
+    /// Reads `[{"name": {…}}, …]`.
+    pub(super) fn read_templates(&mut self, json: &Value) -> Result<()> {
+        let wrong = || {
+            Error::invalid(
+                "\"dynamic_templates\" is an array of objects with one template each, under its name",
+            )
+        };
+        for template in json.as_array().ok_or_else(wrong)? {
+            let mut members = template.as_object().ok_or_else(wrong)?.iter();
+            let (Some((name, body)), None) = (members.next(), members.next()) else { return Err(wrong()) };
+            let refused = |error: Error| error.context(format!("the dynamic template {name:?} is not valid"));
+            Conditions::read(body).and_then(|conditions| conditions.check()).map_err(refused)?;
+            let template = Template { name: name.clone(), body: body.to_string() };
+            match self.templates.iter_mut().find(|known| known.name == *name) {
+                Some(known) => *known = template,
+                None => self.templates.push(template),
+            }
+        }
+        Ok(())
+    }
+
+    /// The templates as they were read.
+    pub(super) fn templates_json(&self) -> Vec<Value> {
+        let json = |template: &Template| {
+            let body = serde_json::from_str(&template.body).unwrap_or_default();
+            Value::Object(Map::from_iter([(template.name.clone(), body)]))
+        };
+        self.templates.iter().map(json).collect()
+    }
+
+    /// The types that templates give fields.
+    pub(super) fn types_of_templates(&self) -> impl Iterator<Item = FieldType> {
+        let kinds = |template: &Conditions| {
+            let fits = Kind::ALL.iter().filter(|kind| template.fits_kind(**kind));
+            fits.filter_map(|kind| template.instance("name", *kind).ok()?.ty).collect::<Vec<_>>()
+        };
+        self.conditions().iter().flat_map(kinds)
+    }
+
+    /// What the first template that fits says of a value of this kind at this path.
+    fn templated(&self, path: &str, kind: Kind) -> Option<Templated> {
+        if self.templates.is_empty() {
+            return None;
+        }
+        let fits = self.conditions().iter().find(|conditions| conditions.hold(path, kind))?;
+        // It was checked when it was read.
+        fits.instance(path, kind).ok()
+    }
+
+    fn conditions(&self) -> &[Conditions] {
+        self.compiled.0.get_or_init(|| {
+            let read =
+                |template: &Template| Conditions::read(&serde_json::from_str(&template.body).ok()?).ok();
+            Arc::new(self.templates.iter().filter_map(read).collect())
+        })
+    }
+}
+
+impl Mapping {
+    /// Whether values of fields that are not declared may be read otherwise than as what they are.
+    pub(crate) fn has_rules(&self) -> bool {
+        let rules = &self.rules;
+        !rules.templates.is_empty()
+            || rules.dates_are_text
+            || rules.numbers_in_text
+            || self.mode == Mode::Runtime
+            || rules.objects.values().any(|mode| *mode == Mode::Runtime)
+    }
+
+    /// Whether text that is a date is read as one.
+    pub(crate) fn detects_dates(&self) -> bool {
+        !self.rules.dates_are_text
+    }
+
+    /// Whether text that is a number is read as one.
+    pub(crate) fn detects_numbers(&self) -> bool {
+        self.rules.numbers_in_text
+    }
+
+    /// What becomes of a field of this path that is not declared.
+    pub(crate) fn mode_of(&self, path: &str) -> Mode {
+        if self.rules.objects.is_empty() {
+            return self.mode;
+        }
+        let mut mode = self.mode;
+        for parent in parents(path) {
+            match self.rules.objects.get(parent) {
+                Some(Mode::Disabled) => return Mode::Disabled,
+                Some(own) => mode = *own,
+                None => {}
+            }
+        }
+        if self.rules.objects.get(path) == Some(&Mode::Disabled) { Mode::Disabled } else { mode }
+    }
+
+    /// Whether the path is inside of a field about whose inside no mapping says anything.
+    pub(crate) fn is_inside_field(&self, path: &str) -> bool {
+        let is_opaque = |parent: &str| {
+            self.field(parent).and_then(|field| field.declared).is_some_and(FieldType::is_opaque)
+        };
+        parents(path).any(is_opaque)
+    }
+
+    /// How a value of this kind is read in a field that is not declared; none: as what it is.
+    pub(crate) fn templated(&self, path: &str, kind: Kind) -> Option<Templated> {
+        for parent in parents(path) {
+            let declared = self.field(parent).and_then(|field| field.declared);
+            let templated = match declared {
+                Some(_) => None,
+                None => self.rules.templated(parent, Kind::Object),
+            };
+            if templated.as_ref().is_some_and(|templated| templated.ignored) {
+                return templated;
+            }
+            match declared.or(templated.and_then(|templated| templated.ty)) {
+                Some(FieldType::Flattened) if matches!(kind, Kind::String | Kind::Date) => {
+                    return Some(Templated { ty: Some(FieldType::Keyword), ..Templated::default() });
+                }
+                Some(ty) if ty.is_opaque() => return None,
+                _ => {}
+            }
+        }
+        self.rules.templated(path, kind).or_else(|| {
+            let is_runtime = kind == Kind::String && self.mode_of(path) == Mode::Runtime;
+            is_runtime.then(|| Templated { ty: Some(FieldType::Keyword), ..Templated::default() })
+        })
+    }
+
+    /// Notes what a template said of a field.
+    pub(crate) fn note_templated(&mut self, path: &str, templated: &Templated) {
+        let field = self.fields.entry(path.to_owned()).or_default();
+        if field.declared.is_none() {
+            field.templated.get_or_insert_default().absorb(templated);
+        }
+    }
+
+    /// Notes what templates say of the objects that have the field `path`.
+    pub(crate) fn note_objects_above(&mut self, path: &str) {
+        if self.rules.templates.is_empty() {
+            return;
+        }
+        for parent in parents(path) {
+            let is_declared = self.field(parent).is_some_and(|field| field.declared.is_some());
+            let templated = self.rules.templated(parent, Kind::Object).filter(|_| !is_declared);
+            // An object that says nothing else is known by its fields.
+            if let Some(templated) = templated
+                && templated.ty.is_some_and(|ty| ty.value_type().is_none() && ty != FieldType::Object)
+            {
+                self.note_templated(parent, &templated);
+                return;
+            }
+        }
+    }
+}
+
+impl Templated {
+    /// Takes in what another template says of the same field, in any order.
+    pub(super) fn absorb(&mut self, other: &Templated) {
+        let first = |ours: FieldType| other.ty.map_or(ours, |theirs| ours.min(theirs));
+        self.ty = self.ty.map(first).or(other.ty);
+        for (name, ty) in &other.multi_fields {
+            let ours = self.multi_fields.entry(name.clone()).or_insert(*ty);
+            *ours = (*ours).min(*ty);
+        }
+        self.unindexed |= other.unindexed;
+        self.without_doc_values |= other.without_doc_values;
+        self.ignored |= other.ignored;
+    }
+}
+
+/// The templates of [`Rules`], read. It follows from them, so it counts for nothing where they are compared.
+#[derive(Clone, Debug, Default)]
+struct Compiled(OnceLock<Arc<Vec<Conditions>>>);
+
+impl PartialEq for Compiled {
+    fn eq(&self, _: &Compiled) -> bool {
+        true
+    }
+}
+
+impl Eq for Compiled {}
+
+impl PartialOrd for Compiled {
+    fn partial_cmp(&self, other: &Compiled) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Compiled {
+    fn cmp(&self, _: &Compiled) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+
+/// When a template fits, and what it says then.
+#[derive(Debug)]
+struct Conditions {
+    kinds: Option<Vec<Kind>>,
+    other_kinds: Vec<Kind>,
+    name: Option<Vec<Matcher>>,
+    other_name: Vec<Matcher>,
+    path: Option<Vec<Matcher>>,
+    other_path: Vec<Matcher>,
+    mapping: Map<String, Value>,
+}
+
+#[derive(Debug)]
+enum Matcher {
+    /// `*` is any text.
+    Simple(String),
+    Regex(Regex),
+}
+
+impl Matcher {
+    fn is_match(&self, text: &str) -> bool {
+        match self {
+            Matcher::Simple(pattern) => matches_simply(pattern, text),
+            Matcher::Regex(regex) => regex.is_match(text),
+        }
+    }
+}
+
+impl Conditions {
+    fn read(json: &Value) -> Result<Conditions> {
+        let body = json.as_object().ok_or_else(|| Error::invalid("it is not an object"))?;
+        let is_regex = match body.get("match_pattern").map(|pattern| pattern.as_str()) {
+            None | Some(Some("simple")) => false,
+            Some(Some("regex")) => true,
+            Some(_) => return Err(Error::invalid("\"match_pattern\" is simple or regex")),
+        };
+        let matchers = |key: &str| -> Result<Option<Vec<Matcher>>> {
+            let Some(patterns) = body.get(key) else { return Ok(None) };
+            texts(key, patterns)?
+                .into_iter()
+                .map(|pattern| matcher(key, pattern, is_regex))
+                .collect::<Result<_>>()
+                .map(Some)
+        };
+        let kinds = |key: &str| body.get(key).map(|names| read_kinds(key, names)).transpose();
+        const KEYS: [&str; 8] = [
+            "mapping",
+            "match",
+            "match_mapping_type",
+            "match_pattern",
+            "path_match",
+            "path_unmatch",
+            "unmatch",
+            "unmatch_mapping_type",
+        ];
+        if let Some(key) = body.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            return Err(Error::invalid(format!(
+                "the parameter {key:?} is not supported: there are {KEYS:?}"
+            )));
+        }
+        let mapping = body.get("mapping").and_then(Value::as_object);
+        let conditions = Conditions {
+            kinds: kinds("match_mapping_type")?,
+            other_kinds: kinds("unmatch_mapping_type")?.unwrap_or_default(),
+            name: matchers("match")?,
+            other_name: matchers("unmatch")?.unwrap_or_default(),
+            path: matchers("path_match")?,
+            other_path: matchers("path_unmatch")?.unwrap_or_default(),
+            mapping: mapping.ok_or_else(|| Error::invalid("it has no \"mapping\""))?.clone(),
+        };
+        let has_none = conditions.kinds.is_none() && conditions.name.is_none() && conditions.path.is_none();
+        match has_none && conditions.other_kinds.is_empty() {
+            true => Err(Error::invalid("it needs \"match\", \"path_match\" or \"match_mapping_type\"")),
+            false => Ok(conditions),
+        }
+    }
+
+    /// Refuses what fields may not say, for each kind of values for which it says something.
+    fn check(&self) -> Result<()> {
+        let fits = |kind: &Kind| self.fits_kind(*kind);
+        Kind::ALL.iter().filter(|kind| fits(kind)).try_for_each(|kind| self.instance("name", *kind).map(drop))
+    }
+
+    fn fits_kind(&self, kind: Kind) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind)) && !self.other_kinds.contains(&kind)
+    }
+
+    fn hold(&self, path: &str, kind: Kind) -> bool {
+        let any = |matchers: &[Matcher], text: &str| matchers.iter().any(|matcher| matcher.is_match(text));
+        let is =
+            |matchers: &Option<Vec<Matcher>>, text: &str| matchers.as_ref().is_none_or(|all| any(all, text));
+        let name = last(path);
+        self.fits_kind(kind)
+            && is(&self.name, name)
+            && is(&self.path, path)
+            && !any(&self.other_name, name)
+            && !any(&self.other_path, path)
+    }
+
+    /// What it says of a field.
+    fn instance(&self, path: &str, kind: Kind) -> Result<Templated> {
+        let fill = |text: &str| {
+            let text = text.replace("{name}", last(path));
+            text.replace("{dynamic_type}", kind.type_name()).replace("{dynamicType}", kind.type_name())
+        };
+        let mut body = Map::from_iter([("type".to_owned(), Value::from(kind.type_name()))]);
+        body.extend(self.mapping.iter().map(|(key, value)| (fill(key), filled(value, &fill))));
+        let mut alone = Mapping::dynamic();
+        let name = "of_template";
+        alone.read_field(name, &Value::Object(body), 0)?;
+        let field = alone.fields.remove(name).unwrap_or_default();
+        let mode = alone.rules.objects.remove(name);
+        if let Some(key) = alone.fields.keys().chain(alone.copies.keys()).chain(alone.aliases.keys()).next() {
+            return Err(Error::invalid(format!(
+                "it says something of another field, {key:?}: declare that in properties"
+            )));
+        }
+        if mode.is_some_and(|mode| !matches!(mode, Mode::Dynamic | Mode::Disabled)) {
+            return Err(Error::invalid(
+                "\"dynamic\" is not supported there: declare the object in properties",
+            ));
+        }
+        Ok(Templated {
+            ty: field.declared,
+            multi_fields: field.multi_fields,
+            unindexed: field.unindexed,
+            without_doc_values: field.without_doc_values,
+            ignored: mode == Some(Mode::Disabled),
+        })
+    }
+}
+
+/// The paths of the objects that have a field, from the outermost.
+fn parents(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('.').filter_map(|(at, _)| path.get(..at))
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
+}
+
+fn filled(value: &Value, fill: &impl Fn(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(fill(text)),
+        Value::Array(values) => values.iter().map(|value| filled(value, fill)).collect(),
+        Value::Object(members) => {
+            Value::Object(members.iter().map(|(key, value)| (fill(key), filled(value, fill))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn texts<'a>(key: &str, json: &'a Value) -> Result<Vec<&'a str>> {
+    let all: Option<Vec<&str>> = match json {
+        Value::String(text) => Some(vec![text]),
+        Value::Array(texts) => texts.iter().map(Value::as_str).collect(),
+        _ => None,
+    };
+    all.ok_or_else(|| Error::invalid(format!("{key:?} is neither a text nor a list of texts")))
+}
+
+fn read_kinds(key: &str, json: &Value) -> Result<Vec<Kind>> {
+    let names = texts(key, json)?;
+    if names.contains(&"*") {
+        return Ok(Kind::ALL.to_vec());
+    }
+    let kind = |name: &str| match Kind::ALL.into_iter().find(|kind| kind.name() == name) {
+        Some(kind) => Ok(Some(kind)),
+        // No document has such values.
+        None if name == "binary" => Ok(None),
+        None => Err(Error::invalid(format!(
+            "No field type matched on [{name}], possible values are [object, string, long, double, boolean, date, binary]"
+        ))),
+    };
+    names.into_iter().map(kind).filter_map(Result::transpose).collect()
+}
+
+fn matcher(key: &str, pattern: &str, is_regex: bool) -> Result<Matcher> {
+    if !is_regex {
+        return Ok(Matcher::Simple(pattern.to_owned()));
+    }
+    let regex = Regex::new(&format!("^(?s:{pattern})$"));
+    regex.map(Matcher::Regex).map_err(|error| {
+        Error::invalid(format!("{key:?} is no regular expression that is understood")).with_source(error)
+    })
+}
+
+fn matches_simply(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let inside = text.strip_prefix(start).and_then(|text| text.strip_suffix(end));
+    let Some(mut left) = inside else { return false };
+    for part in middle.split('*') {
+        let Some((_, after)) = left.split_once(part) else { return false };
+        left = after;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests;
