@@ -248,7 +248,7 @@ impl Using<'_> {
         let mut copy = ledger.command("dd");
         copy.arg(format!("if={}", image.display())).arg(format!("of={}", emulated.backing(0).display()));
         copy.args(["bs=1M", "conv=notrunc,sparse", "status=none"]);
-        run_tool(copy, &self.stem.with_extension("dd"), LIMIT, self.stop)?;
+        run_tool(copy, &self.raw("dd"), LIMIT, self.stop)?;
         let device = emulated.device.clone();
         run_short(ledger.command(tools::path("blockdev")?).arg("--flushbufs").arg(&device))?;
         drop_caches()?;
@@ -267,7 +267,7 @@ impl Using<'_> {
             ]);
             load.arg("--readonly").arg(format!("--filename={}", device.display()));
             load.arg(format!("--size={}M", bytes >> 20));
-            run_tool(load, &self.stem.with_extension("fio"), LIMIT, self.stop)?;
+            run_tool(load, &self.raw("fio"), LIMIT, self.stop)?;
             values.insert("loading_s".to_owned(), since.elapsed().as_secs_f64());
         }
         let place = self.folder.join("mounted");
@@ -294,7 +294,7 @@ impl Using<'_> {
         if self.trial.way == Way::Mount {
             command.args(["--rate", &((self.trial.mib_per_s * 1_048_576.0) as u64).to_string()]);
         }
-        let (out, said) = (self.stem.with_extension("mount.out"), self.stem.with_extension("mount.err"));
+        let (out, said) = (self.raw("mount").with_extension("out"), self.raw("mount").with_extension("err"));
         let create = |path: &Path| fs::File::create(path).map_err(|e| io(e, "cannot make", path));
         command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&said)?);
         drop_caches()?;
@@ -323,6 +323,13 @@ impl Using<'_> {
             values.insert("after_tps".to_owned(), load::mean(&tps));
         }
         Ok(values)
+    }
+
+    /// Where a tool's output goes.
+    fn raw(&self, tool: &str) -> PathBuf {
+        let mut stem = self.stem.as_os_str().to_owned();
+        stem.push(format!("-{tool}"));
+        stem.into()
     }
 
     fn server(&self, ledger: &mut Ledger, data: &Path, since: Instant) -> Result<Server> {
@@ -364,8 +371,7 @@ impl Using<'_> {
         let mut pgbench = self.database.user.command(ledger, "pgbench")?;
         let (clients, seconds) = (self.trial.clients.to_string(), seconds.to_string());
         pgbench.args(server.arguments()).args(["-n", "-c", &clients, "-P", "1", "-T", &seconds, "postgres"]);
-        let stem = self.stem.with_extension(name);
-        load::tps(&run_tool(pgbench, &stem, LIMIT, self.stop)?.stderr)
+        load::tps(&run_tool(pgbench, &self.raw(name), LIMIT, self.stop)?.stderr)
     }
 }
 
