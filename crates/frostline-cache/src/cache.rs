@@ -157,6 +157,13 @@ impl RegionCache {
         }
     }
 
+    /// Pins these objects and no others.
+    pub fn pin_only(&self, objects: &[ObjectRef]) {
+        if let Some(near) = &self.near {
+            near.pin_only(objects);
+        }
+    }
+
     /// Fetches the missing pages of an object and returns their size in bytes. Pin the object
     /// first to protect them from eviction. Nothing is counted as used.
     pub async fn hydrate(&self, object: &ObjectRef, share: Share, meter: &Meter) -> Result<u64> {

@@ -9,7 +9,7 @@
 //! - No reader waits for a write. The queue of pages to write is bounded, and pages beyond the bound are not cached.
 //! - Lock order: the table's before the slots'. No volume I/O while the slots are locked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -383,6 +383,25 @@ impl Near {
         drop(state);
         if let Some(pins) = &self.pins {
             warned("told of a pin", pins.append(id.0, object.bytes, pinned));
+        }
+    }
+
+    /// Pins these objects and no others.
+    pub(crate) fn pin_only(&self, objects: &[ObjectRef]) {
+        let wanted: HashMap<u128, u64> =
+            objects.iter().map(|object| (ObjectId::of(object).0, object.bytes)).collect();
+        let mut state = self.state();
+        if state.pinned == wanted {
+            return;
+        }
+        let before = std::mem::replace(&mut state.pinned, wanted.clone());
+        let released = before.iter().filter(|(id, _)| !wanted.contains_key(id));
+        released.for_each(|(id, bytes)| state.hold_object(ObjectId(*id), *bytes, false));
+        let held = wanted.iter().filter(|(id, _)| !before.contains_key(id));
+        held.for_each(|(id, bytes)| state.hold_object(ObjectId(*id), *bytes, true));
+        drop(state);
+        if let Some(pins) = &self.pins {
+            warned("told of the pins", pins.replace(&wanted));
         }
     }
 

@@ -320,6 +320,12 @@ impl Emulated {
         fs::write(&path, text).map_err(|e| io(e, "cannot set the models", &path))
     }
 
+    /// The file that has the bytes of volume `index`. What is read or written there takes no time of the volume's and
+    /// touches nothing.
+    pub fn backing(&self, index: usize) -> PathBuf {
+        backing_file(&self.folder, index)
+    }
+
     /// The log of volume `index`, if it records; see [`crate::crash::log`]. Complete once detached.
     pub fn log(&self, index: usize) -> PathBuf {
         log_file(&self.folder, index)
@@ -438,9 +444,13 @@ fn start(ledger: &mut Ledger, folder: &Path, setup: &Setup) -> Result<Emulated> 
     Ok(emulated)
 }
 
+fn backing_file(folder: &Path, index: usize) -> PathBuf {
+    folder.join(format!("vol{index}.img"))
+}
+
 fn served(folder: &Path, index: usize, options: &Options) -> daemon::Served {
     daemon::Served {
-        backing: folder.join(format!("vol{index}.img")),
+        backing: backing_file(folder, index),
         log: options.record.then(|| log_file(folder, index)),
         options: options.clone(),
     }

@@ -3,7 +3,7 @@
 //!
 //! A *study* is a TOML file of factors, levels and a workload ([`study`]). A *run* executes its cells in
 //! randomised interleaved blocks ([`run`]) on real devices, on emulated volumes ([`emulate`]), in emulated
-//! guests ([`guest`]) or in virtual time ([`simulate`]), and leaves a folder of records ([`record`]) that
+//! guests ([`guest`]), on restored databases ([`restore`]) or in virtual time ([`simulate`]), and leaves a folder of records ([`record`]) that
 //! [`report`] turns into pages. Without a study, [`measure`] finds what volumes can do that are there already.
 //! Everything that a run creates on the host is in a ledger first ([`host::ledger`]), so that it can be undone
 //! after a kill.
@@ -22,6 +22,7 @@ pub mod need;
 pub mod place;
 pub mod record;
 pub mod report;
+pub mod restore;
 pub mod run;
 pub mod simulate;
 pub mod stats;

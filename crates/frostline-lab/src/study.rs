@@ -23,6 +23,7 @@ use frostline_show::suggestion;
 /// Studies that come with the lab, by name.
 const EMBEDDED: &[(&str, &str)] = &[
     ("mount-options", include_str!("../studies/mount-options.toml")),
+    ("restore", include_str!("../studies/restore.toml")),
     ("vm", include_str!("../studies/vm.toml")),
     ("warm-tier", include_str!("../studies/warm-tier.toml")),
 ];

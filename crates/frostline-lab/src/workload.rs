@@ -17,8 +17,17 @@ use crate::study::{Workload, fill};
 pub use self::fio::{SoFar, so_far};
 
 /// Names that a study's workload may have as its tool.
-pub const TOOLS: &[&str] =
-    &["fio", "dd", "sysbench", "iperf3", "pgbench", "command", "guest-fio", "crash-proof"];
+pub const TOOLS: &[&str] = &[
+    "fio",
+    "dd",
+    "sysbench",
+    "iperf3",
+    "pgbench",
+    "command",
+    "guest-fio",
+    "crash-proof",
+    "postgres-restore",
+];
 
 /// What was read from what a tool printed.
 #[derive(Clone, Debug, Default, PartialEq)]

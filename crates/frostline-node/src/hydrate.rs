@@ -47,7 +47,7 @@ struct Filling<'a> {
 
 impl Node {
     /// Brings all of a mounted index here, as it is now, and remembers that this is wanted: see [`Node::hydrate_all`].
-    /// Searches go on, and go first. It ends when all is here or the cache has no more room.
+    /// Searches go on, and go first. It ends when all is here, and then stays, or the cache has no more room.
     pub async fn hydrate(
         &self,
         name: &IndexName,
@@ -61,36 +61,61 @@ impl Node {
             mount.hydrate = how;
             self.mounts().put(&mount)?;
         }
-        let rate = match how {
-            Hydrate::Lazy => return Ok(Hydrated::default()),
-            Hydrate::Now => None,
-            Hydrate::Rate(rate) => Some(rate),
-        };
+        if how == Hydrate::Lazy {
+            self.unpin(&self.index(name).await?).await;
+            return Ok(Hydrated::default());
+        }
         let cache = self.cache().await?.ok_or_else(not_mounted)?;
         if cache.stats().locked_by_other {
             return Err(Error::unavailable(
-                "another process uses the cache: a server brings the index here when it is restarted",
+                "another process uses the cache: if it is a server, it begins to bring the index here within a minute",
             ));
         }
         let index = self.index(name).await?;
-        bring(&index, &cache, rate, meter, progress).await
+        let done = bring(&index, &cache, how, meter, progress).await?;
+        for object in objects(&index) {
+            if done.is_whole { cache.pin(object) } else { cache.unpin(object) }
+        }
+        Ok(done)
     }
 
-    /// Does so for all mounted indices of which that is wanted, as they are now. An index that cannot be had now is left to
-    /// the next time.
+    /// Does so for all mounted indices of which that is wanted, as they are now, whoever mounted them. What is whole stays,
+    /// and what belongs to no such index any more may go. An index that cannot be had now is left to the next time, and all
+    /// of them are while another process has the cache.
     pub async fn hydrate_all(&self) {
+        self.follow_mounts().await;
+        let cache = match self.cache().await {
+            Ok(Some(cache)) if !cache.stats().locked_by_other => cache,
+            Ok(_) => return,
+            Err(error) => return tracing::warn!(?error, "mounted indices are not brought here"),
+        };
+        let mut kept = Vec::new();
         for mount in self.mounts().all().iter().filter(|mount| mount.hydrate != Hydrate::Lazy) {
-            let done = self.hydrate(&mount.index, mount.hydrate, &Meter::default(), |_| {}).await;
-            match done {
-                Ok(done) if done.is_whole => {
-                    tracing::debug!(index = %mount.index, "all of a mounted index is here")
+            let index = &mount.index;
+            let done = async {
+                let opened = self.index(index).await?;
+                let done = bring(&opened, &cache, mount.hydrate, &Meter::default(), |_| {}).await?;
+                Ok::<_, Error>((opened, done))
+            };
+            match done.await {
+                Ok((opened, done)) if done.is_whole => {
+                    tracing::debug!(%index, "all of a mounted index is here");
+                    kept.extend(objects(&opened).cloned());
                 }
-                Ok(done) => tracing::warn!(
-                    index = %mount.index, bytes = done.bytes, done_bytes = done.done_bytes,
+                Ok((_, done)) => tracing::warn!(
+                    %index, bytes = done.bytes, done_bytes = done.done_bytes,
                     "the cache has no room for all of a mounted index: mount it again with a larger one"
                 ),
-                Err(error) => tracing::warn!(index = %mount.index, ?error, "a mounted index is not all here"),
+                Err(error) => tracing::warn!(%index, ?error, "a mounted index is not all here"),
             }
+        }
+        cache.pin_only(&kept);
+    }
+
+    /// What is here of an index may go.
+    pub(crate) async fn unpin(&self, index: &Index) {
+        if let Ok(Some(cache)) = self.cache().await {
+            objects(index).for_each(|object| cache.unpin(object));
         }
     }
 }
@@ -98,10 +123,14 @@ impl Node {
 async fn bring(
     index: &Arc<Index>,
     cache: &RegionCache,
-    rate: Option<u64>,
+    how: Hydrate,
     meter: &Meter,
     progress: impl Fn(&Hydrated),
 ) -> Result<Hydrated> {
+    let rate = match how {
+        Hydrate::Lazy | Hydrate::Now => None,
+        Hydrate::Rate(rate) => Some(rate),
+    };
     let parts = parts(index);
     let mut speed = Speed::default();
     let mut state = Hydrated {
@@ -145,8 +174,6 @@ async fn bring(
 
 /// What every search begins with, then all of an index, newest documents first: most questions are about them.
 fn parts(index: &Index) -> VecDeque<Part> {
-    let mut splits: Vec<_> = index.splits().iter().collect();
-    splits.sort_by_key(|split| Reverse(split.times.map(|(_, last)| last)));
     let of_object = |object: &ObjectRef| {
         let object = object.clone();
         let starts = (0..object.bytes).step_by(BATCH_BYTES as usize);
@@ -154,8 +181,14 @@ fn parts(index: &Index) -> VecDeque<Part> {
             .map(move |start| (object.clone(), start..(start + BATCH_BYTES).min(object.bytes)))
             .collect::<Vec<_>>()
     };
-    let splits = splits.into_iter().map(|split| &split.object);
-    index.files().map(|file| &file.object).chain(splits).flat_map(of_object).collect()
+    objects(index).flat_map(of_object).collect()
+}
+
+/// The objects of an index, in that order.
+fn objects(index: &Index) -> impl Iterator<Item = &ObjectRef> {
+    let mut splits: Vec<_> = index.splits().iter().collect();
+    splits.sort_by_key(|split| Reverse(split.times.map(|(_, last)| last)));
+    index.files().map(|file| &file.object).chain(splits.into_iter().map(|split| &split.object))
 }
 
 impl Fills for Filling<'_> {

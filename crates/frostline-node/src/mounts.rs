@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 const CACHE_BYTES_MIN: u64 = 1 << 20;
 
 /// A mounted index: one that is searched through this machine's cache.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// The index.
     pub index: IndexName,
@@ -42,7 +42,7 @@ pub enum Hydrate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// Nothing pinned; what is read often stays in the region cache.
+    /// What is read often stays in the region cache, or all that was brought here.
     Frozen,
 }
 

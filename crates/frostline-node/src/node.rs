@@ -36,8 +36,8 @@ pub struct Node {
     pinned: Mutex<Pinned>,
     reader: Arc<Reader>,
     searcher: Arc<Searcher>,
-    /// Held while the cache is opened for the mounts, and whether it was.
-    attached: tokio::sync::Mutex<bool>,
+    /// Held while the cache is opened, and the mounts that it was opened for.
+    attached: tokio::sync::Mutex<Option<Vec<Mount>>>,
     results: OnceCell<Option<Arc<Results>>>,
 }
 
@@ -67,7 +67,7 @@ impl Node {
             pinned: Mutex::default(),
             searcher: searcher(settings, &repository, Arc::clone(&reader) as Arc<dyn ReadRanges>),
             reader,
-            attached: tokio::sync::Mutex::new(false),
+            attached: tokio::sync::Mutex::new(None),
             results: OnceCell::new(),
             settings: settings.clone(),
             repository,
@@ -308,8 +308,12 @@ impl Node {
             cache_bytes: size.bytes(data_bytes, whole_bytes),
             hydrate: Hydrate::Lazy,
         };
+        let was_whole = self.mounts.find(name).is_some_and(|before| before.hydrate != Hydrate::Lazy);
         self.mounts.put(&mount)?;
         self.detach().await;
+        if was_whole {
+            self.unpin(&index).await;
+        }
         let searcher = self.searcher_through(self.reader().await?);
         let meter = Arc::new(Meter::default());
         searcher.read_footers(&index, &meter).await.map_err(|e| e.context("cannot read the hot footers"))?;
@@ -320,6 +324,12 @@ impl Node {
 
     /// Reads the index from the repository again. Whether it was mounted.
     pub async fn unmount(&self, name: &IndexName) -> Result<bool> {
+        let mount = self.mounts.find(name);
+        if mount.is_some_and(|mount| mount.hydrate != Hydrate::Lazy)
+            && let Ok(index) = self.index(name).await
+        {
+            self.unpin(&index).await;
+        }
         let removed = self.mounts.remove(name)?;
         if removed {
             self.detach().await;
@@ -352,7 +362,7 @@ impl Node {
     /// Opens the region cache for the mounts, unless it is.
     async fn attach(&self) -> Result<()> {
         let mut attached = self.attached.lock().await;
-        if *attached {
+        if attached.is_some() {
             return Ok(());
         }
         let mounts = self.mounts.all();
@@ -361,10 +371,10 @@ impl Node {
             None
         } else {
             let cache = self.open_cache(capacity).await?;
-            Some(MountedCache { cache, indices: mounts.into_iter().map(|mount| mount.index).collect() })
+            Some(MountedCache { cache, indices: mounts.iter().map(|mount| mount.index.clone()).collect() })
         };
         self.reader.attach(mounted);
-        *attached = true;
+        *attached = Some(mounts);
         Ok(())
     }
 
@@ -373,7 +383,25 @@ impl Node {
         let mut attached = self.attached.lock().await;
         self.close().await;
         self.reader.attach(None);
-        *attached = false;
+        *attached = None;
+    }
+
+    /// Takes note of mounts that other processes made, changed or ended, and of a cache that another process let go: the
+    /// next read opens the cache again.
+    pub(crate) async fn follow_mounts(&self) {
+        if self.is_outdated().await || self.is_cache_elsewhere() {
+            self.detach().await;
+        }
+    }
+
+    /// Whether the cache is open for other mounts than there are now.
+    pub async fn is_outdated(&self) -> bool {
+        self.attached.lock().await.as_ref().is_some_and(|mounts| *mounts != self.mounts.all())
+    }
+
+    /// Whether another process has the cache, so that this one reads from the repository.
+    pub fn is_cache_elsewhere(&self) -> bool {
+        self.opened_cache().is_some_and(|cache| cache.stats().locked_by_other)
     }
 
     async fn open_cache(&self, capacity: u64) -> Result<Arc<RegionCache>> {

@@ -34,8 +34,8 @@ use crate::tls::{Reloading, Tls};
 
 /// How long the server waits where it cannot accept a connection: others have to end first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long after all mounted indices were brought here what was added since is.
-const HYDRATE_EVERY: Duration = Duration::from_secs(60);
+/// How often the server tries to get the cache while another process has it.
+const CACHE_TRY_EVERY: Duration = Duration::from_secs(1);
 /// The longest head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Calls that a connection of HTTP/2 makes at once.
@@ -232,9 +232,21 @@ impl Server {
         let hydrating = tokio::spawn({
             let state = Arc::clone(&state);
             async move {
+                let every = state.settings.mounts_check_every;
                 loop {
-                    state.node.hydrate_all().await;
-                    tokio::time::sleep(HYDRATE_EVERY).await;
+                    let changed = async {
+                        while !state.node.is_outdated().await {
+                            tokio::time::sleep(every).await;
+                        }
+                    };
+                    // What takes long is begun again when there is something else to do.
+                    tokio::select! {
+                        () = state.node.hydrate_all() => {}
+                        () = changed => continue,
+                    }
+                    // Another process, or a request that began before the mounts changed, ends soon.
+                    let is_elsewhere = state.node.is_cache_elsewhere();
+                    tokio::time::sleep(if is_elsewhere { every.min(CACHE_TRY_EVERY) } else { every }).await;
                 }
             }
         });

@@ -33,6 +33,8 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// How often its files are looked at.
     pub tls_check_every: Duration,
+    /// How often mounts are looked at, and what is missing of those that are to be here as a whole is fetched.
+    pub mounts_check_every: Duration,
     /// The address of OpenTelemetry's gRPC; none does not listen. With a certificate, it speaks TLS.
     pub otlp_grpc: Option<SocketAddr>,
     /// The index of OpenTelemetry's logs whose request names no other.
@@ -97,6 +99,7 @@ impl Default for Settings {
             key_concurrency: None,
             tls: None,
             tls_check_every: Duration::from_secs(10),
+            mounts_check_every: Duration::from_secs(60),
             otlp_grpc: None,
             otlp_index: "logs-otlp".to_owned(),
             syslog: None,

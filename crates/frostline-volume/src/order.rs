@@ -18,10 +18,10 @@ pub(crate) fn rank(path: &[u8], bytes: u64, cluster: Option<&[u8]>) -> u8 {
     match first {
         b"global" => 0,
         b"pg_xact" | b"pg_multixact" | b"pg_commit_ts" | b"pg_logical" | b"pg_notify" => 1,
-        b"base" | b"pg_tblspc" if is_catalog(name) => 2,
+        b"base" | b"pg_tblspc" | b"frostline_tablespaces" if is_catalog(name) => 2,
         // Much of it may be of before the last checkpoint.
         b"pg_wal" => 4,
-        b"base" | b"pg_tblspc" => LARGE,
+        b"base" | b"pg_tblspc" | b"frostline_tablespaces" => LARGE,
         _ if inside == first => 0,
         _ => small,
     }

@@ -1,16 +1,16 @@
 //! Making a directory again from a snapshot, many chunks at once.
 //!
-//! - Nothing is written outside of the directory: every name is made in its parent's open directory, and no link is
+//! - Nothing is written outside of the directory and of those that the caller names for tablespaces: every name is made in its parent's open directory, and no link is
 //!   followed on the way, whatever somebody else puts there meanwhile.
 //! - Until it is whole, the directory has a file `.frostline-restore`. A restore that was stopped goes on when it is
 //!   run again: it reads what is there and fetches what differs.
 
 mod beneath;
 mod place;
+mod tablespace;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,8 +27,9 @@ use crate::scan;
 use crate::snapshot::blocking;
 use crate::tree::{Node, Tree};
 use crate::volumes::Volumes;
-use beneath::Beneath;
+use beneath::{Beneath, Roots};
 pub(crate) use place::Place;
+pub use tablespace::{Tablespace, TablespaceMapping};
 
 /// A batch of chunks has about so many stored bytes.
 const BATCH_BYTES: u64 = 8 << 20;
@@ -38,13 +39,15 @@ const BATCH_BYTES: u64 = 8 << 20;
 pub struct RestoreOptions {
     /// Batches of chunks on their way at the same time, each of about 8 MiB.
     pub batches: usize,
+    /// Directories for tablespaces of PostgreSQL. All others are restored inside of the directory.
+    pub tablespaces: Vec<TablespaceMapping>,
     /// Set it to stop.
     pub cancel: Arc<AtomicBool>,
 }
 
 impl Default for RestoreOptions {
     fn default() -> Self {
-        RestoreOptions { batches: 8, cancel: Arc::default() }
+        RestoreOptions { batches: 8, tablespaces: Vec::new(), cancel: Arc::default() }
     }
 }
 
@@ -68,6 +71,8 @@ pub struct Restored {
     pub owners_not_set: u64,
     /// Extended attributes that could not be set.
     pub attributes_not_set: u64,
+    /// Where the tablespaces of PostgreSQL are.
+    pub tablespaces: Vec<Tablespace>,
 }
 
 impl Volumes {
@@ -79,10 +84,15 @@ impl Volumes {
         options: &RestoreOptions,
         progress: impl Fn(RestoreProgress) + Send + Sync,
     ) -> Result<Restored> {
-        let tree = Arc::new(self.tree(snapshot).await?);
+        let mut tree = self.tree(snapshot).await?;
+        let in_snapshot = tablespace::read(&self.repository, &tree).await?;
+        let moved = tablespace::resolve(&in_snapshot, directory, &options.tablespaces)?;
+        tablespace::relink(&mut tree, &moved);
+        let tablespaces = in_snapshot.iter().map(|of| of.shown(directory, &moved)).collect();
+        let tree = Arc::new(tree);
         let (id, path, of) = (snapshot.id, directory.to_owned(), Arc::clone(&tree));
         let (place, found) = blocking(move || {
-            let place = Place::claim(&path, id)?;
+            let place = Place::claim_with(&path, id, &moved)?;
             let found = place.make(&of)?;
             Ok((place, found))
         })
@@ -95,7 +105,7 @@ impl Volumes {
         let mut at = RestoreProgress { bytes: total, done_bytes: done.found_bytes };
         progress(at);
         let writes = batches(&tree, missing, BATCH_BYTES).into_iter().map(|batch| {
-            let (tree, root) = (Arc::clone(&tree), place.root());
+            let (tree, roots) = (Arc::clone(&tree), place.roots());
             async move {
                 let pieces = fetch(
                     &self.repository,
@@ -106,7 +116,7 @@ impl Volumes {
                 blocking(move || {
                     let read =
                         |chunk: usize| assemble(tree.key.as_ref(), &tree.packs, &tree.chunks[chunk], &pieces);
-                    write(&tree, root, &batch, read)
+                    write(&tree, roots, &batch, read)
                 })
                 .await
             }
@@ -122,7 +132,8 @@ impl Volumes {
         }
         drop(writes);
         let unset = blocking(move || place.finish(&tree)).await?;
-        Ok(Restored { owners_not_set: unset.owners, attributes_not_set: unset.attributes, ..done })
+        let (owners_not_set, attributes_not_set) = (unset.owners, unset.attributes);
+        Ok(Restored { owners_not_set, attributes_not_set, tablespaces, ..done })
     }
 
     /// The chunks that are not in place.
@@ -130,8 +141,8 @@ impl Volumes {
         let (there, mut missing): (Vec<Target>, Vec<Target>) =
             targets(tree).into_iter().partition(|target| found[target.file]);
         let checks = there.chunks(64).map(|targets| {
-            let (tree, root, targets) = (Arc::clone(tree), place.root(), targets.to_vec());
-            blocking(move || differing(&tree, root, targets))
+            let (tree, roots, targets) = (Arc::clone(tree), place.roots(), targets.to_vec());
+            blocking(move || differing(&tree, roots, targets))
         });
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let checks: Vec<_> = checks.collect();
@@ -143,8 +154,8 @@ impl Volumes {
 }
 
 /// Of these chunks those that the files do not have.
-fn differing(tree: &Tree, root: Arc<OwnedFd>, targets: Vec<Target>) -> Result<Vec<Target>> {
-    let mut files = Files::new(tree, root);
+fn differing(tree: &Tree, roots: Arc<Roots>, targets: Vec<Target>) -> Result<Vec<Target>> {
+    let mut files = Files::new(tree, roots);
     let mut differing = Vec::new();
     for target in targets {
         let chunk = &tree.chunks[target.chunk];
@@ -160,11 +171,11 @@ fn differing(tree: &Tree, root: Arc<OwnedFd>, targets: Vec<Target>) -> Result<Ve
 /// Writes chunks where files have data; the bytes of those chunks.
 fn write(
     tree: &Tree,
-    root: Arc<OwnedFd>,
+    roots: Arc<Roots>,
     batch: &[Target],
     read: impl Fn(usize) -> Result<Vec<u8>>,
 ) -> Result<u64> {
-    let mut files = Files::new(tree, root);
+    let mut files = Files::new(tree, roots);
     let mut written = 0;
     for run in batch.chunk_by(|a, b| tree.chunks[a.chunk].pieces == tree.chunks[b.chunk].pieces) {
         let Some(first) = run.first() else { continue };
@@ -204,8 +215,8 @@ struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    fn new(tree: &'a Tree, root: Arc<OwnedFd>) -> Files<'a> {
-        Files { tree, beneath: Beneath::new(root), open: HashMap::new() }
+    fn new(tree: &'a Tree, roots: Arc<Roots>) -> Files<'a> {
+        Files { tree, beneath: Beneath::new(roots), open: HashMap::new() }
     }
 
     fn get(&mut self, file: usize) -> Result<&File> {

@@ -19,6 +19,9 @@ pub(crate) const UNFINISHED: &str = ".frostline-restore";
 /// A directory as it was found.
 #[derive(Debug)]
 pub(crate) struct Scan {
+    root: PathBuf,
+    /// What is below these paths is below other directories.
+    elsewhere: Vec<(Vec<u8>, PathBuf)>,
     /// In the byte order of their paths; files have no extents and no chunks yet.
     pub(crate) entries: Vec<Found>,
 }
@@ -67,50 +70,108 @@ pub(crate) fn scan(root: &Path, scope: &Scope) -> Result<Scan> {
             root.display()
         )));
     }
-    let device = meta.dev();
-    let mut entries = vec![found(root, Vec::new(), &meta)?];
-    let mut directories: Vec<Vec<u8>> = vec![Vec::new()];
-    while let Some(directory) = directories.pop() {
-        let folder = below(root, &directory);
-        let names = match std::fs::read_dir(&folder) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !directory.is_empty() => continue,
-            names => names.map_err(|e| failed("list", &folder, &e))?,
-        };
-        for name in names {
-            let name = name.map_err(|e| failed("list", &folder, &e))?.file_name();
-            let mut path = directory.clone();
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend(name.as_bytes());
-            if scope.excludes(&path) {
-                continue;
-            }
-            if path.len() > PATH_BYTES_MAX {
-                return Err(
-                    Error::invalid("a path below the directory is too long").with("path", show_path(&path))
-                );
-            }
-            let full = below(root, &path);
-            let meta = match std::fs::symlink_metadata(&full) {
-                Ok(meta) => meta,
-                // It went between two looks; the last look will tell.
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(e) => return Err(failed("look at", &full, &e)),
-            };
-            let is_other = scope.one_file_system && meta.dev() != device;
-            if meta.is_dir() && !is_other {
-                directories.push(path.clone());
-            }
-            entries.push(found(&full, path, &meta)?);
-        }
-    }
-    entries.sort_unstable_by(|a, b| a.entry.path.cmp(&b.entry.path));
-    link(&mut entries);
-    Ok(Scan { entries })
+    let entries = vec![found(root, Vec::new(), &meta)?];
+    let mut scan = Scan { root: root.to_owned(), elsewhere: Vec::new(), entries };
+    scan.walk(Vec::new(), meta.dev(), scope)?;
+    scan.sort();
+    Ok(scan)
 }
 
 impl Scan {
+    /// Adds what is below a directory, which is on this device.
+    fn walk(&mut self, directory: Vec<u8>, device: u64, scope: &Scope) -> Result<()> {
+        let mut directories = vec![directory];
+        while let Some(directory) = directories.pop() {
+            let folder = self.place(&directory);
+            let names = match std::fs::read_dir(&folder) {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound && !directory.is_empty() => continue,
+                names => names.map_err(|e| failed("list", &folder, &e))?,
+            };
+            for name in names {
+                let name = name.map_err(|e| failed("list", &folder, &e))?.file_name();
+                let path = joined(&directory, name.as_bytes());
+                if scope.excludes(&path) {
+                    continue;
+                }
+                let Some(meta) = self.look(path.clone())? else { continue };
+                let is_other = scope.one_file_system && meta.dev() != device;
+                if meta.is_dir() && !is_other {
+                    directories.push(path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what is at a path. None if it is gone: the last look will tell.
+    fn look(&mut self, path: Vec<u8>) -> Result<Option<Metadata>> {
+        if path.len() > PATH_BYTES_MAX {
+            return Err(
+                Error::invalid("a path below the directory is too long").with("path", show_path(&path))
+            );
+        }
+        let full = self.place(&path);
+        let meta = match std::fs::symlink_metadata(&full) {
+            Ok(meta) => meta,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(failed("look at", &full, &e)),
+        };
+        self.entries.push(found(&full, path, &meta)?);
+        Ok(Some(meta))
+    }
+
+    fn sort(&mut self) {
+        self.entries.sort_unstable_by(|a, b| a.entry.path.cmp(&b.entry.path));
+        link(&mut self.entries);
+    }
+
+    /// Where what has this path is.
+    pub(crate) fn place(&self, path: &[u8]) -> PathBuf {
+        let inside = |(prefix, place): &(Vec<u8>, PathBuf)| match path.strip_prefix(prefix.as_slice())? {
+            [] => Some(place.clone()),
+            [b'/', rest @ ..] => Some(below(place, rest)),
+            _ => None,
+        };
+        self.elsewhere.iter().find_map(inside).unwrap_or_else(|| below(&self.root, path))
+    }
+
+    /// Adds the directory at `place`, as if it were at `path` in the directory `folder`: of what is in it, only `name`.
+    pub(crate) fn graft(
+        &mut self,
+        folder: &[u8],
+        path: Vec<u8>,
+        place: &Path,
+        name: &[u8],
+        scope: &Scope,
+    ) -> Result<()> {
+        let (inner, root) = (joined(&path, name), self.entries.first().map(|root| root.entry.meta.clone()));
+        if !self.has(folder) {
+            let meta = Meta { inode: 0, attributes: Vec::new(), ..root.unwrap_or_default() };
+            let entry = Entry { path: folder.to_vec(), meta, node: Node::Directory };
+            self.entries.push(Found { entry, blocks: 0, device: 0 });
+        }
+        self.elsewhere.push((path.clone(), place.to_owned()));
+        let device = self.look(path)?.map(|meta| meta.dev()).unwrap_or_default();
+        if self.look(inner.clone())?.is_some_and(|meta| meta.is_dir()) {
+            self.walk(inner, device, scope)?;
+        }
+        self.sort();
+        Ok(())
+    }
+
+    pub(crate) fn has(&self, path: &[u8]) -> bool {
+        self.entries.iter().any(|found| found.entry.path == path)
+    }
+
+    /// Makes a link lead elsewhere.
+    pub(crate) fn relink(&mut self, path: &[u8], target: &[u8]) {
+        for found in self.entries.iter_mut().filter(|found| found.entry.path == path) {
+            if let Node::Symlink(leads_to) = &mut found.entry.node {
+                *leads_to = target.to_vec();
+            }
+        }
+    }
+
     /// Makes a directory of a link to one.
     pub(crate) fn unlink(&mut self, path: &[u8]) {
         for found in self.entries.iter_mut().filter(|found| found.entry.path == path) {
@@ -120,6 +181,11 @@ impl Scan {
             }
         }
     }
+}
+
+/// The path of a name in a directory.
+fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }
 
 /// The same path below a directory.

@@ -11,6 +11,8 @@
 mod chunks;
 mod packer;
 mod postgres;
+mod psql;
+mod summaries;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -30,12 +32,14 @@ use crate::freeze::{self, Frozen};
 use crate::log::{Consistency, LogEntry, Running, Snapshot, State, Totals, VolumeName};
 use crate::mount;
 use crate::order;
-use crate::scan::{self, Found, Scan, Scope, below};
+use crate::scan::{self, Found, Scan, Scope};
 use crate::seal::{self, VolumeKey};
 use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree, chunk_numbers, chunk_range, encode, tree_key};
 use crate::volumes::Volumes;
 use chunks::{Base, Job, Read, Source};
 use packer::{Packed, Packer};
+pub(crate) use postgres::{TABLESPACE_LINKS, TABLESPACE_MAP};
+use summaries::{Changed, Mark, Relation};
 
 /// A job reads about so many bytes.
 const JOB_BYTES: u64 = 1 << 20;
@@ -106,6 +110,17 @@ pub struct Taken {
     pub snapshot: Snapshot,
     /// What changed while it was read; empty unless the directory may change.
     pub changed: Vec<String>,
+    /// What the summaries of a running PostgreSQL were good for, where it has some and there is a snapshot before.
+    pub summaries: Option<Summaries>,
+}
+
+/// What the summaries that PostgreSQL has of its log were good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summaries {
+    /// So many bytes of relations were known to be as before, and not read.
+    Used(u64),
+    /// They were of no use, for this reason.
+    Unused(String),
 }
 
 impl Volumes {
@@ -234,7 +249,7 @@ impl Writing<'_> {
             self.sync();
         }
         let backup = self.begin_backup().await?;
-        let mut found = self.scan().await?;
+        let (backup, mut found) = self.scan(backup).await?;
         let mut packer = Packer::new(self.volumes, self.begun.id, &base.tree.packs, self.options.pack_bytes)?;
         let mut storing = Storing {
             packer: &mut packer,
@@ -243,9 +258,23 @@ impl Writing<'_> {
             at: SnapshotProgress::default(),
         };
         let mut plan = Plan::default();
-        if let Some(backup) = &backup {
-            plan.given.insert(postgres::CONTROL.to_vec(), backup.control.clone());
-        }
+        let (mut mark, mut summaries) = (None, None);
+        let backup = match backup {
+            None => None,
+            Some(backup) => {
+                plan.given.insert(postgres::CONTROL.to_vec(), backup.control.clone());
+                mark = backup.mark(self.begun.id);
+                let (backup, changed) = self.changed_blocks(backup).await?;
+                match changed {
+                    Some(Ok(changed)) => {
+                        plan.unchanged = Some(Unchanged::of(changed, &backup, &found, &base))
+                    }
+                    Some(Err(reason)) => summaries = Some(Summaries::Unused(reason)),
+                    None => {}
+                }
+                Some(backup)
+            }
+        };
         self.add(&mut plan, &found, 0, &base).await?;
         self.store(&mut plan, &base, &mut storing).await?;
         let is_backup = backup.is_some();
@@ -260,6 +289,9 @@ impl Writing<'_> {
         packer.finish().await?;
         if let Some(frozen) = frozen {
             frozen.thaw()?;
+        }
+        if plan.unchanged.is_some() {
+            summaries = Some(Summaries::Used(plan.known_bytes));
         }
         let mut totals = Totals { read_bytes: plan.bytes, ..packer.totals() };
         let tree = assemble(found, plan, packed, base, packer.into_packs(), self.volumes.key.clone());
@@ -293,7 +325,44 @@ impl Writing<'_> {
             totals,
         };
         self.volumes.repository.put(&tree_key(self.begun.id), Bytes::from(bytes)).await?;
-        self.commit(state, snapshot).await.map(|snapshot| Taken { snapshot, changed })
+        let snapshot = self.commit(state, snapshot).await?;
+        if let Some(mark) = mark {
+            self.remember(mark).await;
+        }
+        Ok(Taken { snapshot, changed, summaries })
+    }
+
+    /// What changed since the base, or why that is not known. None where nothing would be gained.
+    async fn changed_blocks(
+        &self,
+        backup: postgres::Backup,
+    ) -> Result<(postgres::Backup, Option<Result<Changed, String>>)> {
+        let base = self.base.as_ref().filter(|base| !self.options.rehash && backup.mark(base.id).is_some());
+        let Some(base) = base.map(|base| (base.id, base.name())) else { return Ok((backup, None)) };
+        let directory = self.directory.clone();
+        blocking(move || {
+            let changed = match summaries::read_mark(&directory, base.0) {
+                Some(mark) => backup.changed(&mark),
+                None => Err(format!(
+                    "{} was not taken of this directory as it is, or without summaries (summarize_wal)",
+                    base.1
+                )),
+            };
+            Ok((backup, Some(changed)))
+        })
+        .await
+    }
+
+    /// Without a mark the next snapshot reads more.
+    async fn remember(&self, mark: Mark) {
+        let (directory, base) = (self.directory.clone(), self.begun.base);
+        let written = blocking(move || {
+            let path = directory.join(summaries::MARKS);
+            summaries::write_mark(&directory, mark, base).map_err(|e| scan::failed("write", &path, &e))
+        });
+        if let Err(error) = written.await {
+            tracing::warn!(%error, "the next snapshot cannot use the server's summaries");
+        }
     }
 
     async fn read_base(&self) -> Result<Arc<Base>> {
@@ -331,21 +400,28 @@ impl Writing<'_> {
         let root = found.entries.first().map(|root| root.entry.meta.clone()).unwrap_or_default();
         let first = found.entries.len();
         found.entries.append(&mut stopped.log);
-        found.entries.push(stopped.label_file(&root, self.volumes.now_ms()));
-        plan.given.insert(postgres::LABEL.to_vec(), stopped.label.clone());
+        for (file, bytes) in stopped.files(&root, self.volumes.now_ms()) {
+            plan.given.insert(file.entry.path.clone(), bytes);
+            found.entries.push(file);
+        }
         self.add(plan, found, first, base).await?;
         self.store(plan, base, storing).await
     }
 
-    async fn scan(&self) -> Result<Scan> {
+    /// Looks at the directory, and at the tablespaces of the server that is backed up.
+    async fn scan(&self, backup: Option<postgres::Backup>) -> Result<(Option<postgres::Backup>, Scan)> {
         let (exclude, one_file_system) = (self.options.exclude.clone(), self.options.one_file_system);
-        let left_out = self.options.postgres.is_some().then_some(postgres::is_left_out as _);
+        let left_out = backup.is_some().then_some(postgres::is_left_out as _);
         let (directory, scope) = (self.directory.clone(), Scope { exclude, one_file_system, left_out });
-        let mut scan = blocking(move || scan::scan(&directory, &scope)).await?;
-        if self.options.postgres.is_some() {
-            scan.unlink(b"pg_wal");
-        }
-        Ok(scan)
+        blocking(move || {
+            let mut scan = scan::scan(&directory, &scope)?;
+            if let Some(backup) = &backup {
+                scan.unlink(b"pg_wal");
+                backup.add_tablespaces(&mut scan, &directory, &scope)?;
+            }
+            Ok((backup, scan))
+        })
+        .await
     }
 
     /// Adds which files have to be read, from `first` on, and where they have data.
@@ -373,7 +449,7 @@ impl Writing<'_> {
         unsure.sort_by_cached_key(|number| (rank(number), *number));
         for number in unsure {
             let found = &scan.entries[number];
-            let path = below(&self.directory, &found.entry.path);
+            let path = scan.place(&found.entry.path);
             let extents = match found.extents(&path) {
                 Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
                 extents => extents?,
@@ -403,6 +479,9 @@ impl Writing<'_> {
         storing: &mut Storing<'_, '_, impl Fn(SnapshotProgress) + Sync>,
     ) -> Result<()> {
         let Storing { packer, packed, progress, at } = storing;
+        for (file, at, chunk) in plan.known.drain(..) {
+            packed.chunks.entry(file).or_default().insert(at, base.tree.chunks[chunk].clone());
+        }
         at.bytes = plan.bytes;
         progress(*at);
         let reads = std::mem::take(&mut plan.reads);
@@ -426,7 +505,7 @@ impl Writing<'_> {
 
     /// What is not as it was at the first look. `Conflict` unless that is allowed.
     async fn changes(&self, first: &Scan) -> Result<Vec<String>> {
-        let second = self.scan().await?;
+        let (_, second) = self.scan(None).await?;
         let before: HashMap<&[u8], &Found> =
             first.entries.iter().map(|f| (f.entry.path.as_slice(), f)).collect();
         let after: HashSet<&[u8]> = second.entries.iter().map(|f| f.entry.path.as_slice()).collect();
@@ -500,6 +579,42 @@ struct Plan {
     /// Their chunks that were not read yet, in the order of storing.
     reads: Vec<Read>,
     bytes: u64,
+    /// What a server says of them.
+    unchanged: Option<Unchanged>,
+    /// Their chunks that are as in the base: the file, where in it, and the chunk there.
+    known: Vec<(usize, u64, usize)>,
+    known_bytes: u64,
+}
+
+/// What a server says of its relations.
+struct Unchanged {
+    changed: Changed,
+    /// Those that files are of, and their numbers in them.
+    files: HashMap<usize, (Relation, u64)>,
+}
+
+impl Unchanged {
+    fn of(changed: Changed, backup: &postgres::Backup, scan: &Scan, base: &Base) -> Unchanged {
+        let paths = || scan.entries.iter().map(|found| found.entry.path.as_slice());
+        // Of an unlogged relation there is a fork to begin anew with.
+        let unlogged: HashSet<&[u8]> = paths().filter_map(|path| path.strip_suffix(b"_init")).collect();
+        let is_logged = |path: &[u8]| {
+            let name = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+            let end = path[name..].iter().position(|byte| *byte == b'.').map_or(path.len(), |dot| name + dot);
+            !unlogged.contains(&path[..end])
+        };
+        let relation = |(number, path): (usize, &[u8])| {
+            let relation = backup.relation(path).filter(|_| base.has(path) && is_logged(path))?;
+            Some((number, relation))
+        };
+        Unchanged { files: paths().enumerate().filter_map(relation).collect(), changed }
+    }
+
+    fn is_kept(&self, file: usize, at: u64, bytes: u64) -> bool {
+        self.files
+            .get(&file)
+            .is_some_and(|(relation, number)| self.changed.is_kept(*relation, *number, at, bytes))
+    }
 }
 
 struct FilePlan {
@@ -525,8 +640,18 @@ impl Plan {
         };
         for chunk in chunk_numbers(&extents) {
             let range = chunk_range(chunk, bytes);
-            self.bytes += range.end - range.start;
-            self.reads.push(Read { file: number, range, base: before.get(&chunk).copied() });
+            let (length, base_chunk) = (range.end - range.start, before.get(&chunk).copied());
+            let known = base_chunk.filter(|chunk| {
+                u64::from(base.tree.chunks[*chunk].bytes) == length
+                    && self.unchanged.as_ref().is_some_and(|of| of.is_kept(number, range.start, bytes))
+            });
+            if let Some(chunk) = known {
+                self.known.push((number, range.start, chunk));
+                self.known_bytes += length;
+                continue;
+            }
+            self.bytes += length;
+            self.reads.push(Read { file: number, range, base: base_chunk });
         }
         let path = found.entry.path.clone();
         let source = self.given.get(&path).cloned().map_or(Source::Path(at), Source::Bytes);

@@ -697,6 +697,10 @@ pub(crate) enum Volume {
         snapshot: String,
         /// The directory
         directory: PathBuf,
+        /// Restore the tablespace of PostgreSQL that was in OLD (or has this number) into the directory NEW [default: inside
+        /// of the directory]
+        #[arg(long = "tablespace", value_name = "OLD=NEW")]
+        tablespaces: Vec<String>,
     },
     /// Mount a snapshot on a new directory: usable and writable at once, and filled behind its users (as root)
     Mount(VolumeMount),

@@ -430,6 +430,29 @@ async fn pinned_objects_stay_through_sweeps_and_restarts() {
 }
 
 #[tokio::test]
+async fn other_pins_end_when_all_are_named() {
+    let directory = TempDir::new().unwrap();
+    let (cache, _) = open(options(directory.path(), 4 << 20));
+    let (old, new, other) = (object("old", 500_000), object("new", 500_000), object("other", 20 << 20));
+    cache.pin(&old);
+    for object in [&old, &new] {
+        cache.hydrate(object, Share::Source, &Meter::default()).await.unwrap();
+    }
+    cache.flush().await;
+    cache.pin_only(std::slice::from_ref(&new));
+    // A restart finds the same.
+    cache.close().await;
+    drop(cache);
+    let (cache, _) = open(options(directory.path(), 4 << 20));
+    for _ in 0..3 {
+        check(&cache, &other, &[0..20 << 20]).await;
+    }
+    cache.flush().await;
+    assert_eq!(cache.absent_bytes(&new, 0..500_000), 0);
+    assert!(cache.absent_bytes(&old, 0..500_000) > 0);
+}
+
+#[tokio::test]
 async fn a_second_process_reads_through() {
     let directory = TempDir::new().unwrap();
     let (first, _) = open(options(directory.path(), 4 << 20));

@@ -200,6 +200,27 @@ pub fn run_short(command: &mut Command) -> Result<String> {
     Err(Error::unavailable(format!("{program} {}: {}", arguments.join(" "), shortened(&said))))
 }
 
+/// Whether `child` ends before `limit` is over. It goes on if it does not.
+///
+/// # Errors
+/// Conflict if `stop` was asked.
+pub fn ended_within(child: &mut Child, limit: Duration, stop: &Stop) -> Result<bool> {
+    let is_over = |child: &mut Child| child.try_wait().map_err(|e| cannot("wait for a process", e));
+    if is_over(child)?.is_some() {
+        return Ok(true);
+    }
+    let ended = pidfd_open(Pid::from_child(child), PidfdFlags::empty())
+        .map_err(|e| cannot("watch a process", e.into()))?;
+    let mut wanted = vec![PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN)];
+    if let Some(wake) = &stop.wake {
+        wanted.push(PollFd::new(wake, PollFlags::IN));
+    }
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+    poll_again(&mut wanted, Some(&limit))?;
+    stop.check()?;
+    Ok(is_over(child)?.is_some())
+}
+
 fn wait(child: &mut Child, limit: Duration, stop: &Stop) -> Result<ExitStatus> {
     let pid = Pid::from_child(child);
     let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| cannot("watch a process", e.into()))?;

@@ -33,6 +33,7 @@ const KNOWN: &[Tool] = &[
     tool("ethtool", "ethtool", &["--version"]),
     tool("fincore", "util-linux-extra", &["--version"]),
     tool("fio", "fio", &["--version"]),
+    tool("initdb", "postgresql", &["--version"]),
     tool("ip", "iproute2", &["-V"]),
     tool("iperf3", "iperf3", &["--version"]),
     tool("losetup", "mount", &["--version"]),
@@ -42,6 +43,7 @@ const KNOWN: &[Tool] = &[
     tool("mmdebstrap", "mmdebstrap", &["--version"]),
     tool("mount", "mount", &["--version"]),
     tool("pgbench", "postgresql-contrib", &["--version"]),
+    tool("postgres", "postgresql", &["--version"]),
     tool("psql", "postgresql-client", &["--version"]),
     tool("qemu-nbd", "qemu-utils", &["--version"]),
     tool("qemu-system-x86_64", "qemu-system-x86", &["--version"]),
@@ -86,6 +88,15 @@ pub fn missing(name: &str) -> Result<Option<String>> {
     Ok(find(name).is_none().then(|| explain(&[tool])))
 }
 
+/// Where the tool is.
+///
+/// # Errors
+/// NotFound if it is missing, with the install command; Invalid for a tool that the lab does not know.
+pub fn path(name: &str) -> Result<PathBuf> {
+    let tool = known(name)?;
+    find(name).ok_or_else(|| Error::not_found(explain(&[tool])))
+}
+
 /// Whether the lab knows the tool.
 pub fn is_known(name: &str) -> bool {
     known(name).is_ok()
@@ -115,13 +126,23 @@ fn known(name: &str) -> Result<&'static Tool> {
 }
 
 /// Where the program is. The folders of the system's programs are looked in even if `PATH` lacks them, as
-/// it does for a user who is not root.
+/// it does for a user who is not root, and where Debian puts the programs of PostgreSQL's server.
 fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))
+        .chain(postgresql())
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())
+}
+
+/// The newest version first.
+fn postgresql() -> Vec<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let version = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let mut versions: Vec<u32> = versions.filter_map(version).collect();
+    versions.sort_unstable_by(|a, b| b.cmp(a));
+    versions.iter().map(|version| PathBuf::from(format!("/usr/lib/postgresql/{version}/bin"))).collect()
 }
 
 fn version(tool: &Tool, path: &PathBuf) -> String {

@@ -7,7 +7,7 @@
 //! <!-- lab page end -->
 //! ```
 //!
-//! A folder of a run has `answer` and `cells` as tables, `ratios` and `bars METRIC` as charts, the JSON of `lab measure` has `limits` and `curve`. Files are below the
+//! A folder of a run has `answer`, `cells` and `table METRIC,…` as tables, `ratios` and `bars METRIC` as charts, the JSON of `lab measure` has `limits` and `curve`. Files are below the
 //! page's folder, so that a page goes with its evidence.
 
 use std::path::{Component, Path};
@@ -24,7 +24,7 @@ use crate::record::{Cell, Run, Summary};
 
 const BEGIN: &str = "<!-- lab page: ";
 const END: &str = "<!-- lab page end -->";
-const KINDS: [&str; 6] = ["answer", "cells", "bars", "ratios", "limits", "curve"];
+const KINDS: [&str; 7] = ["answer", "cells", "table", "bars", "ratios", "limits", "curve"];
 /// Characters of the longest bar.
 const BAR_MAX: f64 = 40.0;
 
@@ -60,8 +60,12 @@ fn made(asked: &str, folder: &Path) -> Result<String> {
     let words: Vec<&str> = asked.trim_end().trim_end_matches("-->").split_whitespace().collect();
     let (file, kind, metric) = match words.as_slice() {
         [file, kind @ "bars", metric] => (file, kind, *metric),
-        [file, kind] if *kind != "bars" => (file, kind, ""),
+        [file, kind @ "table", metrics] => (file, kind, *metrics),
+        [file, kind] if !matches!(*kind, "bars" | "table") => (file, kind, ""),
         [_, "bars"] => return Err(Error::invalid("`bars` names the metric to draw")),
+        [_, "table"] => {
+            return Err(Error::invalid("`table` names the metrics of its columns, with commas between"));
+        }
         _ => return Err(Error::invalid("a block names a file and what to make of it")),
     };
     let file = Path::new(file);
@@ -72,6 +76,7 @@ fn made(asked: &str, folder: &Path) -> Result<String> {
     match *kind {
         "answer" => Ok(markdown::answer(&super::read_run(&path)?)),
         "cells" => Ok(markdown::cells(&super::read_run(&path)?)),
+        "table" => table(&super::read_run(&path)?, metric),
         "bars" => bars(&super::read_run(&path)?, metric),
         "ratios" => Ok(ratios(&super::read_run(&path)?)),
         "limits" => Ok(limits(&measurement(&path)?)),
@@ -80,25 +85,61 @@ fn made(asked: &str, folder: &Path) -> Result<String> {
     }
 }
 
-/// A bar for each cell that measured the metric, the longest as long as there is room.
-fn bars(run: &Run, metric: &str) -> Result<String> {
+/// The cells that measured a metric, with it and what tells them apart.
+fn measured<'r>(run: &'r Run, metric: &str) -> Result<Vec<(String, &'r Cell, &'r Summary)>> {
     let cells: Vec<(&Cell, &Summary)> =
         run.cells.iter().filter_map(|cell| Some((cell, cell.measured.get(metric)?))).collect();
-    let Some((_, first)) = cells.first() else {
+    if cells.is_empty() {
         let known = run.cells.iter().flat_map(|cell| cell.measured.keys()).map(String::as_str);
         let near = suggestion(metric, known);
         return Err(Error::invalid(format!("no cell measured `{metric}`{near}")));
-    };
+    }
     let factors = varying_factors(&cells.iter().map(|(cell, _)| *cell).collect::<Vec<_>>());
     let label = |cell: &Cell| {
         let levels = factors.iter().filter_map(|factor| cell.levels.get(*factor)).map(String::as_str);
         levels.collect::<Vec<_>>().join(", ")
     };
-    let lines = cells.iter().map(|(cell, summary)| {
+    Ok(cells.into_iter().map(|(cell, summary)| (label(cell), cell, summary)).collect())
+}
+
+/// A row for each cell that measured the first of these metrics, and a column for each of them.
+fn table(run: &Run, metrics: &str) -> Result<String> {
+    let metrics: Vec<&str> = metrics.split(',').collect();
+    let rows = measured(run, metrics.first().copied().unwrap_or_default())?;
+    let mut heads = Vec::new();
+    for metric in &metrics {
+        let unit =
+            measured(run, metric)?.first().map(|(.., summary)| summary.unit.as_str()).unwrap_or_default();
+        heads.push(if unit.is_empty() {
+            escape(metric)
+        } else {
+            format!("{}, {}", escape(metric), escape(unit))
+        });
+    }
+    let mut table = format!("| | {} |\n|---|{}\n", heads.join(" | "), "--:|".repeat(metrics.len()));
+    for (label, cell, _) in rows {
+        let shown = metrics.iter().map(|metric| match cell.measured.get(*metric) {
+            Some(summary) if summary.values.len() > 1 => {
+                format!("{} ({} – {})", number(summary.median), number(summary.low), number(summary.high))
+            }
+            Some(summary) => number(summary.median),
+            None => "–".to_owned(),
+        });
+        let shown: Vec<String> = shown.collect();
+        table.push_str(&format!("| {} | {} |\n", escape(&label), shown.join(" | ")));
+    }
+    Ok(table)
+}
+
+/// A bar for each cell that measured the metric, the longest as long as there is room.
+fn bars(run: &Run, metric: &str) -> Result<String> {
+    let cells = measured(run, metric)?;
+    let unit = cells.first().map(|(.., summary)| summary.unit.as_str()).unwrap_or_default();
+    let lines = cells.iter().map(|(label, _, summary)| {
         let text = format!("{} ({} – {})", number(summary.median), number(summary.low), number(summary.high));
-        (label(cell), summary.median, text)
+        (label.clone(), summary.median, text)
     });
-    Ok(drawn(&format!("{metric}, {}", first.unit), &lines.collect::<Vec<_>>()))
+    Ok(drawn(&format!("{metric}, {unit}"), &lines.collect::<Vec<_>>()))
 }
 
 /// A bar for each comparison that was measured; null controls last.

@@ -34,6 +34,7 @@ use crate::host::facts::{self, CpuTime, DeviceBytes};
 use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{Printed, Stop, run_short, run_tool};
 use crate::host::{io, write_json};
+use crate::restore::{Database, Trial as Restoring};
 use crate::study::plan::{Plan, PlannedCell, overwrites, rig_key};
 use crate::study::{Gates, Place, Setup, Study, Workload, fill};
 use crate::workload::{self, Measured};
@@ -65,6 +66,8 @@ pub struct Live<'a> {
     rigs_made: usize,
     guest: Option<Guest>,
     guests: Guests,
+    /// Databases to restore, by their scale.
+    databases: BTreeMap<u64, Database>,
     said_caches: bool,
     say: Box<dyn FnMut(&str) + 'a>,
     ledger: Ledger,
@@ -109,6 +112,7 @@ impl<'a> Live<'a> {
             rigs_made: 0,
             guest: None,
             guests: Guests::default(),
+            databases: BTreeMap::new(),
             said_caches: false,
             say,
             ledger,
@@ -378,12 +382,51 @@ impl Live<'_> {
     }
 }
 
+impl Live<'_> {
+    /// A database is restored and used.
+    fn restored(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken> {
+        let mut values = cell.levels.clone();
+        values.insert("seconds".to_owned(), self.plan.sample_seconds.to_string());
+        let trial = Restoring::parse(&fill(&self.workload(cell).arguments, &values)?)?;
+        if !self.said_caches {
+            (self.say)("dropping the page cache of this machine before samples, as the study asks");
+            self.said_caches = true;
+        }
+        if !self.databases.contains_key(&trial.scale) {
+            (self.say)(&format!("making a database of scale {}", trial.scale));
+            let folder = self.folder.join(format!("database{}", trial.scale));
+            let thing = Thing::Directory(folder.clone());
+            self.ledger.note(thing.clone())?;
+            let made = Database::make(&mut self.ledger, &folder, trial.scale, self.stop);
+            if made.is_err() {
+                // A second attempt starts from the beginning.
+                self.ledger.undo_from(&thing)?;
+            }
+            self.databases.insert(trial.scale, made?);
+        }
+        let database = &self.databases[&trial.scale];
+        let before = CpuTime::now();
+        // The same rows in every cell of a block, others in each block.
+        let seed = self.plan.seed.wrapping_add(u64::from(block)) % (1 << 31);
+        let mut values = database.sample(&mut self.ledger, &trial, seed, stem, self.stop)?;
+        values.insert("database_bytes".to_owned(), database.bytes as f64);
+        let reading = Reading {
+            cpu_pressure: facts::cpu_pressure(),
+            steal_percent: CpuTime::now().steal_percent_since(before),
+            ..Reading::default()
+        };
+        values.extend(reading.cpu_pressure.map(|pressure| ("cpu_pressure_percent".to_owned(), pressure)));
+        Ok(Taken { values, gates: gates::judge(self.gates(cell), &reading) })
+    }
+}
+
 impl Executor for Live<'_> {
     fn sample(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken> {
         match self.setup(cell).place {
             Place::Model | Place::Published => Err(Error::internal("a cell of the model is not run")),
             Place::Guests => self.in_guests(cell, block, stem),
             Place::Crash => self.power_cuts(cell, stem),
+            Place::Restore => self.restored(cell, block, stem),
             Place::Guest => self.in_guest(cell, block, stem),
             Place::File => {
                 let key = self.rig(cell)?;

@@ -370,6 +370,10 @@ fn implied(setup: &file::Setup) -> Vec<Need> {
         Place::Device => vec![Need::Root],
         Place::File if setup.drain_mib_per_s.is_some() => vec![Need::Root, Need::Fuse, Need::Loop],
         Place::File => vec![Need::Root, Need::Loop],
+        Place::Restore => {
+            let ext4 = Need::FileSystem("ext4".to_owned());
+            vec![Need::Root, Need::Fuse, Need::Loop, ext4]
+        }
         Place::Volumes | Place::Crash => vec![Need::Root, Need::Fuse, Need::Loop],
         Place::Guest => vec![Need::Root, Need::Guest],
         // Their volumes are emulated ones.

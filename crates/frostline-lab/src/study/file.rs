@@ -70,6 +70,8 @@ pub enum Place {
     Published,
     /// Under the crash engine, which makes its own device.
     Crash,
+    /// On a database that is restored for each sample.
+    Restore,
 }
 
 /// On what cells run and how it is made.
@@ -233,8 +235,8 @@ pub struct GuestStack {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// `fio`, `dd`, `sysbench`, `iperf3`, `pgbench`, `command`, `guest-fio` (the job of [`crate::guest::cells`])
-    /// or `crash-proof` (cuts and a seed).
+    /// `fio`, `dd`, `sysbench`, `iperf3`, `pgbench`, `command`, `guest-fio` (the job of [`crate::guest::cells`]),
+    /// `crash-proof` (cuts and a seed) or `postgres-restore` (a [`crate::restore::Trial`]).
     pub tool: Spanned<String>,
     /// Its arguments (a template).
     #[serde(default)]

@@ -275,6 +275,7 @@ fn decide(study: &Study, mode: Mode, host: &Host, cell: &Cell) -> (How, String) 
             None => (How::Run, "on a loop device on an ordinary file".to_owned()),
         },
         Place::Volumes => (How::Emulate, "real tools on emulated volumes".to_owned()),
+        Place::Restore => (How::Emulate, "real PostgreSQL on emulated storage".to_owned()),
         Place::Crash => (How::Emulate, "the kernel's file system on a device that records".to_owned()),
         Place::Guest => {
             (How::Emulate, format!("real tools in a guest with throttled disks; {}", host.guests))

@@ -144,7 +144,7 @@ fn the_embedded_studies_are_right() {
     let studies = Study::embedded().unwrap();
     assert_eq!(
         studies.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
-        ["mount-options", "vm", "warm-tier"]
+        ["mount-options", "restore", "vm", "warm-tier"]
     );
     for study in &studies {
         let untranslated =

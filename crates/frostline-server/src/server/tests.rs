@@ -17,7 +17,7 @@ struct Running {
     syslog: Option<SocketAddr>,
     syslog_tls: Option<SocketAddr>,
     grpc: Option<SocketAddr>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 async fn start(settings: Settings) -> Running {
@@ -31,7 +31,7 @@ async fn start(settings: Settings) -> Running {
     let grpc = server.otlp_grpc_address();
     let (stop, stopped) = oneshot::channel();
     let ended = tokio::spawn(server.run(async { drop(stopped.await) }));
-    Running { address, stop, ended, state, reload, syslog, syslog_tls, grpc, _folder: folder }
+    Running { address, stop, ended, state, reload, syslog, syslog_tls, grpc, folder }
 }
 
 impl Running {
@@ -407,4 +407,59 @@ async fn limits_of_keys_need_keys() {
     let settings = Settings { key_rate: std::num::NonZeroU32::new(1), ..Settings::default() };
     let error = Server::bind(node, testing::random("server"), settings).await.map(drop).unwrap_err();
     assert!(error.what().contains("say --auth"), "{error}");
+}
+
+#[tokio::test]
+async fn an_index_that_another_process_mounts_is_brought_here_and_kept() {
+    use frostline_node::{CacheSize, Hydrate};
+
+    let settings = Settings { mounts_check_every: Duration::from_millis(5), ..Settings::default() };
+    let server = start(settings).await;
+    let node = &server.state.node;
+    let name: frostline_base::IndexName = "web".parse().unwrap();
+    let add = async |word: &str| {
+        let lines: String =
+            (0..900).map(|n| format!("{{\"n\":{n},\"word\":\"{word}{}\"}}\n", n % 9)).collect();
+        let path = server.folder.path().join(word);
+        std::fs::write(&path, lines).unwrap();
+        let inputs = frostline_ingest::Inputs::from_arguments(&[path]).unwrap();
+        let (repository, catalog, clock) = (node.repository(), node.catalog(), Arc::clone(node.clock()));
+        let ingest = frostline_ingest::Ingest::new(repository, catalog, clock, testing::random(word));
+        ingest.run(inputs, &name, frostline_ingest::IngestOptions::default()).await.unwrap();
+    };
+    let is_here = async || {
+        let index = node.index(&name).await.unwrap();
+        node.opened_cache().is_some_and(|cache| {
+            index.splits().iter().all(|split| cache.absent_bytes(&split.object, 0..split.object.bytes) == 0)
+        })
+    };
+    add("first").await;
+    assert!(node.opened_cache().is_none(), "nothing is mounted");
+    // As another process does, which has the cache meanwhile.
+    let (other, _) = testing::node(server.folder.path());
+    other.mount(&name, CacheSize::Whole).await.unwrap();
+    let meter = frostline_base::Meter::default();
+    let done = other.hydrate(&name, Hydrate::Rate(1 << 30), &meter, |_| {}).await;
+    assert!(
+        done.is_ok_and(|done| done.is_whole) || node.opened_cache().is_some(),
+        "the server may be faster"
+    );
+    other.close().await;
+    drop(other);
+    while !is_here().await {
+        tokio::task::yield_now().await;
+    }
+    // What is added later comes, too.
+    add("second").await;
+    while !is_here().await {
+        tokio::task::yield_now().await;
+    }
+    // And what is unmounted is read from the repository again.
+    let (other, _) = testing::node(server.folder.path());
+    assert!(other.unmount(&name).await.unwrap());
+    while node.opened_cache().is_some() {
+        tokio::task::yield_now().await;
+    }
+    server.stop.send(()).unwrap();
+    server.ended.await.unwrap();
 }

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 
 use frostline_base::{ByteRange, Error, Result};
 
-use super::beneath::Beneath;
+use super::beneath::{Beneath, Roots};
+use super::tablespace::Moved;
 use super::{data_in, shown};
 use crate::scan::{self, UNFINISHED};
 use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree};
@@ -20,7 +21,7 @@ use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree};
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
-    root: Arc<OwnedFd>,
+    roots: Arc<Roots>,
 }
 
 /// What could not be set.
@@ -33,46 +34,26 @@ pub(crate) struct Unset {
 impl Place {
     /// Claims a directory that is new, empty, or claimed by a restore of the same snapshot.
     pub(crate) fn claim(path: &Path, id: SnapshotId) -> Result<Place> {
-        match std::fs::create_dir(path) {
-            Ok(()) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(scan::failed("make", path, &e)),
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(path, flags, Mode::empty());
-        let root = root.map_err(|e| scan::failed("open", path, &e.into()))?;
-        let place = Place { path: path.to_owned(), root: Arc::new(root) };
-        let marker = path.join(UNFINISHED);
-        match std::fs::read_to_string(&marker) {
-            Ok(text) if text.trim() == id.to_string() => return Ok(place),
-            Ok(_) => {
-                return Err(Error::invalid(format!(
-                    "{} is the directory of a restore of another snapshot: restore into another one",
-                    path.display()
-                )));
-            }
-            Err(_) => {}
-        }
-        let mut names = std::fs::read_dir(path).map_err(|e| scan::failed("list", path, &e))?;
-        if names.next().is_some() {
-            return Err(Error::invalid(format!(
-                "{} is not empty: restore into a new directory",
-                path.display()
-            )));
-        }
-        let failed = |e: std::io::Error| scan::failed("write", &marker, &e);
-        let mut file = File::create_new(&marker).map_err(failed)?;
-        writeln!(file, "{id}").and_then(|()| file.sync_all()).map_err(failed)?;
-        Ok(place)
+        let roots = Arc::new(Roots::new(claim(path, id)?));
+        Ok(Place { path: path.to_owned(), roots })
     }
 
-    pub(super) fn root(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.root)
+    /// The same, and a directory of its own for each of these tablespaces.
+    pub(super) fn claim_with(path: &Path, id: SnapshotId, tablespaces: &[Moved]) -> Result<Place> {
+        let mut roots = Roots::new(claim(path, id)?);
+        for tablespace in tablespaces {
+            roots.add(&tablespace.path, claim(&tablespace.place, id)?);
+        }
+        Ok(Place { path: path.to_owned(), roots: Arc::new(roots) })
+    }
+
+    pub(super) fn roots(&self) -> Arc<Roots> {
+        Arc::clone(&self.roots)
     }
 
     /// Makes every name. For each entry, whether it is a file that was there before.
     pub(crate) fn make(&self, tree: &Tree) -> Result<Vec<bool>> {
-        let mut beneath = Beneath::new(self.root());
+        let mut beneath = Beneath::new(self.roots());
         let mut found = Vec::with_capacity(tree.entries.len());
         for entry in &tree.entries {
             let made = make(&mut beneath, entry).map_err(|e| self.failed("make", entry, e))?;
@@ -83,20 +64,28 @@ impl Place {
 
     /// Sets owners, modes, attributes and times, and gives the directory up.
     pub(crate) fn finish(self, tree: &Tree) -> Result<Unset> {
-        let mut beneath = Beneath::new(self.root());
+        let mut beneath = Beneath::new(self.roots());
         let mut unset = Unset::default();
+        let is_root = |entry: &&Entry| self.roots.has(&entry.path);
         // What is in a directory comes before it: making names moves its time.
-        for entry in tree.entries.iter().skip(1).rev() {
+        for entry in tree.entries.iter().rev().filter(|entry| !is_root(entry)) {
             dress(&mut beneath, entry, &mut unset)
                 .map_err(|e| self.failed("set the owner or times of", entry, e))?;
         }
         let of_root = |e: Errno| scan::failed("finish", &self.path, &e.into());
-        rustix::fs::syncfs(&self.root).map_err(of_root)?;
-        rustix::fs::unlinkat(&self.root, UNFINISHED, AtFlags::empty()).map_err(of_root)?;
-        if let Some(root) = tree.entries.first() {
+        for root in self.roots.all() {
+            rustix::fs::syncfs(root).map_err(of_root)?;
+        }
+        // The directory first: with it, the restore is over.
+        for root in self.roots.all() {
+            rustix::fs::unlinkat(root, UNFINISHED, AtFlags::empty()).map_err(of_root)?;
+        }
+        for root in tree.entries.iter().filter(is_root) {
             dress(&mut beneath, root, &mut unset).map_err(of_root)?;
         }
-        rustix::fs::fsync(&self.root).map_err(of_root)?;
+        for root in self.roots.all() {
+            rustix::fs::fsync(root).map_err(of_root)?;
+        }
         Ok(unset)
     }
 
@@ -112,9 +101,40 @@ impl Place {
     }
 }
 
+/// Claims a directory for the restore of a snapshot.
+fn claim(path: &Path, id: SnapshotId) -> Result<OwnedFd> {
+    match std::fs::create_dir(path) {
+        Ok(()) => {}
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(scan::failed("make", path, &e)),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(path, flags, Mode::empty());
+    let root = root.map_err(|e| scan::failed("open", path, &e.into()))?;
+    let marker = path.join(UNFINISHED);
+    match std::fs::read_to_string(&marker) {
+        Ok(text) if text.trim() == id.to_string() => return Ok(root),
+        Ok(_) => {
+            return Err(Error::invalid(format!(
+                "{} is the directory of a restore of another snapshot: restore into another one",
+                path.display()
+            )));
+        }
+        Err(_) => {}
+    }
+    let mut names = std::fs::read_dir(path).map_err(|e| scan::failed("list", path, &e))?;
+    if names.next().is_some() {
+        return Err(Error::invalid(format!("{} is not empty: restore into a new directory", path.display())));
+    }
+    let failed = |e: std::io::Error| scan::failed("write", &marker, &e);
+    let mut file = File::create_new(&marker).map_err(failed)?;
+    writeln!(file, "{id}").and_then(|()| file.sync_all()).map_err(failed)?;
+    Ok(root)
+}
+
 /// Makes a name; whether it is a file that was there.
 fn make(beneath: &mut Beneath, entry: &Entry) -> rustix::io::Result<bool> {
-    if entry.path.is_empty() {
+    if beneath.roots().has(&entry.path) {
         return Ok(false);
     }
     match &entry.node {
@@ -129,7 +149,7 @@ fn make(beneath: &mut Beneath, entry: &Entry) -> rustix::io::Result<bool> {
         }
         Node::HardLink(target) => {
             // The parent of the one is needed while that of the other is open.
-            let mut other = Beneath::new(beneath.root());
+            let mut other = Beneath::new(beneath.roots());
             replace(beneath, &entry.path, |beneath| {
                 let (from, old) = other.parent(target)?;
                 let (to, new) = beneath.parent(&entry.path)?;

@@ -53,6 +53,11 @@ impl Base {
         at.map(|at| &self.tree.entries[*at])
     }
 
+    /// Whether there is a file of this path.
+    pub(super) fn has(&self, path: &[u8]) -> bool {
+        self.by_path.contains_key(path)
+    }
+
     pub(super) fn chunk(&self, digest: &Digest) -> Option<&Chunk> {
         self.by_digest.get(digest).map(|at| &self.tree.chunks[*at])
     }

@@ -8,24 +8,35 @@
 //! 3. The directory is read, without what is of one run of the server only; see [`is_left_out`].
 //! 4. `pg_backup_stop` tells where the log has to be replayed from, which becomes the file `backup_label`, and until
 //!    where. The files of the log in between are stored, too.
+//!
+//! A tablespace is a directory elsewhere, to which the server has a link. The snapshot has it in a directory of its own,
+//! and the link leads there, so that what is restored is complete and touches no other server's tablespace. Only links
+//! that the server names are followed, and in the directory to which one leads only the server's own is read.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use serde::Deserialize;
 
 use frostline_base::{Error, Result};
 
-use crate::scan::{self, Found, below};
-use crate::tree::{Meta, Time};
+use super::psql::{Session, position};
+use super::summaries::{self, Changed, MARKS, Mark, Pages, Relation};
+use crate::scan::{self, Found, Scan, Scope, below};
+use crate::tree::{Meta, SnapshotId, Time};
 
 /// The file that is copied in one piece, because the server reads nothing before it.
 pub(super) const CONTROL: &[u8] = b"global/pg_control";
 /// What tells a server that it starts on a backup.
 pub(super) const LABEL: &[u8] = b"backup_label";
 const LOG: &str = "pg_wal";
+/// Where the snapshot has tablespaces, by their numbers.
+pub(crate) const TABLESPACES: &str = "frostline_tablespaces";
+/// Their numbers, and where the server has them.
+pub(crate) const TABLESPACE_MAP: &str = "frostline_tablespaces/tablespace_map";
+/// Where the server has links to them.
+pub(crate) const TABLESPACE_LINKS: &str = "pg_tblspc";
 /// The first version with the functions that are called.
 const VERSION_MIN: u32 = 150_000;
 /// How often the control file is read until two reads are equal.
@@ -36,7 +47,24 @@ const CONTROL_READS_MAX: usize = 1_000;
 pub(super) struct Backup {
     session: Session,
     server: Server,
+    conninfo: String,
+    /// Where it began.
+    start: String,
+    timeline: u32,
     pub(super) control: Bytes,
+    tablespaces: Vec<Tablespace>,
+}
+
+/// A tablespace outside of the server's own.
+#[derive(Debug)]
+struct Tablespace {
+    number: String,
+    /// Where its link leads.
+    place: PathBuf,
+    /// Where the snapshot has it.
+    path: Vec<u8>,
+    /// Whether that is where it is.
+    is_inside: bool,
 }
 
 /// A backup that is over, but for reading its log: until this is dropped, the server keeps it.
@@ -44,6 +72,8 @@ pub(super) struct Backup {
 pub(super) struct Stopped {
     _session: Session,
     pub(super) label: Bytes,
+    /// Where the server has its tablespaces; empty if it has none.
+    pub(super) tablespace_map: Bytes,
     /// Files of the log.
     pub(super) log: Vec<Found>,
 }
@@ -55,17 +85,33 @@ struct Server {
     system: String,
     port: String,
     segment_bytes: u64,
-    tablespaces: Vec<String>,
+    /// Whether it sums up its log.
+    has_summaries: bool,
+    checksums: String,
+    block_bytes: u64,
+    file_bytes: u64,
+    /// The directory of this server in a tablespace.
+    folder: String,
+    tablespaces: Vec<SqlTablespace>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Stop {
     lsn: String,
     label: String,
-    tablespaces: Vec<String>,
+    tablespace_map: String,
+    tablespaces: Vec<SqlTablespace>,
 }
 
-const TABLESPACES: &str = "(SELECT coalesce(json_agg(spcname || ' in ' || pg_tablespace_location(oid)), '[]') \
+/// What tells one tablespace from another.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct SqlTablespace {
+    number: String,
+    location: String,
+}
+
+const SQL_TABLESPACES: &str = "(SELECT coalesce(json_agg(json_build_object('number', oid::text, \
+     'location', pg_tablespace_location(oid)) ORDER BY oid), '[]') \
      FROM pg_tablespace WHERE spcname NOT IN ('pg_default', 'pg_global'))";
 
 impl Backup {
@@ -80,26 +126,96 @@ impl Backup {
              'is_standby', pg_is_in_recovery(), 'port', current_setting('port'), \
              'system', (SELECT system_identifier::text FROM pg_control_system()), \
              'segment_bytes', (SELECT setting::bigint FROM pg_settings WHERE name = 'wal_segment_size'), \
-             'tablespaces', {TABLESPACES});"
+             'has_summaries', coalesce(current_setting('summarize_wal', true), 'off') = 'on', \
+             'checksums', current_setting('data_checksums'), 'block_bytes', current_setting('block_size')::bigint, \
+             'file_bytes', (SELECT setting::bigint FROM pg_settings WHERE name = 'segment_size') \
+             * current_setting('block_size')::bigint, \
+             'folder', (SELECT 'PG_' || current_setting('server_version_num')::int / 10000 || '_' || catalog_version_no \
+             FROM pg_control_system()), 'tablespaces', {SQL_TABLESPACES});"
         ))?;
         server.check(directory)?;
+        let tablespaces = server.tablespaces.iter().map(|tablespace| tablespace.find(directory));
+        let tablespaces = tablespaces.collect::<Result<_>>()?;
         session.ask::<serde_json::Value>(&format!(
             "SELECT to_json(slot_name) FROM pg_create_physical_replication_slot('frostline_{name}', true, true);"
         ))?;
-        session.ask::<serde_json::Value>(&format!(
-            "SELECT to_json(pg_backup_start('frostline {name}', fast => true)::text);"
-        ))?;
+        let start = session
+            .ask(&format!("SELECT to_json(pg_backup_start('frostline {name}', fast => true)::text);"))?;
+        // The control file has that of the checkpoint that was just made.
+        let timeline = session.ask("SELECT to_json(timeline_id) FROM pg_control_checkpoint();")?;
         let control = read_control(directory)?;
-        Ok(Backup { session, server, control })
+        let conninfo = conninfo.to_owned();
+        Ok(Backup { session, server, conninfo, start, timeline, control, tablespaces })
+    }
+
+    /// What the directory will remember of this snapshot. None where the server sums up nothing.
+    pub(super) fn mark(&self, snapshot: SnapshotId) -> Option<Mark> {
+        let Server { system, checksums, block_bytes, file_bytes, .. } = &self.server;
+        let (system, checksums) = (system.clone(), checksums.clone());
+        let (timeline, block_bytes, file_bytes) = (self.timeline, *block_bytes, *file_bytes);
+        let pages = Pages { system, timeline, checksums, block_bytes, file_bytes };
+        let start = self.start.clone();
+        self.server.has_summaries.then_some(Mark { snapshot, start, pages })
+    }
+
+    /// What changed since the snapshot that left this mark, or why that is not known.
+    pub(super) fn changed(&self, base: &Mark) -> Result<Changed, String> {
+        let now = self.mark(base.snapshot).ok_or("the server keeps no summaries")?;
+        Changed::since(base, &now, &self.conninfo)
+    }
+
+    /// The relation that a file of the snapshot is the main fork of, and the file's number in it.
+    pub(super) fn relation(&self, path: &[u8]) -> Option<(Relation, u64)> {
+        const DEFAULT: u32 = 1_663;
+        const GLOBAL: u32 = 1_664;
+        if let Some(rest) = path.strip_prefix(b"base/") {
+            return summaries::relation(DEFAULT, rest);
+        }
+        if let Some(name) = path.strip_prefix(b"global/") {
+            return summaries::relation_in(GLOBAL, 0, std::str::from_utf8(name).ok()?);
+        }
+        self.tablespaces.iter().find_map(|tablespace| {
+            let rest = path.strip_prefix(tablespace.path.as_slice())?.strip_prefix(b"/")?;
+            let rest = rest.strip_prefix(self.server.folder.as_bytes())?.strip_prefix(b"/")?;
+            summaries::relation(tablespace.number.parse().ok()?, rest)
+        })
+    }
+
+    /// Adds the tablespaces to what was found in the server's directory, and has the links lead to where they are then.
+    pub(super) fn add_tablespaces(&self, scan: &mut Scan, directory: &Path, scope: &Scope) -> Result<()> {
+        for Tablespace { number, place, path, is_inside } in &self.tablespaces {
+            let link = format!("{TABLESPACE_LINKS}/{number}");
+            scan.relink(link.as_bytes(), &[b"../", path.as_slice()].concat());
+            if *is_inside {
+                continue;
+            }
+            if scan.has(path) {
+                return Err(Error::invalid(format!(
+                    "the server has its tablespace {number} in {}, and {} is of another one: move that out of the \
+                     server's directory",
+                    place.display(),
+                    below(directory, path).display()
+                )));
+            }
+            let (folder, name) = (TABLESPACES.as_bytes(), self.server.folder.as_bytes());
+            scan.graft(folder, path.clone(), place, name, scope)?;
+        }
+        Ok(())
     }
 
     /// Ends the backup. The directory may have been read until now.
     pub(super) fn stop(mut self, directory: &Path) -> Result<Stopped> {
         let stop: Stop = self.session.ask(&format!(
-            "SELECT json_build_object('lsn', lsn::text, 'label', labelfile, 'tablespaces', {TABLESPACES}) \
+            "SELECT json_build_object('lsn', lsn::text, 'label', labelfile, \
+             'tablespace_map', coalesce(spcmapfile, ''), 'tablespaces', {SQL_TABLESPACES}) \
              FROM pg_backup_stop(wait_for_archive => false);"
         ))?;
-        check_tablespaces(&stop.tablespaces)?;
+        if stop.tablespaces != self.server.tablespaces {
+            // Replaying their log would make and remove directories where the server has them.
+            return Err(Error::conflict(
+                "a tablespace was made, moved or removed during the backup: take the snapshot again",
+            ));
+        }
         let names = segments(&stop.label, &stop.lsn, self.server.segment_bytes)?;
         let mut log = Vec::new();
         for name in &names {
@@ -118,13 +234,15 @@ impl Backup {
                 log.push(log_file(directory, name)?);
             }
         }
-        Ok(Stopped { _session: self.session, label: Bytes::from(stop.label), log })
+        let (label, tablespace_map) = (stop.label.into(), stop.tablespace_map.into());
+        Ok(Stopped { _session: self.session, label, tablespace_map, log })
     }
 }
 
 impl Stopped {
-    /// The file that tells the server to replay the log.
-    pub(super) fn label_file(&self, root: &Meta, now_ms: i64) -> Found {
+    /// The files that are in no directory, and what is in them: the one that tells the server to replay the log, and
+    /// where tablespaces were.
+    pub(super) fn files(&self, root: &Meta, now_ms: i64) -> Vec<(Found, Bytes)> {
         let nanos = (now_ms.rem_euclid(1_000) * 1_000_000) as u32;
         let time = Time { seconds: now_ms.div_euclid(1_000), nanos };
         let meta = Meta {
@@ -135,7 +253,30 @@ impl Stopped {
             attributes: Vec::new(),
             ..root.clone()
         };
-        Found::given(LABEL, self.label.len() as u64, meta)
+        let files = [(LABEL, &self.label), (TABLESPACE_MAP.as_bytes(), &self.tablespace_map)];
+        let files = files.into_iter().filter(|(_, bytes)| !bytes.is_empty());
+        files
+            .map(|(path, bytes)| (Found::given(path, bytes.len() as u64, meta.clone()), bytes.clone()))
+            .collect()
+    }
+}
+
+impl SqlTablespace {
+    fn find(&self, directory: &Path) -> Result<Tablespace> {
+        let link = directory.join(TABLESPACE_LINKS).join(&self.number);
+        let meta = std::fs::symlink_metadata(&link).map_err(|e| scan::failed("look at", &link, &e))?;
+        if !meta.is_symlink() {
+            return Err(Error::refused(format!(
+                "{} is a tablespace in place (allow_in_place_tablespaces), on which no backup starts: move what is in it \
+                 to another one",
+                link.display()
+            )));
+        }
+        let place = std::fs::canonicalize(&link).map_err(|e| scan::failed("find", &link, &e))?;
+        let inside = place.strip_prefix(directory).map(|inside| inside.as_os_str().as_bytes().to_vec());
+        let (number, is_inside) = (self.number.clone(), inside.is_ok());
+        let path = inside.unwrap_or_else(|_| format!("{TABLESPACES}/{number}").into_bytes());
+        Ok(Tablespace { number, place, path, is_inside })
     }
 }
 
@@ -168,17 +309,7 @@ impl Server {
                 directory.display()
             ));
         }
-        check_tablespaces(&self.tablespaces)
-    }
-}
-
-fn check_tablespaces(tablespaces: &[String]) -> Result<()> {
-    match tablespaces {
-        [] => Ok(()),
-        some => Err(Error::refused(format!(
-            "the server has tablespaces outside of its directory ({}), which --postgres does not store",
-            some.join(", ")
-        ))),
+        Ok(())
     }
 }
 
@@ -234,13 +365,6 @@ fn segments(label: &str, end: &str, segment_bytes: u64) -> Result<Vec<String>> {
         .collect())
 }
 
-/// A position in the log, such as `16/B374D848`.
-fn position(text: &str) -> Option<u64> {
-    let (high, low) = text.split_once('/')?;
-    let number = |text| u32::from_str_radix(text, 16).ok().map(u64::from);
-    Some(number(high)? << 32 | number(low)?)
-}
-
 /// What a backup leaves out: what is of one run of the server, and its log, which is added at the end.
 pub(crate) fn is_left_out(path: &[u8]) -> bool {
     let mut parts = path.split(|byte| *byte == b'/');
@@ -248,6 +372,7 @@ pub(crate) fn is_left_out(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let is_temporary = name.starts_with(b"pgsql_tmp") || name.starts_with(b"pg_internal.init");
     is_temporary
+        || [TABLESPACE_MAP, MARKS].iter().any(|left_out| path == left_out.as_bytes())
         || match (first, second) {
             (b"pg_wal", Some(inner)) => !matches!(inner, b"archive_status" | b"summaries") || inner != name,
             (
@@ -269,70 +394,6 @@ pub(crate) fn is_left_out(path: &[u8]) -> bool {
             }
             _ => false,
         }
-}
-
-/// `psql`, one statement and one line of answer at a time.
-#[derive(Debug)]
-struct Session {
-    child: Child,
-    to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
-}
-
-impl Session {
-    fn open(conninfo: &str) -> Result<Session> {
-        let mut psql = Command::new("psql");
-        psql.args(["-X", "-q", "-A", "-t", "-w", "-v", "ON_ERROR_STOP=1", "-d", conninfo]);
-        psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = psql.spawn().map_err(|e| {
-            Error::refused(format!("cannot run psql, PostgreSQL's client, which --postgres needs: {e}"))
-        })?;
-        let no_pipe = || Error::internal("a process has no pipe");
-        let (to, from) = (child.stdin.take(), child.stdout.take().ok_or_else(no_pipe)?);
-        Ok(Session { child, to, from: BufReader::new(from) })
-    }
-
-    /// Sends a statement without an answer.
-    fn tell(&mut self, sql: &str) -> Result<()> {
-        let sent = match &mut self.to {
-            Some(to) => writeln!(to, "{sql}").and_then(|()| to.flush()),
-            None => Err(std::io::ErrorKind::BrokenPipe.into()),
-        };
-        sent.map_err(|_| self.failure())
-    }
-
-    /// The one line that a statement answers, which is JSON.
-    fn ask<T: for<'a> Deserialize<'a>>(&mut self, sql: &str) -> Result<T> {
-        self.tell(sql)?;
-        let mut line = String::new();
-        match self.from.read_line(&mut line) {
-            Ok(bytes) if bytes > 0 => {}
-            _ => return Err(self.failure()),
-        }
-        serde_json::from_str(&line).map_err(|e| {
-            Error::internal("psql answers in an unknown form").with("line", line.trim()).with_source(e)
-        })
-    }
-
-    /// Why it ended.
-    fn failure(&mut self) -> Error {
-        self.to = None;
-        let mut text = String::new();
-        if let Some(errors) = &mut self.child.stderr {
-            // Without its message there is still the failure.
-            let _ = errors.take(4_096).read_to_string(&mut text);
-        }
-        Error::invalid(format!("PostgreSQL refused the backup: {}", text.trim()))
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // The server ends the backup, and drops the slot, when the session does.
-        self.to = None;
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use frostline_show::{Table, note, parse_bytes, printable, say, say_json, show_by
 use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
     Change, Consistency, Mount, MountOptions, MountStatus, Mounted, Node as Kind, Prune, RestoreOptions,
-    Snapshot, SnapshotName, SnapshotOptions, Unmounted, VolumeKey, Volumes,
+    Snapshot, SnapshotName, SnapshotOptions, Summaries, Tablespace, TablespaceMapping, Unmounted, VolumeKey,
+    Volumes,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
@@ -42,7 +43,9 @@ pub(crate) async fn run(config: &Config, given: VolumeGiven) -> Result<Outcome> 
         Volume::Mount(given) => mount(config, given, key).await,
         Volume::Umount { directory } => umount(config, &directory).await,
         Volume::Status { directory } => status(config, &directory),
-        Volume::Restore { snapshot, directory } => restore(config, &snapshot, &directory, key).await,
+        Volume::Restore { snapshot, directory, tablespaces } => {
+            restore(config, &snapshot, &directory, &tablespaces, key).await
+        }
     }
 }
 
@@ -128,6 +131,12 @@ async fn snapshot(config: &Config, given: VolumeSnapshot, key: Option<&Path>) ->
     if config.json {
         let mut document = describe(&taken.snapshot);
         document["changed"] = json!(taken.changed);
+        if let Some(summaries) = &taken.summaries {
+            document["wal_summaries"] = match summaries {
+                Summaries::Used(bytes) => json!({ "used": true, "unread_bytes": bytes }),
+                Summaries::Unused(reason) => json!({ "used": false, "reason": reason }),
+            };
+        }
         document["cost"] = session.cost_json();
         say_json(&document)?;
         return Ok(Outcome::Done);
@@ -147,6 +156,13 @@ async fn snapshot(config: &Config, given: VolumeSnapshot, key: Option<&Path>) ->
         if let Some(more) = taken.changed.len().checked_sub(NAMED_MAX + 1) {
             note!("  and {} more", more + 1);
         }
+    }
+    match &taken.summaries {
+        Some(Summaries::Used(bytes)) => {
+            note!("WAL summaries: {} were known to be unchanged and not read", show_bytes(*bytes));
+        }
+        Some(Summaries::Unused(reason)) => note!("WAL summaries were not used: {}", printable(reason)),
+        None => {}
     }
     session.note_cost(config);
     Ok(Outcome::Done)
@@ -449,11 +465,18 @@ fn milliseconds(hours: f64) -> Result<i64> {
     Ok((hours * HOUR_MS) as i64)
 }
 
-async fn restore(config: &Config, name: &str, directory: &Path, key: Option<&Path>) -> Result<Outcome> {
+async fn restore(
+    config: &Config,
+    name: &str,
+    directory: &Path,
+    tablespaces: &[String],
+    key: Option<&Path>,
+) -> Result<Outcome> {
+    let tablespaces = tablespaces.iter().map(|given| mapping(given)).collect::<Result<_>>()?;
     let session = Session::of(config.node()?).with_key(key)?;
     let snapshot = session.find(name).await?;
     let cancel = Arc::new(AtomicBool::new(false));
-    let options = RestoreOptions { cancel: Arc::clone(&cancel), ..RestoreOptions::default() };
+    let options = RestoreOptions { tablespaces, cancel: Arc::clone(&cancel), ..RestoreOptions::default() };
     let bar = progress_bar("in place");
     let stopping = tokio::spawn(stop_on_signals(cancel));
     let show = |at: frostline_volume::RestoreProgress| {
@@ -469,6 +492,9 @@ async fn restore(config: &Config, name: &str, directory: &Path, key: Option<&Pat
             "snapshot": snapshot.name().to_string(), "directory": directory.display().to_string(),
             "written_bytes": restored.written_bytes, "found_bytes": restored.found_bytes,
             "owners_not_set": restored.owners_not_set, "attributes_not_set": restored.attributes_not_set,
+            "tablespaces": restored.tablespaces.iter().map(|of| json!({
+                "number": of.number, "location": of.location, "directory": of.directory.display().to_string(),
+            })).collect::<Vec<_>>(),
             "cost": session.cost_json(),
         }))?;
         return Ok(Outcome::Done);
@@ -480,6 +506,9 @@ async fn restore(config: &Config, name: &str, directory: &Path, key: Option<&Pat
         show_bytes(restored.written_bytes),
         show_bytes(restored.found_bytes)
     )?;
+    for Tablespace { number, location, directory } in &restored.tablespaces {
+        say!("tablespace {number}, which was in {}, is in {}", printable(location), directory.display())?;
+    }
     for (count, what) in
         [(restored.owners_not_set, "owner"), (restored.attributes_not_set, "extended attribute")]
     {
@@ -492,6 +521,17 @@ async fn restore(config: &Config, name: &str, directory: &Path, key: Option<&Pat
     }
     session.note_cost(config);
     Ok(Outcome::Done)
+}
+
+/// A tablespace and its directory, as `OLD=NEW`. A backslash precedes `=` in a path.
+fn mapping(given: &str) -> Result<TablespaceMapping> {
+    let parts = given.match_indices('=').find(|(at, _)| !given[..*at].ends_with('\\'));
+    let parts = parts.map(|(at, _)| (&given[..at], &given[at + 1..]));
+    let (old, new) = parts
+        .filter(|(old, new)| !old.is_empty() && !new.is_empty())
+        .with_context(|| format!("--tablespace {given:?} is not OLD=NEW, such as /ssd/space=/srv/space"))?;
+    let path = |text: &str| text.replace("\\=", "=").into();
+    Ok(TablespaceMapping { old: path(old), new: path(new) })
 }
 
 async fn mount(config: &Config, given: VolumeMount, key: Option<&Path>) -> Result<Outcome> {

@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use frostline_base::Meter;
+use frostline_base::{Meter, Share};
 
 use super::*;
 use crate::Hydrated;
@@ -71,4 +71,78 @@ async fn lazily_nothing_is_brought() {
     node.hydrate(&name("web"), Hydrate::Lazy, &meter, |_| {}).await.unwrap();
     node.hydrate_all().await;
     assert_eq!(meter.cost().gets, 0);
+}
+
+/// Whether all splits of an index are in the node's cache.
+async fn is_here(node: &Node, index: &str) -> bool {
+    let index = node.index(&name(index)).await.unwrap();
+    let cache = node.cache().await.unwrap();
+    cache.is_some_and(|cache| {
+        index.splits().iter().all(|split| cache.absent_bytes(&split.object, 0..split.object.bytes) == 0)
+    })
+}
+
+#[tokio::test]
+async fn what_another_process_mounts_is_brought_here() {
+    let place = Place::new();
+    let server = place.node();
+    for index in ["web", "logs"] {
+        place.ingest(&server, index, 900).await;
+    }
+    // It has opened no cache.
+    search(&server, "web").await;
+    assert!(!is_here(&server, "web").await);
+    let other = place.node();
+    other.mount(&name("web"), CacheSize::Whole).await.unwrap();
+    other.hydrate(&name("web"), Hydrate::Now, &Meter::default(), |_| {}).await.unwrap();
+    server.hydrate_all().await;
+    assert!(server.is_cache_elsewhere(), "the other one has it");
+    other.close().await;
+    drop(other);
+    server.hydrate_all().await;
+    assert!(is_here(&server, "web").await);
+    // The server has the cache now, and the other process leaves the index to it.
+    let other = place.node();
+    other.mount(&name("logs"), CacheSize::Whole).await.unwrap();
+    let left = other.hydrate(&name("logs"), Hydrate::Now, &Meter::default(), |_| {}).await;
+    assert_eq!(left.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(server.is_outdated().await);
+    server.hydrate_all().await;
+    assert!(is_here(&server, "web").await && is_here(&server, "logs").await && !server.is_outdated().await);
+}
+
+#[tokio::test]
+async fn what_was_brought_here_is_not_evicted_until_it_need_not_be_here() {
+    let place = Place::new();
+    let node = place.node();
+    let lines = |of: u64| -> String {
+        let id = |n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(of << 32);
+        (0..40_000_u64).map(|n| format!("{{\"n\":{n},\"id\":\"{:016x}\"}}\n", id(n))).collect()
+    };
+    place.ingest_lines(&node, "web", 40_000, lines(1)).await;
+    place.ingest_lines(&node, "large", 40_000, lines(2)).await;
+    // The other one has room for little of itself.
+    node.mount(&name("large"), CacheSize::Bytes(1 << 20)).await.unwrap();
+    node.mount(&name("web"), CacheSize::Whole).await.unwrap();
+    assert!(node.hydrate(&name("web"), Hydrate::Now, &Meter::default(), |_| {}).await.unwrap().is_whole);
+    let sweep = async || {
+        let reader = node.reader().await.unwrap();
+        let index = node.index(&name("large")).await.unwrap();
+        for split in index.splits().iter().cycle().take(4 * index.splits().len()) {
+            for start in (0..split.object.bytes).step_by(1 << 18) {
+                let range = start..(start + (1 << 18)).min(split.object.bytes);
+                let ranges = std::slice::from_ref(&range);
+                reader.read_ranges(&split.object, ranges, Share::Column, &Meter::default()).await.unwrap();
+            }
+        }
+        node.cache().await.unwrap().unwrap().flush().await;
+    };
+    sweep().await;
+    assert!(is_here(&node, "web").await);
+    node.hydrate_all().await;
+    sweep().await;
+    assert!(is_here(&node, "web").await);
+    node.hydrate(&name("web"), Hydrate::Lazy, &Meter::default(), |_| {}).await.unwrap();
+    sweep().await;
+    assert!(!is_here(&node, "web").await);
 }
