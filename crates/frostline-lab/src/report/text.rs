@@ -151,7 +151,8 @@ pub(super) fn mode(mode: Mode) -> (&'static str, &'static str) {
     }
 }
 
-fn grouped(digits: &str) -> String {
+/// Digits with their thousands apart.
+pub(super) fn grouped(digits: &str) -> String {
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
