@@ -70,7 +70,7 @@ def run(*arguments):
     """Chromium without a window, network or anything of an earlier run."""
     with tempfile.TemporaryDirectory() as profile:
         quiet = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic")
-        command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", *quiet, f"--user-data-dir={profile}", *map(str, arguments)]
+        command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *quiet, f"--user-data-dir={profile}", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::Language;
-use super::text::{both, bytes, escape, how, interval, mode, number, of_study, round};
+use super::text::{both, breaking, bytes, escape, how, interval, mode, number, of_study, round};
 use answer::write_answer;
 pub(super) use answer::{expected, is_failed_control};
 pub(super) use charts::varying_factors;
@@ -314,8 +314,7 @@ fn write_cell(page: &mut String, cell: &Cell) -> std::fmt::Result {
         cell.measured.keys().chain(cell.modelled.keys()).chain(cell.published.keys()).collect();
     let (english, korean) = how(cell.how);
     let dash = |value: Option<&f64>| value.map_or("–".to_owned(), |value| number(*value));
-    // An id breaks between its levels, not within one.
-    let id = escape(&cell.id).replace(',', ",<wbr>");
+    let id = breaking(&cell.id);
     if metrics.is_empty() {
         let how = both(english, korean);
         return writeln!(

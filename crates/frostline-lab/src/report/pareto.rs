@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::chart::{Plane, Scale};
-use super::text::{both, escape, grouped, round};
+use super::text::{both, breaking, escape, grouped, round};
 use super::{Language, page};
 
 /// One option.
@@ -40,7 +40,7 @@ pub fn pareto_page(
     language: Language,
 ) -> String {
     let mut html = page::head(title, language);
-    let (answer, title) = (escape(answer), escape(title));
+    let (answer, title) = (breaking(answer), escape(title));
     let _ = write!(html, "<h1>{answer}</h1><p class=quiet>{title}</p>{}", pareto(needed_mib_per_s, points));
     html.push_str(page::TAIL);
     html
@@ -166,7 +166,7 @@ fn write_front(html: &mut String, front: &[&Point], needed_mib_per_s: f64) {
             let _ = write!(
                 html,
                 "<li><b>{}</b>: {}, {} MiB/s</li>",
-                escape(&point.label),
+                breaking(&point.label),
                 both(&format!("${dollars} a month"), &format!("월 ${dollars}")),
                 round(point.mib_per_s)
             );

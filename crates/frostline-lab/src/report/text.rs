@@ -25,6 +25,11 @@ pub(super) fn escape(text: &str) -> String {
     escape_html(&plain(text))
 }
 
+/// `text` as it may be in HTML, where it breaks between the parts of a level or a volume, not within one.
+pub(super) fn breaking(text: &str) -> String {
+    escape(text).replace('+', "+<wbr>").replace(',', ",<wbr>")
+}
+
 /// `text` as it may be in a table of Markdown.
 pub(super) fn escape_markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::super::chart::{MODEL, PUBLISHED, Plane, Scale, Strip};
-use super::super::text::{both, escape, number};
+use super::super::text::{both, breaking, escape, number};
 use super::cpus::per_cpu;
 use super::plural;
 use crate::record::{Cell, How, Run};
@@ -311,11 +311,6 @@ fn write_rows(
         writeln!(page, "<div class=entry><p>{}</p>{}<p>{text}</p></div>", breaking(&label), strip.end())?;
     }
     writeln!(page, "<div class=entry><p></p>{}<p></p></div></section>", scale.axis())
-}
-
-/// A label that breaks between the parts of a level, not within one.
-fn breaking(label: &str) -> String {
-    escape(label).replace('+', "+<wbr>").replace(',', ",<wbr>")
 }
 
 fn row_text(cell: &Cell, metric: &str) -> String {
