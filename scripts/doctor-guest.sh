@@ -3,7 +3,7 @@
 # fix::real::inside of frostline-doctor, in a guest with two CPUs, two network queues and a kernel of Debian.
 #
 #     apt-get download linux-image-6.1.0-56-cloud-amd64
-#     scripts/doctor-guest.sh linux-image-*.deb [RULES]      # such as N03,M12; all without
+#     scripts/doctor-guest.sh linux-image-*.deb [RULES [RECORD]]      # such as N03,M12, or all; what it found goes to the file
 #
 # Needs root, qemu-system-x86, busybox-static, kmod, ethtool, e2fsprogs and a Rust toolchain. Emulated, it takes some ten
 # minutes of a CPU. What it makes is in a temporary folder, and a tap device, both removed at the end.
@@ -11,6 +11,7 @@ set -eu
 
 package=$(readlink -f "$1")
 rules=${2:-all}
+record=${3:+$(realpath "$3")}
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 root=$work/root
@@ -82,3 +83,9 @@ timeout 3600 qemu-system-x86_64 -accel tcg,thread=multi -cpu max,-cx16 -m 1024 -
     -netdev "tap,id=net,ifname=$tap,script=no,downscript=no,queues=2" \
     -device virtio-net-pci,netdev=net,mq=on,vectors=6 < /dev/null | tee "$work/log"
 grep -q "all settings are equal" "$work/log"
+if [ -n "$record" ]; then
+    {
+        echo "Linux $kernel, $(qemu-system-x86_64 --version | head -1), $(date -u +%F)"
+        tr -d '\r' < "$work/log" | grep -E 'changed and set back|all settings are equal'
+    } > "$record"
+fi

@@ -40,11 +40,12 @@ cargo --version >/dev/null # lets rustup install the pinned toolchain
 
 [ "$what" = test ] || exit 0
 
-# What the lab's tests on real devices and the tests of shippers use. Without these the tests say that they are skipped.
+# What the lab's tests on real devices, the tests of shippers and those of pages use. Without these the tests say that they are skipped.
 useful=()
-for tool in fio:fio mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lstopo:hwloc-nox; do
+for tool in fio:fio mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lstopo:hwloc-nox chromium:chromium; do
   command -v "${tool%%:*}" >/dev/null 2>&1 || useful+=("${tool##*:}")
 done
+compgen -G '/usr/share/fonts/*/noto/NotoSansCJK*' >/dev/null || useful+=(fonts-noto-cjk)
 PATH="$PATH:/usr/sbin" command -v rsyslogd >/dev/null 2>&1 || useful+=(rsyslog)
 compgen -G '/usr/lib*/rsyslog/omelasticsearch.so' >/dev/null || compgen -G '/usr/lib/*/rsyslog/omelasticsearch.so' >/dev/null || useful+=(rsyslog-elasticsearch)
 if [ ${#useful[@]} -gt 0 ]; then

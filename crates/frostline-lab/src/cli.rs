@@ -141,7 +141,7 @@ pub struct RunArgs {
 /// Which report.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Folder of the run
+    /// Folder of the run, or a file of what `lab --json measure` printed
     #[arg(required_unless_present = "schema")]
     run: Option<PathBuf>,
     /// Print the JSON schema of run.json and of a line of samples.ndjson instead
@@ -440,6 +440,10 @@ fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> R
 
 fn report(args: &ReportArgs, context: &Context) -> Result<Outcome> {
     let Some(folder) = &args.run else { return printed(document(&crate::report::schema())?) };
+    let language = if args.korean { Language::Korean } else { Language::English };
+    if folder.is_file() && folder.file_name().is_none_or(|name| name != "run.json") {
+        return report_measured(folder, args, language, context);
+    }
     let run = crate::report::read_run(folder)?;
     if let Some(path) = &args.html {
         let samples = match crate::report::read_samples(folder) {
@@ -447,7 +451,6 @@ fn report(args: &ReportArgs, context: &Context) -> Result<Outcome> {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             samples => samples?,
         };
-        let language = if args.korean { Language::Korean } else { Language::English };
         write(path, &crate::report::html(&run, &samples, language))?;
     }
     if let Some(path) = &args.markdown {
@@ -459,6 +462,22 @@ fn report(args: &ReportArgs, context: &Context) -> Result<Outcome> {
         (false, false) => crate::report::markdown(&run),
     };
     printed(stdout)
+}
+
+/// The page of volumes that were measured, made anew.
+fn report_measured(file: &Path, args: &ReportArgs, language: Language, context: &Context) -> Result<Outcome> {
+    let measurement = crate::report::read_measurement(file)?;
+    if args.markdown.is_some() {
+        return Err(Error::invalid("`lab measure` has no Markdown: use --html, or `lab page` for tables"));
+    }
+    if let Some(path) = &args.html {
+        write(path, &crate::report::load_page(&measurement, language))?;
+    }
+    printed(match (context.json, args.html.is_some()) {
+        (true, _) => document(&measurement)?,
+        (false, true) => String::new(),
+        (false, false) => crate::measure::args::text(&measurement),
+    })
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -29,6 +29,7 @@ pub use page::html;
 pub use pareto::{Point, pareto, pareto_page};
 pub use schema::schema;
 
+use crate::measure::Measurement;
 use crate::record::{self, Run, Sample};
 
 /// The language a page opens in. Both are in the page, with a switch.
@@ -60,6 +61,14 @@ pub fn read_samples(folder: &Path) -> Result<Vec<Sample>> {
         })
     };
     whole.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(parse).collect()
+}
+
+/// Reads what `lab --json measure` printed into a file. A file that is none is `Corrupt`.
+pub fn read_measurement(file: &Path) -> Result<Measurement> {
+    let text = read(file, "is that what `lab --json measure` printed?")?;
+    serde_json::from_str(&text).map_err(|e| {
+        Error::corrupt(format!("{} is not what `lab --json measure` printed", file.display())).with_source(e)
+    })
 }
 
 /// Parses the text of a `run.json`.

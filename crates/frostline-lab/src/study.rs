@@ -218,5 +218,25 @@ pub fn fill(template: &str, values: &BTreeMap<String, String>) -> Result<String>
     Ok(filled)
 }
 
+/// What the word of a study stands for.
+///
+/// # Errors
+/// Invalid, with all that it may be.
+pub(crate) fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T> {
+    known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        Error::invalid(format!("`{text}` is not one of {}", names.join(", ")))
+    })
+}
+
+/// The number in a study, from 1 to `most`.
+///
+/// # Errors
+/// Invalid.
+pub(crate) fn number(text: &str, of: &str, most: u32) -> Result<u32> {
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| Error::invalid(format!("`{text}` {of}; 1 to {most} are possible")))
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

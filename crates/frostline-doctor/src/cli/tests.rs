@@ -42,6 +42,10 @@ fn a_tree_is_examined_in_every_form() {
     }
     run_in(folder.path(), "--root DIR/root --html DIR/report.html").unwrap();
     let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(
+        page.contains("<h1>1 finding: 1 low</h1>") && page.contains("Begin with /: Every deletion"),
+        "{page}"
+    );
     assert!(page.contains("<article class=\"low\">"));
     let error = run_in(folder.path(), "--root DIR/nothing").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);

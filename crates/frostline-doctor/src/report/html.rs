@@ -1,29 +1,43 @@
-//! The report as a self-contained page.
+//! The report as a self-contained page: what to begin with in words, the worst findings in full, the rest folded.
 
 use std::fmt::Write as _;
 
 use super::{Finding, Report};
-use frostline_show::escape_html;
+use crate::rule::Severity;
+use frostline_show::{escape_html, show_count};
 
 /// The look of the lab's pages: the same colours in both themes, and the room of a phone.
 const STYLE: &str = include_str!("page.css");
 
+/// Findings in full; of the next ones a line each, of all others only how many there are.
+const FULL_MAX: usize = 3;
+const LINES_MAX: usize = 16;
+
 pub(super) fn page(report: &Report) -> String {
+    let Report { findings, quiet, unknown, .. } = report;
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>Frostline doctor</title><style>{STYLE}</style></head><body><main>\n<h1>Frostline doctor</h1>\n\
-         <p class=lead><b>{}</b></p>\n<p class=quiet>{}: {} findings, {} rules quiet, {} unknown.</p>\n",
+         <title>Frostline doctor</title><style>{STYLE}</style></head><body><main>\n<h1>{}</h1>\n\
+         <p class=lead>{}</p>\n<p class=quiet>{}: {} quiet, {} unknown.</p>\n",
+        headline(findings),
         escape_html(&answer(report)),
         escape_html(&report.subject),
-        report.findings.len(),
-        report.quiet.len(),
-        report.unknown.len()
+        show_count(quiet.len() as u64, "rule"),
+        unknown.len()
     );
-    report.findings.iter().for_each(|finding| out += &article(finding));
-    if !report.unknown.is_empty() {
-        let count = report.unknown.len();
-        let _ = writeln!(out, "<details><summary>Not known: {count}</summary>\n<ul>");
-        for unknown in &report.unknown {
+    let (full, rest) = findings.split_at(findings.len().min(FULL_MAX));
+    let (lines, more) = rest.split_at(rest.len().min(LINES_MAX));
+    full.iter().for_each(|finding| article(&mut out, finding));
+    lines.iter().for_each(|finding| folded(&mut out, finding));
+    if !more.is_empty() {
+        let _ =
+            writeln!(out, "<details><summary>{}</summary>", show_count(more.len() as u64, "more finding"));
+        more.iter().for_each(|finding| folded(&mut out, finding));
+        out += "</details>\n";
+    }
+    if !unknown.is_empty() {
+        let _ = writeln!(out, "<details><summary>Not known: {}</summary>\n<ul>", unknown.len());
+        for unknown in unknown {
             let _ = writeln!(
                 out,
                 "<li><b>{} {}</b>: {}</li>",
@@ -34,15 +48,32 @@ pub(super) fn page(report: &Report) -> String {
         }
         out += "</ul></details>\n";
     }
-    let (count, quiet) = (report.quiet.len(), report.quiet.join(", "));
     let _ = writeln!(
         out,
-        "<details><summary>Quiet rules: {count}</summary>\n<p>{quiet}</p></details>\n</main></body></html>"
+        "<details><summary>Quiet rules: {}</summary>\n<p>{}</p></details>\n</main></body></html>",
+        quiet.len(),
+        quiet.join(", ")
     );
     out
 }
 
-/// What to do first, in words. Findings are in the order of their severity.
+/// How many findings there are of each severity.
+fn headline(findings: &[Finding]) -> String {
+    let of = |severity: Severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    let counts = [Severity::High, Severity::Medium, Severity::Low].map(|severity| (of(severity), severity));
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, severity)| format!("{count} {}", word(severity))).collect();
+    match counts.is_empty() {
+        true => "No findings".to_owned(),
+        false => format!("{}: {}", show_count(findings.len() as u64, "finding"), counts.join(", ")),
+    }
+}
+
+fn word(severity: Severity) -> String {
+    format!("{severity:?}").to_lowercase()
+}
+
+/// What to do first. Findings are in the order of their severity.
 fn answer(report: &Report) -> String {
     let Some(first) = report.findings.first() else {
         return match report.unknown.is_empty() {
@@ -50,23 +81,50 @@ fn answer(report: &Report) -> String {
             false => "Nothing to fix was found in what could be read.".to_owned(),
         };
     };
-    let fix =
-        first.fixes.first().map_or(String::new(), |fix| format!(" {}: {}.", fix.side.label(), fix.what));
-    let of = format!("{:?}", first.severity).to_lowercase();
-    format!("First, of {of} severity: {} ({}).{fix}", first.title.trim_end_matches('.'), first.object)
+    let fix = first.fixes.first().map_or(String::new(), |fix| {
+        format!(" What to do ({}): {}.", fix.side.label(), fix.what.trim_end_matches('.'))
+    });
+    format!("Begin with {}: {}.{fix}", first.object, first.title.trim_end_matches('.'))
 }
 
-fn article(finding: &Finding) -> String {
-    let severity = format!("{:?}", finding.severity).to_lowercase();
-    let confidence = format!("{:?}", finding.confidence).to_lowercase();
-    let mut out = format!(
-        "<article class=\"{severity}\"><h2>{} {}: {} <span class=badge>{severity}</span></h2>\n<p><b>{}</b></p>\n<p>{}</p>\n",
+/// A finding in full.
+fn article(out: &mut String, finding: &Finding) {
+    let severity = word(finding.severity);
+    let _ = writeln!(
+        out,
+        "<article class=\"{severity}\"><h2>{}</h2>\n<p><b>{}</b></p>",
+        heading(finding),
+        escape_html(&finding.observed)
+    );
+    details(out, finding);
+    out.push_str("</article>\n");
+}
+
+/// A finding of which a line is seen.
+fn folded(out: &mut String, finding: &Finding) {
+    let severity = word(finding.severity);
+    let _ = writeln!(
+        out,
+        "<details class=\"finding {severity}\"><summary><b>{}</b><br>{}</summary>",
+        heading(finding),
+        escape_html(&finding.observed)
+    );
+    details(out, finding);
+    out.push_str("</details>\n");
+}
+
+fn heading(finding: &Finding) -> String {
+    format!(
+        "{} {}: {} <span class=badge>{}</span>",
         finding.rule,
         escape_html(&finding.object),
         escape_html(finding.title),
-        escape_html(&finding.observed),
-        escape_html(finding.explanation)
-    );
+        word(finding.severity)
+    )
+}
+
+fn details(out: &mut String, finding: &Finding) {
+    let _ = writeln!(out, "<p>{}</p>", escape_html(finding.explanation));
     for fix in &finding.fixes {
         let _ = write!(
             out,
@@ -79,17 +137,17 @@ fn article(finding: &Finding) -> String {
             let _ = writeln!(out, "<small>Undo:</small><pre>{}</pre>", escape_html(&fix.undo.join("\n")));
         }
     }
+    let sources: Vec<String> = finding
+        .sources
+        .iter()
+        .map(|source| format!("<a href=\"{0}\">{0}</a>", escape_html(source)))
+        .collect();
     let _ = writeln!(
         out,
-        "<p><small>{severity}, confidence {confidence}. Expect: {}. Verify: {}. {}</small></p></article>",
-        escape_html(finding.gain),
-        escape_html(&finding.verify),
-        finding
-            .sources
-            .iter()
-            .map(|source| format!("<a href=\"{0}\">{0}</a>", escape_html(source)))
-            .collect::<Vec<_>>()
-            .join(" ")
+        "<p><small>Confidence {}. Expect: {}. Verify: {}. {}</small></p>",
+        format!("{:?}", finding.confidence).to_lowercase(),
+        escape_html(finding.gain.trim_end_matches('.')),
+        escape_html(finding.verify.trim_end_matches('.')),
+        sources.join(" ")
     );
-    out
 }

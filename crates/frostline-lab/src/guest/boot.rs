@@ -44,6 +44,7 @@ pub struct Guest {
     decoder: Decoder,
     next: u64,
     sockets: PathBuf,
+    arguments: Vec<String>,
     boot_s: f64,
 }
 
@@ -117,6 +118,7 @@ impl Guest {
             decoder: Decoder::default(),
             next: 0,
             sockets,
+            arguments: starting.arguments,
             boot_s: 0.0,
             machine,
         };
@@ -254,6 +256,11 @@ impl Guest {
         &self.machine
     }
 
+    /// The arguments that QEMU was started with.
+    pub fn arguments(&self) -> &[String] {
+        &self.arguments
+    }
+
     /// The process of QEMU, whose threads `CPU <n>/…` are the virtual CPUs.
     pub fn pid(&self) -> u32 {
         self.qemu.id()
@@ -351,6 +358,7 @@ impl Drop for Guest {
 struct Starting<'a> {
     qemu: Child,
     machine: &'a Machine,
+    arguments: Vec<String>,
     listeners: [UnixListener; 3],
 }
 
@@ -364,9 +372,10 @@ impl<'a> Starting<'a> {
         let listeners = [listen("command")?, listen("life")?, listen("control")?];
         let log = machine.folder.join("qemu.log");
         let log = File::create(&log).map_err(|e| io(e, "cannot write", &log))?;
+        let arguments = machine.arguments(image, sockets);
         let qemu = ledger
             .command("qemu-system-x86_64")
-            .args(machine.arguments(image, sockets))
+            .args(&arguments)
             // The changes to the root go to a file there that has no name.
             .env("TMPDIR", &machine.folder)
             .stdin(Stdio::null())
@@ -374,7 +383,7 @@ impl<'a> Starting<'a> {
             .stderr(log)
             .spawn()
             .map_err(|e| Error::unavailable("cannot run qemu-system-x86_64").with_source(e))?;
-        Ok(Starting { qemu, machine, listeners })
+        Ok(Starting { qemu, machine, arguments, listeners })
     }
 
     fn connect(&mut self, deadline: Instant) -> Result<(UnixStream, UnixStream, Control)> {
@@ -439,10 +448,7 @@ fn make_disks(machine: &Machine) -> Result<()> {
 fn make_tap(ledger: &mut Ledger, net: &Net) -> Result<()> {
     tools::check(["ip"])?;
     need_root("making a tap")?;
-    if Path::new("/sys/class/net").join(&net.tap).exists() {
-        return Err(Error::conflict(format!("there is already a network device `{}`", net.tap)));
-    }
-    ledger.note(Thing::NetDevice(net.tap.clone()))?;
+    note_device(ledger, &net.tap)?;
     let queues: &[&str] = if net.queues > 1 { &["multi_queue"] } else { &[] };
     ip(&[&["tuntap", "add", "dev", &net.tap, "mode", "tap"], queues].concat())?;
     if let Some(bridge) = &net.bridge {
@@ -451,24 +457,47 @@ fn make_tap(ledger: &mut Ledger, net: &Net) -> Result<()> {
     ip(&["link", "set", "dev", &net.tap, "up"])
 }
 
-/// Creates a bridge `name` with `address` (such as `10.98.0.1/24`) for the taps of guests. It is removed with the
-/// ledger.
+/// Creates a bridge `name` for the taps of guests, where the host has `address` (such as `10.98.0.1/24`), if any. It is
+/// removed with the ledger.
 ///
 /// # Errors
 ///
 /// `Conflict` if there is already such a device, which is never touched.
-pub fn bridge(ledger: &mut Ledger, name: &str, address: &str) -> Result<()> {
+pub fn bridge(ledger: &mut Ledger, name: &str, address: Option<&str>) -> Result<()> {
     tools::check(["ip"])?;
     need_root("making a bridge")?;
-    if Path::new("/sys/class/net").join(name).exists() {
-        return Err(Error::conflict(format!("there is already a network device `{name}`")));
-    }
-    ledger.note(Thing::NetDevice(name.to_owned()))?;
+    note_device(ledger, name)?;
     // An address of its own: otherwise it is the lowest of its ports', and changes when guests come, which those that
     // were there before would not know.
     ip(&["link", "add", name, "address", &mac(name), "type", "bridge"])?;
-    ip(&["address", "add", address, "dev", name])?;
+    if let Some(address) = address {
+        ip(&["address", "add", address, "dev", name])?;
+    }
     ip(&["link", "set", name, "up"])
+}
+
+/// Joins two bridges by a virtual cable with these ends, each at its bridge. It is removed with the ledger.
+///
+/// # Errors
+///
+/// As [`bridge`].
+pub fn cable(ledger: &mut Ledger, ends: [(&str, &str); 2]) -> Result<()> {
+    let [(first, _), (second, _)] = ends;
+    // One end goes with the other.
+    note_device(ledger, first)?;
+    ip(&["link", "add", first, "type", "veth", "peer", "name", second])?;
+    for (end, bridge) in ends {
+        ip(&["link", "set", "dev", end, "master", bridge])?;
+        ip(&["link", "set", "dev", end, "up"])?;
+    }
+    Ok(())
+}
+
+fn note_device(ledger: &mut Ledger, name: &str) -> Result<()> {
+    if Path::new("/sys/class/net").join(name).exists() {
+        return Err(Error::conflict(format!("there is already a network device `{name}`")));
+    }
+    ledger.note(Thing::NetDevice(name.to_owned()))
 }
 
 fn ip(arguments: &[&str]) -> Result<()> {

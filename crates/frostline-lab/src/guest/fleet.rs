@@ -3,6 +3,9 @@
 //! A [`Fleet`] is the guests of one [`Shape`]. Each is booted when a sample first needs it and paused after
 //! every sample, so that it does not disturb other measurements. Settings that a sample makes in a guest (RPS) are
 //! read back before measuring.
+//!
+//! All are on one bridge of the host, unless they talk to one another ([`Server::Guest`], [`Storage::Nvme`]): then those that
+//! serve are on a second bridge, joined to the first by a virtual cable, as if on another host.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +14,7 @@ use frostline_base::{Error, Result};
 use frostline_doctor::facts::interrupts::Interrupts;
 use frostline_doctor::facts::{effective, mask_of};
 
-use super::boot::bridge;
+use super::boot::{bridge, cable};
 use super::machine::{Aio, Backing, Cache};
 use super::{Accel, Disk, Guest, Image, Limits, Machine, Net, Output};
 use crate::host::cpus::shares;
@@ -26,6 +29,8 @@ pub const GUESTS_MAX: usize = 2;
 const SUBNET: &str = "198.18.7";
 /// Setting up a guest's disks and network takes less, also when emulated on a busy host.
 const SET_UP: Duration = Duration::from_secs(300);
+/// Where NVMe over TCP is served.
+const NVME_PORT: u16 = 4420;
 /// What QEMU takes beside the guest's memory: mostly translated code.
 const QEMU_MIB: u64 = 192;
 
@@ -38,6 +43,10 @@ pub struct Shape {
     pub memory_mib: u32,
     /// Queue pairs of the network interface.
     pub queues: u16,
+    /// Whether the host's kernel moves its packets (vhost-net), not QEMU.
+    pub vhost: bool,
+    /// Who serves a network tool.
+    pub server: Server,
     /// Whether each has its share of the host's CPUs, and memory of their node, for itself.
     pub pinned: bool,
     /// Data disks of each.
@@ -52,6 +61,15 @@ pub struct Shape {
     pub io_threads: IoThreads,
 }
 
+/// Whom a network tool in a guest talks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Server {
+    /// A process on the host.
+    Host,
+    /// The second guest, which is then not measured.
+    Guest,
+}
+
 /// How guests reach what holds their data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Storage {
@@ -61,6 +79,8 @@ pub enum Storage {
     Shared,
     /// A file or volume for each disk, exported by `qemu-nbd`, attached by the guest's own NBD client.
     Network,
+    /// A file or volume for each disk, attached to one more guest that serves them as NVMe over TCP.
+    Nvme,
 }
 
 /// Which threads of QEMU do the I/O of disks.
@@ -76,15 +96,28 @@ pub enum IoThreads {
 
 impl Shape {
     /// Host memory of a guest, MiB.
-    pub fn host_mib(&self) -> u64 {
+    fn guest_mib(&self) -> u64 {
         u64::from(self.memory_mib) + QEMU_MIB
+    }
+
+    /// Host memory of so many guests with what serves them, MiB.
+    pub fn host_mib(&self, count: usize) -> u64 {
+        (count as u64 + u64::from(self.storage == Storage::Nvme)) * self.guest_mib()
+    }
+
+    /// Of two guests that talk to each other only the first is measured.
+    pub fn measured(&self, count: usize) -> usize {
+        match self.server {
+            Server::Host => count,
+            Server::Guest => 1,
+        }
     }
 
     /// Files or volumes that a whole fleet needs.
     pub fn bases(&self) -> usize {
         match self.storage {
             Storage::Shared => self.disks as usize,
-            Storage::Local | Storage::Network => self.disks as usize * GUESTS_MAX,
+            Storage::Local | Storage::Network | Storage::Nvme => self.disks as usize * GUESTS_MAX,
         }
     }
 
@@ -97,12 +130,13 @@ impl Shape {
     }
 }
 
-/// The bridge that the guests of a run are on, with the host at its first address.
+/// The bridge that the guests of a run are on, with the host at its first address, and the second one.
 #[derive(Debug)]
 pub struct Lan {
     name: String,
     taps: u8,
     ports: u16,
+    has_second: bool,
 }
 
 impl Lan {
@@ -111,8 +145,25 @@ impl Lan {
         let hash = xxhash_rust::xxh3::xxh3_64(ledger.token().as_bytes());
         // A name of an interface has at most 15 bytes; those of the taps begin with the same.
         let name = format!("fl{:08x}", hash as u32);
-        bridge(ledger, &name, &format!("{}/24", Lan::host()))?;
-        Ok(Lan { name, taps: 0, ports: 20_000 })
+        bridge(ledger, &name, Some(&format!("{}/24", Lan::host())))?;
+        Ok(Lan { name, taps: 0, ports: 20_000, has_second: false })
+    }
+
+    /// The second bridge, a cable away from the first.
+    fn second(&self) -> String {
+        format!("{}b", self.name)
+    }
+
+    fn make_second(&mut self, ledger: &mut Ledger) -> Result<()> {
+        if !self.has_second {
+            bridge(ledger, &self.second(), None)?;
+            cable(
+                ledger,
+                [(&format!("{}x", self.name), &self.name), (&format!("{}y", self.name), &self.second())],
+            )?;
+            self.has_second = true;
+        }
+        Ok(())
     }
 
     /// The host's address.
@@ -120,14 +171,15 @@ impl Lan {
         format!("{SUBNET}.1")
     }
 
-    fn net(&mut self, queues: u16) -> Result<Net> {
+    fn net(&mut self, shape: &Shape, is_second: bool) -> Result<Net> {
         self.taps = self.taps.checked_add(1).filter(|taps| *taps < 250).ok_or_else(|| {
             Error::invalid("more than 249 guests in one run: choose fewer groups with --cells")
         })?;
         Ok(Net {
             tap: format!("{}-{}", self.name, self.taps),
-            queues,
-            bridge: Some(self.name.clone()),
+            queues: shape.queues,
+            vhost: shape.vhost,
+            bridge: Some(if is_second { self.second() } else { self.name.clone() }),
             address: Some(format!("{SUBNET}.{}/24", self.taps + 2)),
         })
     }
@@ -174,6 +226,8 @@ pub struct Fleet {
     base_bytes: u64,
     folder: PathBuf,
     guests: Vec<Guest>,
+    /// What serves the disks of guests, if not the host.
+    target: Option<Guest>,
 }
 
 impl Fleet {
@@ -186,17 +240,39 @@ impl Fleet {
             base_bytes,
             folder: folder.to_owned(),
             guests: Vec::new(),
+            target: None,
         }
     }
 
     /// Host memory of the guests that are up, MiB.
     pub fn host_mib(&self) -> u64 {
-        self.guests.len() as u64 * self.shape.host_mib()
+        self.shape.host_mib(self.guests.len())
+    }
+
+    /// The machines of a whole fleet as [`Fleet::grow`] boots them, with memory of these nodes.
+    #[cfg(test)]
+    pub(crate) fn machines(&self, accel: &Accel, nodes: [Option<u32>; GUESTS_MAX]) -> Vec<Machine> {
+        let mut lan = Lan { name: "fl00000000".to_owned(), taps: 0, ports: 0, has_second: true };
+        let mut net = |is_second| lan.net(&self.shape, is_second).unwrap();
+        let target = (self.shape.storage == Storage::Nvme).then(|| self.target_machine(accel, net(true)));
+        let guests = nodes.iter().enumerate().map(|(at, node)| {
+            let is_second = self.shape.server == Server::Guest && at > 0;
+            self.machine(at, accel, net(is_second), node.filter(|_| self.shape.pinned)).unwrap()
+        });
+        target.into_iter().chain(guests.collect::<Vec<_>>()).collect()
+    }
+
+    /// The command line of each guest that is up.
+    pub fn command_lines(&self) -> impl Iterator<Item = &[String]> {
+        self.target.iter().chain(&self.guests).map(Guest::arguments)
     }
 
     /// Boots guests until there are `count`. Returns how many were missing.
     pub fn grow(&mut self, boot: &mut Boot<'_>, count: usize) -> Result<usize> {
         let missing = count.saturating_sub(self.guests.len());
+        if self.shape.storage == Storage::Nvme && self.target.is_none() {
+            self.target = Some(self.boot_target(boot)?);
+        }
         while self.guests.len() < count {
             let guest = self.boot(boot)?;
             self.guests.push(guest);
@@ -206,13 +282,13 @@ impl Fleet {
 
     fn boot(&self, boot: &mut Boot<'_>) -> Result<Guest> {
         let (at, shape) = (self.guests.len(), &self.shape);
-        let name = format!("{}-{}", self.name, at + 1);
-        let mut machine = Machine::new(&name, self.folder.join(&name), boot.accel.clone());
-        machine.cpus = shape.cpus;
-        machine.memory_mib = shape.memory_mib;
-        machine.nets.push(boot.lan.net(shape.queues)?);
+        let is_second = shape.server == Server::Guest && at > 0;
+        if is_second {
+            boot.lan.make_second(boot.ledger)?;
+        }
         let share = if shape.pinned { shares(GUESTS_MAX).into_iter().nth(at) } else { None };
-        machine.node = share.as_ref().and_then(|share| share.node);
+        let node = share.as_ref().and_then(|share| share.node);
+        let machine = self.machine(at, boot.accel, boot.lan.net(shape, is_second)?, node)?;
         let mut set_up = format!("ethtool -L eth0 combined {} 2>/dev/null || true\n", shape.queues);
         for disk in 0..shape.disks {
             let device = match shape.storage {
@@ -225,10 +301,11 @@ impl Fleet {
                     );
                     format!("/dev/nbd{disk}")
                 }
-                Storage::Local | Storage::Shared => {
-                    machine.disks.push(self.disk(at, disk)?);
-                    format!("/dev/disk/by-id/virtio-d{disk}")
+                Storage::Nvme => {
+                    set_up += &nvme_client(self.target_address()?, self.base_index(at, disk), disk);
+                    format!("/dev/nvme{disk}n1")
                 }
+                Storage::Local | Storage::Shared => format!("/dev/disk/by-id/virtio-d{disk}"),
             };
             let at = mount_point(disk);
             set_up += &format!(
@@ -245,10 +322,53 @@ impl Fleet {
         Ok(guest)
     }
 
-    fn base(&self, guest: usize, disk: u32) -> Result<&PathBuf> {
+    /// Guest `at` as it boots, on the network `net`, with memory of `node`.
+    fn machine(&self, at: usize, accel: &Accel, net: Net, node: Option<u32>) -> Result<Machine> {
+        let mut machine = self.plain(&format!("{}-{}", self.name, at + 1), accel, net);
+        machine.node = node;
+        if matches!(self.shape.storage, Storage::Local | Storage::Shared) {
+            machine.disks = (0..self.shape.disks).map(|disk| self.disk(at, disk)).collect::<Result<_>>()?;
+        }
+        Ok(machine)
+    }
+
+    /// What serves the disks of all guests.
+    fn target_machine(&self, accel: &Accel, net: Net) -> Machine {
+        let mut machine = self.plain(&format!("{}-target", self.name), accel, net);
+        let disks = self.bases.iter().enumerate();
+        machine.disks = disks.map(|(at, base)| self.whole(format!("d{at}"), base, None)).collect();
+        machine
+    }
+
+    fn plain(&self, name: &str, accel: &Accel, net: Net) -> Machine {
+        let mut machine = Machine::new(name, self.folder.join(name), accel.clone());
+        machine.cpus = self.shape.cpus;
+        machine.memory_mib = self.shape.memory_mib;
+        machine.nets.push(net);
+        machine
+    }
+
+    fn boot_target(&self, boot: &mut Boot<'_>) -> Result<Guest> {
+        boot.lan.make_second(boot.ledger)?;
+        let machine = self.target_machine(boot.accel, boot.lan.net(&self.shape, true)?);
+        let mut guest = Guest::boot(boot.ledger, boot.image, machine)?;
+        guest.must("serving NVMe over TCP", &nvme_target(address(&guest)?, self.bases.len()), SET_UP)?;
+        Ok(guest)
+    }
+
+    fn target_address(&self) -> Result<&str> {
+        address(self.target.as_ref().ok_or_else(|| Error::internal("what serves disks is booted first"))?)
+    }
+
+    /// Which of the files or volumes a disk of a guest is.
+    fn base_index(&self, guest: usize, disk: u32) -> usize {
         let first = if self.shape.storage == Storage::Shared { 0 } else { guest * self.shape.disks as usize };
+        first + disk as usize
+    }
+
+    fn base(&self, guest: usize, disk: u32) -> Result<&PathBuf> {
         self.bases
-            .get(first + disk as usize)
+            .get(self.base_index(guest, disk))
             .ok_or_else(|| Error::internal("a fleet has a file or volume for each disk"))
     }
 
@@ -256,43 +376,105 @@ impl Fleet {
         let (shape, base) = (&self.shape, self.base(guest, disk)?.clone());
         let backing = if shape.storage == Storage::Shared {
             let bytes = self.base_bytes / GUESTS_MAX as u64;
-            Backing::Part { file: base, offset: guest as u64 * bytes, bytes }
+            Backing::Part { file: base.clone(), offset: guest as u64 * bytes, bytes }
         } else {
-            Backing::File(base)
+            Backing::File(base.clone())
         };
-        Ok(Disk {
-            serial: format!("d{disk}"),
-            backing,
+        let io_thread = match shape.io_threads {
+            IoThreads::Main => None,
+            IoThreads::One => Some("all".to_owned()),
+            IoThreads::Each => Some(format!("d{disk}")),
+        };
+        Ok(Disk { backing, ..self.whole(format!("d{disk}"), &base, io_thread) })
+    }
+
+    /// A disk that is all of `base`.
+    fn whole(&self, serial: String, base: &Path, io_thread: Option<String>) -> Disk {
+        Disk {
+            serial,
+            backing: Backing::File(base.to_owned()),
             limits: Limits::default(),
             group: None,
-            io_thread: match shape.io_threads {
-                IoThreads::Main => None,
-                IoThreads::One => Some("all".to_owned()),
-                IoThreads::Each => Some(format!("d{disk}")),
-            },
+            io_thread,
             queues: None,
-            aio: shape.aio,
-            cache: shape.cache,
-        })
+            aio: self.shape.aio,
+            cache: self.shape.cache,
+        }
     }
 
     /// Lets the first guests run, `what` with them, and pauses them again, also after an error.
     pub fn awake<T>(&mut self, count: usize, what: impl FnOnce(&mut [Guest]) -> Result<T>) -> Result<T> {
         let guests =
             self.guests.get_mut(..count).ok_or_else(|| Error::internal("guests are booted first"))?;
-        let done = guests.iter_mut().try_for_each(Guest::resume).and_then(|()| what(guests));
+        let mut target = self.target.as_mut();
+        // What serves disks is there before those that use them, and goes after them.
+        let woken = target.as_mut().map_or(Ok(()), |target| target.resume());
+        let woken = woken.and_then(|()| guests.iter_mut().try_for_each(Guest::resume));
+        let done = woken.and_then(|()| what(guests));
         let paused = guests.iter_mut().try_for_each(Guest::pause);
+        let paused = paused.and_then(|()| target.map_or(Ok(()), Guest::pause));
         let done = done?;
         paused.map(|()| done)
     }
 
     /// Turns its guests off.
     pub fn shutdown(self) -> Result<()> {
-        self.guests.into_iter().try_for_each(|mut guest| {
+        self.guests.into_iter().chain(self.target).try_for_each(|mut guest| {
             guest.resume()?;
             guest.shutdown()
         })
     }
+}
+
+/// Serves network tools in the second guest, at `ports`, and says where.
+///
+/// # Errors
+/// As [`Guest::must`].
+pub fn serve(guests: &mut [Guest], ports: std::ops::Range<u16>) -> Result<String> {
+    let server = guests.get_mut(1).ok_or_else(|| Error::internal("a server is the second guest"))?;
+    let each = ports.map(|port| {
+        format!(
+            "ss -Hltn sport = :{port} | grep -q . || iperf3 --server --daemon --port {port}\n\
+             until ss -Hltn sport = :{port} | grep -q .; do :; done\n"
+        )
+    });
+    server.must("serving network tools", &each.collect::<String>(), SET_UP)?;
+    address(server).map(str::to_owned)
+}
+
+/// A guest's address, without the length of its network.
+fn address(guest: &Guest) -> Result<&str> {
+    let address = guest.machine().nets.first().and_then(|net| net.address.as_deref());
+    let address = address.and_then(|address| address.split_once('/'));
+    address.map(|(address, _)| address).ok_or_else(|| Error::internal("a guest of a fleet has an address"))
+}
+
+/// The script that offers the disks `d0` and so on, each as a subsystem of its own.
+fn nvme_target(address: &str, disks: usize) -> String {
+    let mut script = format!(
+        "modprobe nvmet-tcp\nmountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config\n\
+         cd /sys/kernel/config/nvmet\nmkdir ports/1\necho tcp >ports/1/addr_trtype\necho ipv4 >ports/1/addr_adrfam\n\
+         echo {address} >ports/1/addr_traddr\necho {NVME_PORT} >ports/1/addr_trsvcid\n"
+    );
+    for disk in 0..disks {
+        script += &format!(
+            "mkdir -p subsystems/frostline-{disk}/namespaces/1\n\
+             echo 1 >subsystems/frostline-{disk}/attr_allow_any_host\n\
+             echo -n /dev/disk/by-id/virtio-d{disk} >subsystems/frostline-{disk}/namespaces/1/device_path\n\
+             echo 1 >subsystems/frostline-{disk}/namespaces/1/enable\n\
+             ln -s $PWD/subsystems/frostline-{disk} ports/1/subsystems/\n"
+        );
+    }
+    script
+}
+
+/// The script that attaches the subsystem of `base` as the guest's next disk.
+fn nvme_client(address: &str, base: usize, disk: u32) -> String {
+    format!(
+        "modprobe nvme-tcp\n\
+         nvme connect --transport=tcp --traddr={address} --trsvcid={NVME_PORT} --nqn=frostline-{base} >/dev/null\n\
+         until [ -b /dev/nvme{disk}n1 ]; do udevadm settle; done\n"
+    )
 }
 
 /// Runs one script for each guest, all begun at once; what each printed, in their order.

@@ -174,6 +174,8 @@ pub struct Net {
     pub tap: String,
     /// Queue pairs.
     pub queues: u16,
+    /// Whether the host's kernel moves the packets (vhost-net) instead of QEMU.
+    pub vhost: bool,
     /// The bridge that the tap is a port of; it must be there. See [`super::boot::bridge`].
     pub bridge: Option<String>,
     /// The guest's address on it, such as `10.98.0.2/24`.
@@ -406,7 +408,11 @@ impl Arguments {
     fn net(&mut self, at: usize, net: &Net) {
         // A tap that was made for several queues must be opened with several, and the other way round.
         let queues = if net.queues > 1 { format!(",queues={}", net.queues) } else { String::new() };
-        self.add("-netdev", format!("tap,id=net{at},ifname={},script=no,downscript=no{queues}", net.tap));
+        let vhost = if net.vhost { ",vhost=on" } else { "" };
+        self.add(
+            "-netdev",
+            format!("tap,id=net{at},ifname={},script=no,downscript=no{queues}{vhost}", net.tap),
+        );
         let mut device =
             json!({"driver": "virtio-net-pci", "netdev": format!("net{at}"), "mac": mac(&net.tap)});
         if net.queues > 1 {
@@ -425,4 +431,4 @@ pub(super) fn mac(tap: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

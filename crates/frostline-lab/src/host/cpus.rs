@@ -20,6 +20,12 @@ pub fn shares(count: usize) -> Vec<Share> {
     shares_of(Path::new("/sys/devices/system"), count)
 }
 
+/// How many CPUs are online; at least one.
+pub fn online() -> u32 {
+    let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    (cpu_list(&list).len() as u32).max(1)
+}
+
 fn shares_of(system: &Path, count: usize) -> Vec<Share> {
     let list =
         |path: &str| fs::read_to_string(system.join(path)).map_or_else(|_| Vec::new(), |l| cpu_list(&l));

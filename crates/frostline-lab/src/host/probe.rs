@@ -6,6 +6,7 @@ use std::path::Path;
 
 use frostline_base::{Error, Result};
 
+use super::cpus::online;
 use super::{facts, tools};
 use crate::guest::Accel;
 use frostline_show::suggestion;
@@ -21,6 +22,8 @@ pub enum Need {
     Loop,
     /// `guest`: an emulated machine with its own kernel.
     Guest,
+    /// `vhost`: the kernel moves packets of guests.
+    Vhost,
     /// `fs:NAME`: the kernel has the file system.
     FileSystem(String),
     /// `tool:NAME`.
@@ -44,9 +47,10 @@ impl Need {
                 "fuse" => Ok(Need::Fuse),
                 "loop" => Ok(Need::Loop),
                 "guest" => Ok(Need::Guest),
+                "vhost" => Ok(Need::Vhost),
                 _ => Err(Error::invalid(format!(
                     "nothing is called `{text}` that a cell could require{}",
-                    suggestion(text, ["root", "fuse", "loop", "guest", "fs:", "tool:"])
+                    suggestion(text, ["root", "fuse", "loop", "guest", "vhost", "fs:", "tool:"])
                 ))),
             },
         }
@@ -62,6 +66,10 @@ pub struct Host {
     pub has_fuse: bool,
     /// Whether /dev/loop-control is there.
     pub has_loop: bool,
+    /// Whether /dev/vhost-net is there.
+    pub has_vhost: bool,
+    /// Its CPUs.
+    pub cpus: u32,
     /// File systems of the kernel.
     pub file_systems: Vec<String>,
     /// Install commands of tools that are missing, by tool.
@@ -83,6 +91,8 @@ impl Host {
             is_root: rustix::process::geteuid().is_root(),
             has_fuse: Path::new("/dev/fuse").exists(),
             has_loop: Path::new("/dev/loop-control").exists(),
+            has_vhost: Path::new("/dev/vhost-net").exists(),
+            cpus: online(),
             file_systems: facts::file_systems(),
             missing_tools: tools::names().filter_map(missing).collect(),
             free_bytes: data.ancestors().find_map(|f| facts::free_bytes(f).ok()).unwrap_or(0),
@@ -100,6 +110,7 @@ impl Host {
             Need::Loop if !self.has_loop => {
                 Some("needs /dev/loop-control (kernel option BLK_DEV_LOOP)".into())
             }
+            Need::Vhost if !self.has_vhost => Some("needs /dev/vhost-net: `modprobe vhost_net`".into()),
             Need::FileSystem(name) if !self.file_systems.contains(name) => {
                 Some(format!("the kernel has no {name}; `modprobe {name}` if it is a module"))
             }

@@ -79,8 +79,8 @@ fn made(asked: &str, folder: &Path) -> Result<String> {
         "table" => table(&super::read_run(&path)?, metric),
         "bars" => bars(&super::read_run(&path)?, metric),
         "ratios" => Ok(ratios(&super::read_run(&path)?)),
-        "limits" => Ok(limits(&measurement(&path)?)),
-        "curve" => Ok(curve(&measurement(&path)?)),
+        "limits" => Ok(limits(&super::read_measurement(&path)?)),
+        "curve" => Ok(curve(&super::read_measurement(&path)?)),
         other => Err(Error::invalid(format!("nothing is called `{other}`{}", suggestion(other, KINDS)))),
     }
 }
@@ -163,13 +163,6 @@ fn drawn(title: &str, lines: &[(String, f64, String)]) -> String {
         chart.push_str(&format!("{:<width$} {bar:<40} {text}\n", printable(label)));
     }
     chart + "```\n"
-}
-
-fn measurement(path: &Path) -> Result<Measurement> {
-    let text = super::read(path, "is that what `lab measure --json` printed?")?;
-    serde_json::from_str(&text).map_err(|e| {
-        Error::corrupt(format!("{} is not what `lab measure --json` printed", path.display())).with_source(e)
-    })
 }
 
 /// What each path sustains, what its bucket held, and where its knee is.

@@ -1,4 +1,4 @@
-//! The page of `lab measure`: for each path a sentence, latency over load, and the watch at its limit.
+//! The page of `lab measure`: what each path sustains in words, then latency over load and the watch at its limit.
 
 use std::fmt::Write as _;
 
@@ -9,6 +9,10 @@ use crate::measure::{Measured, Measurement};
 
 /// Rounds that are drawn; of more, every second one, and so on.
 const ROUNDS_MAX: usize = 300;
+
+/// The marks of the lines of latency.
+const MEDIAN: &str = "<svg width=22 height=12 aria-hidden=true><line class=front x1=0 x2=22 y1=6 y2=6 /><circle class=median cx=11 cy=6 r=4 /></svg>";
+const TAIL: &str = "<svg width=22 height=12 aria-hidden=true><line class=tail x1=0 x2=22 y1=6 y2=6 /></svg>";
 
 /// The page.
 pub fn load_page(measurement: &Measurement, language: Language) -> String {
@@ -22,11 +26,15 @@ pub fn load_page(measurement: &Measurement, language: Language) -> String {
 fn write_page(html: &mut String, measurement: &Measurement) -> std::fmt::Result {
     let Measurement { load, block_bytes, outstanding, extent, fio, machine, started, paths, .. } =
         measurement;
-    writeln!(html, "<h1>{}</h1>", both("Latency over load", "부하에 따른 지연 시간"))?;
+    writeln!(html, "<h1>{}</h1><ul class=words>", both("What the volumes sustain", "볼륨이 견디는 부하"))?;
+    for path in paths {
+        writeln!(html, "<li><b>{}</b>: {}", escape(&path.path.display().to_string()), in_words(path))?;
+    }
+    writeln!(html, "</ul>")?;
     let (kib, mib) = (block_bytes >> 10, extent.data_mib);
     writeln!(
         html,
-        "<p class=lead>{}</p>",
+        "<p class=quiet>{}</p>",
         both(
             &format!(
                 "At most {outstanding} outstanding, over {mib} MiB in each path, without the page cache: {}.",
@@ -53,6 +61,25 @@ fn write_page(html: &mut String, measurement: &Measurement) -> std::fmt::Result 
         escape(&machine.cpu),
         escape(&machine.kernel)
     )
+}
+
+/// The answer for a path.
+fn in_words(path: &Measured) -> String {
+    let Some(watched) = &path.watched else { return both("not measured", "측정하지 못함") };
+    let (iops, mib) = (number(watched.sustained.iops), number(watched.sustained.mib_per_s));
+    let (mut english, mut korean) =
+        (format!("{iops} IOPS, {mib} MiB/s"), format!("{iops} IOPS, {mib} MiB/s"));
+    if let Some(burst) = &watched.burst {
+        let (high, seconds) = (number(burst.level.iops), number(burst.level.seconds));
+        english += &format!(", after {high} IOPS for {seconds} s");
+        korean += &format!(", 그 전 {seconds}초 동안은 {high} IOPS");
+    }
+    if let Some(knee) = path.knee.as_ref().filter(|_| path.doubt.is_none()) {
+        let (iops, p99) = (number(knee.iops), number(knee.p99_ms));
+        english += &format!("; up to {iops} IOPS 99 % are done within {p99} ms");
+        korean += &format!("; {iops} IOPS까지는 99 %가 {p99} ms 안에 끝남");
+    }
+    both(&english, &korean)
 }
 
 fn write_path(html: &mut String, path: &Measured, kib: u64) -> std::fmt::Result {
@@ -143,10 +170,12 @@ fn write_curve(html: &mut String, path: &Measured) -> std::fmt::Result {
     let knee = path.knee.map(|knee| (knee.iops, knee.p50_ms, both("knee", "꺾이는 점")));
     writeln!(
         html,
-        "<section class=\"panel load\"><p class=key>{}</p>{}</section>",
-        both(
-            "ms, upwards, by IOPS: median (blue) and 99th percentile (grey)",
-            "IOPS(가로)에 따른 ms(세로): 중앙값(파랑)과 99 백분위수(회색)"
+        "<section class=\"panel load\"><h3>{} <small>ms</small></h3>{}{}<p class=\"key below\">IOPS</p></section>",
+        both("Latency over load", "부하에 따른 지연 시간"),
+        format_args!(
+            "<p class=marks><span>{MEDIAN}{}</span> <span>{TAIL}{}</span></p>",
+            both("median", "중앙값"),
+            both("99th percentile", "99 백분위수")
         ),
         plane.end(knee.as_slice())
     )
@@ -172,11 +201,9 @@ fn write_watch(html: &mut String, path: &Measured) -> std::fmt::Result {
     plane.path("front", &points);
     writeln!(
         html,
-        "<section class=\"panel load\"><p class=key>{}</p>{}</section>",
-        both(
-            "IOPS, upwards, by seconds under as much load as it takes",
-            "최대 부하에서 시간(초, 가로)에 따른 IOPS(세로)"
-        ),
-        plane.end(&[])
+        "<section class=\"panel load\"><h3>{} <small>IOPS</small></h3>{}<p class=\"key below\">{}</p></section>",
+        both("Under as much load as it takes", "최대 부하에서"),
+        plane.end(&[]),
+        both("seconds", "초")
     )
 }

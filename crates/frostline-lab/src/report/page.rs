@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::Language;
-use super::text::{both, bytes, escape, how, interval, mode, number, of_study, round};
+use super::text::{both, breaking, bytes, escape, how, interval, mode, number, of_study, round};
 use answer::write_answer;
 pub(super) use answer::{expected, is_failed_control};
 pub(super) use charts::varying_factors;
@@ -24,6 +24,9 @@ use crate::record::{Cell, How, Mode, Run, Sample};
 
 /// Items of a list of cells with something to say.
 const LISTED_MAX: usize = 40;
+
+/// Notes that are not folded.
+const NOTES_OPEN: usize = 6;
 
 /// Colours of both themes, the switch of languages, and the room of a phone.
 const STYLE: &str = include_str!("page/style.css");
@@ -205,7 +208,17 @@ fn write_gates(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Re
     if gates.is_empty() && with_voids.is_empty() {
         return Ok(());
     }
-    writeln!(page, "<h2>{}</h2><ul>", both("Gates", "유효성 검사"))?;
+    let all_passed = with_voids.is_empty() && gates.values().all(|tally| tally.failed == 0);
+    writeln!(page, "<h2>{}</h2>", both("Gates", "유효성 검사"))?;
+    if all_passed {
+        let count = gates.len();
+        let (english, korean) = (
+            format!("All {} passed in every sample that they judge.", plural(count, "gate")),
+            format!("검사 {count}가지를 판정 대상 표본이 모두 통과했습니다."),
+        );
+        writeln!(page, "<details><summary>{}</summary>", both(&english, &korean))?;
+    }
+    page.push_str("<ul>\n");
     for (name, tally) in &gates {
         let Tally { passed, failed, examples } = tally;
         let class = if *failed > 0 { "bad" } else { "good" };
@@ -230,7 +243,7 @@ fn write_gates(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Re
         )?;
     }
     write_rest(page, with_voids.len())?;
-    writeln!(page, "</ul>")
+    writeln!(page, "</ul>{}", if all_passed { "</details>" } else { "" })
 }
 
 #[derive(Default)]
@@ -301,8 +314,7 @@ fn write_cell(page: &mut String, cell: &Cell) -> std::fmt::Result {
         cell.measured.keys().chain(cell.modelled.keys()).chain(cell.published.keys()).collect();
     let (english, korean) = how(cell.how);
     let dash = |value: Option<&f64>| value.map_or("–".to_owned(), |value| number(*value));
-    // An id breaks between its levels, not within one.
-    let id = escape(&cell.id).replace(',', ",<wbr>");
+    let id = breaking(&cell.id);
     if metrics.is_empty() {
         let how = both(english, korean);
         return writeln!(
@@ -344,7 +356,15 @@ fn write_notes(page: &mut String, run: &Run) -> std::fmt::Result {
         return Ok(());
     }
     writeln!(page, "<h2>{}</h2><ul>", both("Notes", "참고"))?;
-    for note in notes.iter().take(LISTED_MAX) {
+    let (open, more) = notes.split_at(notes.len().min(NOTES_OPEN));
+    for note in open {
+        writeln!(page, "<li>{}", of_study(&run.korean, note))?;
+    }
+    if !more.is_empty() {
+        let (english, korean) = (plural(more.len(), "more note"), format!("참고 {}건 더", more.len()));
+        writeln!(page, "</ul><details><summary>{}</summary><ul>", both(&english, &korean))?;
+    }
+    for note in more.iter().take(LISTED_MAX - NOTES_OPEN) {
         writeln!(page, "<li>{}", of_study(&run.korean, note))?;
     }
     if notes.len() > LISTED_MAX {
@@ -355,7 +375,7 @@ fn write_notes(page: &mut String, run: &Run) -> std::fmt::Result {
             both(&format!("and {rest} more, in run.json"), &format!("외 {rest}건은 run.json에 있습니다"))
         )?;
     }
-    writeln!(page, "</ul>")
+    writeln!(page, "</ul>{}", if more.is_empty() { "" } else { "</details>" })
 }
 
 fn write_method(page: &mut String) -> std::fmt::Result {

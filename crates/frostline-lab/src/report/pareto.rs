@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::chart::{Plane, Scale};
-use super::text::{both, escape, round};
+use super::text::{both, breaking, escape, grouped, round};
 use super::{Language, page};
 
 /// One option.
@@ -40,7 +40,7 @@ pub fn pareto_page(
     language: Language,
 ) -> String {
     let mut html = page::head(title, language);
-    let (answer, title) = (escape(answer), escape(title));
+    let (answer, title) = (breaking(answer), escape(title));
     let _ = write!(html, "<h1>{answer}</h1><p class=quiet>{title}</p>{}", pareto(needed_mib_per_s, points));
     html.push_str(page::TAIL);
     html
@@ -80,10 +80,16 @@ pub fn pareto(needed_mib_per_s: f64, points: &[Point]) -> String {
     for point in points.iter().filter(|point| point.is_answer) {
         plane.dot("answer", place(point), 10);
     }
-    // Numbers on the chart, names in the list: a name has no room on a phone.
-    let numbered = front.iter().enumerate().take(NUMBERED_MAX);
-    let numbers: Vec<_> =
-        numbered.map(|(at, point)| (point.dollars, point.mib_per_s, (at + 1).to_string())).collect();
+    // Numbers on the chart, names in the list: a name has no room on a phone, and a number has some where no other is.
+    let mut placed: Vec<(f64, f64)> = Vec::new();
+    let mut numbers = Vec::new();
+    for (at, point) in front.iter().enumerate() {
+        let Some((x, y)) = plane.place(place(point)) else { continue };
+        if placed.iter().all(|(a, b)| (x - a).abs() >= APART.0 || (y - b).abs() >= APART.1) {
+            placed.push((x, y));
+            numbers.push((point.dollars, point.mib_per_s, (at + 1).to_string()));
+        }
+    }
     html.push_str(&plane.end(&numbers));
     if points.len() > front.len() + POINTS_MAX {
         let _ = write!(
@@ -95,12 +101,16 @@ pub fn pareto(needed_mib_per_s: f64, points: &[Point]) -> String {
             )
         );
     }
-    write_front(&mut html, &front);
+    write_front(&mut html, &front, needed_mib_per_s);
     html.push_str("</section>");
     html
 }
 
-const NUMBERED_MAX: usize = 20;
+/// Percentages of the chart's width and height that two numbers are apart, one of them at least: room for two digits on
+/// a phone.
+const APART: (f64, f64) = (8.0, 8.0);
+/// Options that are listed without being asked for: the cheapest that meet the need.
+const LISTED_MAX: usize = 6;
 
 /// What the colours and marks are.
 fn write_legend(html: &mut String, series: &[&str]) {
@@ -129,7 +139,7 @@ fn write_legend(html: &mut String, series: &[&str]) {
     html.push_str("</p>");
 }
 
-fn write_front(html: &mut String, front: &[&Point]) {
+fn write_front(html: &mut String, front: &[&Point], needed_mib_per_s: f64) {
     if front.is_empty() {
         let _ = write!(
             html,
@@ -140,21 +150,48 @@ fn write_front(html: &mut String, front: &[&Point]) {
     }
     let _ = write!(
         html,
-        "<p>{}</p><ol>",
+        "<p>{}</p>",
         both(
             "No other option is both cheaper and faster than these:",
             "아래 선택지보다 더 싸면서 더 빠른 선택지는 없습니다(파레토 최적)."
         )
     );
-    for point in front {
-        let dollars = round(point.dollars);
+    let first = front.iter().position(|point| point.mib_per_s >= needed_mib_per_s).unwrap_or(front.len());
+    let listed = first..front.len().min(first + LISTED_MAX);
+    // Numbers as on the chart.
+    let list = |html: &mut String, range: std::ops::Range<usize>| {
+        let _ = write!(html, "<ol start={}>", range.start + 1);
+        for point in &front[range] {
+            let dollars = usd(point.dollars);
+            let _ = write!(
+                html,
+                "<li><b>{}</b>: {}, {} MiB/s</li>",
+                breaking(&point.label),
+                both(&format!("${dollars} a month"), &format!("월 ${dollars}")),
+                round(point.mib_per_s)
+            );
+        }
+        html.push_str("</ol>");
+    };
+    list(html, listed.clone());
+    if listed.len() < front.len() {
+        let rest = front.len() - listed.len();
         let _ = write!(
             html,
-            "<li><b>{}</b>: {}, {} MiB/s</li>",
-            escape(&point.label),
-            both(&format!("${dollars} a month"), &format!("월 ${dollars}")),
-            round(point.mib_per_s)
+            "<details><summary>{}</summary>",
+            both(&format!("{rest} others, slower or dearer"), &format!("더 느리거나 비싼 선택지 {rest}개"))
         );
+        list(html, 0..listed.start);
+        list(html, listed.end..front.len());
+        html.push_str("</details>");
     }
-    html.push_str("</ol>");
+}
+
+/// Dollars and cents.
+fn usd(dollars: f64) -> String {
+    let cents = (dollars * 100.0).round().max(0.0);
+    if cents >= 1e15 {
+        return round(dollars);
+    }
+    format!("{}.{:02}", grouped(&format!("{}", (cents / 100.0).floor())), (cents % 100.0) as u8)
 }

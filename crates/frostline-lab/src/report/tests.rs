@@ -223,8 +223,10 @@ fn a_page_says_what_was_asked_found_voided_and_where() {
     ] {
         assert!(page.contains(text), "{text}");
     }
-    // A chart for each file system and class of two metrics, and a row in the table for each metric.
-    assert_eq!(page.matches("<section class=panel>").count(), 12);
+    // A chart of each metric, folded after some rows, with a row for each cell that has a figure; a row in the
+    // table for each metric. The ratios are a chart of their own.
+    assert_eq!(page.matches("<section class=rows>").count(), 1 + 2 * 2);
+    assert_eq!(page.matches("<div class=entry>").count(), 3 + 24 + 23 + (1 + 2 * 2));
     let page = page.replace("<wbr>", "");
     assert!(run.cells.iter().all(|cell| page.contains(&format!("<td>{}<td>", cell.id))));
 }
@@ -347,7 +349,7 @@ fn a_cell_with_a_factor_of_its_own_has_a_chart_of_its_own() {
     control.levels.insert("control".into(), "again".into());
     run.cells.push(control);
     let page = html(&run, &[], Language::English);
-    assert!(page.contains("<h3>class st1 · fs ext4 · control again</h3>"));
+    assert!(page.contains("<p>class st1 · fs ext4 · control again · layout 1x8TiB</p>"));
 }
 
 #[test]
@@ -555,8 +557,15 @@ fn a_front_is_drawn_and_listed_by_price() {
             point(900.0, 300.0, "gp3", false),
         ],
     );
-    let places = ["<b>1 x sc1</b>", "<b>4 x &lt;st1&gt;</b>"].map(|label| html.find(label).unwrap());
-    assert!(places[0] < places[1] && !html.contains("<b>gp3"), "{html}");
+    // What meets the need first, with its number on the chart; what is too slow is folded.
+    let places = [
+        "<ol start=2><li><b>4 x &lt;st1&gt;</b>: ",
+        "$400.00 a month",
+        "<details>",
+        "<ol start=1><li><b>1 x sc1</b>",
+    ];
+    let places = places.map(|label| html.find(label).unwrap_or_else(|| panic!("{label}: {html}")));
+    assert!(places.is_sorted() && !html.contains("<b>gp3"), "{html}");
     // Three points, the ring of the answer, and four marks of the legend; two steps of the front and its mark.
     assert_eq!((html.matches("<circle").count(), html.matches("class=front").count()), (8, 3));
     assert_eq!((html.matches("class=answer").count(), html.matches("\"series s1\"").count()), (2, 2));
@@ -885,14 +894,19 @@ fn a_simulation_is_lines_on_a_page() {
 fn a_page_answers_in_words_and_folds_what_is_for_checking() {
     let page = html(&run(), &samples(), Language::English);
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
-    let words = at("1 of 2 ratios are as expected.");
-    assert!(at("<h2><span class=en lang=en>The answer") < words && words < at("<div class=cards>"));
+    let words = at("Of 2 ratios with an expected range: 1 as expected, 1 not as expected.");
+    let chart = at("<section class=rows>");
+    assert!(
+        at("<h2><span class=en lang=en>The answer") < words
+            && words < chart
+            && chart < at("<div class=cards>")
+    );
     assert!(page.contains("; 2.7 was published."));
     for folded in ["Every cell", "How to read it", "Provenance", "How the cells were had"] {
         assert!(page.contains(&format!("<details><summary><span class=en lang=en>{folded}")), "{folded}");
     }
     let mut many = run();
-    many.comparisons = (0..9).map(|_| many.comparisons[0].clone()).collect();
+    many.comparisons = (0..15).map(|_| many.comparisons[0].clone()).collect();
     let page = html(&many, &[], Language::English);
     check_page(&page);
     assert!(page.contains("3 more ratios"));

@@ -25,6 +25,11 @@ pub(super) fn escape(text: &str) -> String {
     escape_html(&plain(text))
 }
 
+/// `text` as it may be in HTML, where it breaks between the parts of a level or a volume, not within one.
+pub(super) fn breaking(text: &str) -> String {
+    escape(text).replace('+', "+<wbr>").replace(',', ",<wbr>")
+}
+
 /// `text` as it may be in a table of Markdown.
 pub(super) fn escape_markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -151,7 +156,8 @@ pub(super) fn mode(mode: Mode) -> (&'static str, &'static str) {
     }
 }
 
-fn grouped(digits: &str) -> String {
+/// Digits with their thousands apart.
+pub(super) fn grouped(digits: &str) -> String {
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {

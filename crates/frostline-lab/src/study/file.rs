@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use frostline_base::Result;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -142,23 +143,29 @@ pub struct Setup {
 pub struct Machines {
     /// `1` or `2`.
     pub count: String,
-    /// Virtual CPUs of each.
+    /// Virtual CPUs of each: a number, `all` of the host's, `half` of them, or `many`: half of them, at least four.
     pub cpus: String,
     /// Memory of each, MiB.
     pub memory_mib: u32,
     /// `free`, or `pinned`: half of the host for each, a NUMA node where it has two.
     #[serde(default = "free")]
     pub pin: String,
-    /// Queue pairs of the network interface.
+    /// Queue pairs of the network interface: a number, or `each`: one for each virtual CPU.
     #[serde(default = "one")]
     pub queues: String,
+    /// `on` where the host's kernel moves packets (vhost-net), `off` where QEMU does.
+    #[serde(default = "off")]
+    pub vhost: String,
+    /// Whom a network tool talks to: the `host`, or the second `guest`, on another bridge.
+    #[serde(default = "host")]
+    pub server: String,
     /// `none`, or `rps`.
     #[serde(default = "none")]
     pub steering: String,
     /// Data disks of each, of `device_mib`: on volumes where the setup has some, otherwise on files.
     #[serde(default)]
     pub disks: u32,
-    /// `local`, `shared` (the guests divide each) or `network` (NBD).
+    /// `local`, `shared` (the guests divide each), `network` (NBD of the host) or `nvme` (NVMe over TCP of another guest).
     #[serde(default = "local")]
     pub storage: String,
     /// `threads`, `native` or `io_uring`.
@@ -172,20 +179,68 @@ pub struct Machines {
     pub io_threads: String,
 }
 
+/// QEMU's machine has no more without an IOMMU.
+const CPUS_MAX: u32 = 255;
+/// Linux' taps have no more.
+const QUEUES_MAX: u32 = 256;
+
 impl Machines {
+    /// Virtual CPUs of each on a host of so many.
+    ///
+    /// # Errors
+    /// Invalid for what is neither a word nor a number.
+    pub fn cpus_on(&self, host: u32, levels: &BTreeMap<String, String>) -> Result<u32> {
+        let half = (host / 2).max(1);
+        let text = super::fill(&self.cpus, levels)?;
+        let words = [("all", host), ("half", half), ("many", half.max(4))];
+        let derived = words.iter().find(|(name, _)| *name == text);
+        derived.map_or_else(
+            || super::number(&text, "virtual CPUs", CPUS_MAX),
+            |(_, cpus)| Ok((*cpus).min(CPUS_MAX)),
+        )
+    }
+
+    /// Queue pairs of each with so many virtual CPUs.
+    ///
+    /// # Errors
+    /// Invalid for what is neither a word nor a number.
+    pub fn queues_on(&self, cpus: u32, levels: &BTreeMap<String, String>) -> Result<u16> {
+        let text = super::fill(&self.queues, levels)?;
+        let queues = if text == "each" { Ok(cpus) } else { super::number(&text, "queue pairs", QUEUES_MAX) };
+        queues.map(|queues| queues as u16)
+    }
+
     /// Its templates.
     pub(super) fn texts(&self) -> impl Iterator<Item = &String> {
         self.shape_texts().into_iter().chain([&self.count, &self.steering])
     }
 
     /// The templates of what is fixed when guests boot.
-    pub(super) fn shape_texts(&self) -> [&String; 7] {
-        [&self.cpus, &self.pin, &self.queues, &self.storage, &self.aio, &self.cache, &self.io_threads]
+    pub(super) fn shape_texts(&self) -> [&String; 9] {
+        [
+            &self.cpus,
+            &self.pin,
+            &self.queues,
+            &self.vhost,
+            &self.server,
+            &self.storage,
+            &self.aio,
+            &self.cache,
+            &self.io_threads,
+        ]
     }
 }
 
 fn free() -> String {
     "free".to_owned()
+}
+
+fn off() -> String {
+    "off".to_owned()
+}
+
+fn host() -> String {
+    "host".to_owned()
 }
 
 fn one() -> String {

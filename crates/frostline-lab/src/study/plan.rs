@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use frostline_base::{Error, Result};
+use frostline_show::show_count;
 use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use serde::Serialize;
 
-use super::{Cell, Place, Study, check, mode_name};
+use super::{Cell, Machines, Place, Study, check, mode_name};
 use crate::guest::fleet::GUESTS_MAX;
 use crate::host::probe::{Host, Need};
 use crate::host::target::{Device, Directory};
@@ -280,12 +281,23 @@ fn decide(study: &Study, mode: Mode, host: &Host, cell: &Cell) -> (How, String) 
         Place::Guest => {
             (How::Emulate, format!("real tools in a guest with throttled disks; {}", host.guests))
         }
-        Place::Guests => (How::Emulate, format!("real tools in guests; {}", host.guests)),
+        Place::Guests => {
+            let of = setup.machines.as_ref().map(|machines| sizes(machines, host, &cell.levels));
+            (How::Emulate, format!("real tools in guests{}; {}", of.unwrap_or_default(), host.guests))
+        }
         Place::Published => {
             let why = setup.why.as_deref().unwrap_or_default();
             (How::Fixture, format!("published figures only: {why}"))
         }
     }
+}
+
+/// What guests are on this host.
+fn sizes(machines: &Machines, host: &Host, levels: &BTreeMap<String, String>) -> String {
+    let Ok(cpus) = machines.cpus_on(host.cpus, levels) else { return String::new() };
+    let queues = machines.queues_on(cpus, levels).unwrap_or(1);
+    let (cpus, queues) = (show_count(cpus.into(), "virtual CPU"), show_count(queues.into(), "queue pair"));
+    format!(" of {cpus} and {queues}")
 }
 
 /// The path or device of a setup.

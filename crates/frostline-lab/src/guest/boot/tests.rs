@@ -49,6 +49,7 @@ fn a_guest_boots_answers_is_throttled_and_leaves_nothing() {
     let net = |tap: &str, queues| Net {
         tap: format!("{tap}{}", std::process::id()),
         queues,
+        vhost: false,
         bridge: None,
         address: Some(format!("10.98.{queues}.2/24")),
     };

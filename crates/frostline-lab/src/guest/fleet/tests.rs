@@ -6,6 +6,8 @@ fn shape(storage: Storage, disks: u32) -> Shape {
         cpus: 4,
         memory_mib: 384,
         queues: 1,
+        vhost: false,
+        server: Server::Host,
         pinned: false,
         disks,
         storage,

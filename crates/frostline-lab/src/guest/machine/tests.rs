@@ -23,7 +23,7 @@ fn machine() -> Machine {
     machine
 }
 
-fn arguments(machine: &Machine) -> Vec<String> {
+pub(crate) fn arguments(machine: &Machine) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let recipe = super::super::Recipe::named("bookworm").unwrap();
     let image = folder.path().join(recipe.key());
@@ -83,12 +83,20 @@ fn the_root_is_never_written_and_the_agent_has_two_lines() {
 #[test]
 fn a_tap_has_one_queue_pair_or_several() {
     let mut machine = machine();
-    let net = |tap: &str, queues| Net { tap: tap.to_owned(), queues, bridge: None, address: None };
+    let net = |tap: &str, queues| Net {
+        tap: tap.to_owned(),
+        queues,
+        vhost: queues > 1,
+        bridge: None,
+        address: None,
+    };
     machine.nets = vec![net("t0", 1), net("t1", 4)];
     machine.check().unwrap();
     let arguments = arguments(&machine);
     assert!(arguments.contains(&"tap,id=net0,ifname=t0,script=no,downscript=no".to_owned()));
-    assert!(arguments.contains(&"tap,id=net1,ifname=t1,script=no,downscript=no,queues=4".to_owned()));
+    assert!(
+        arguments.contains(&"tap,id=net1,ifname=t1,script=no,downscript=no,queues=4,vhost=on".to_owned())
+    );
     let devices = values(&arguments, "-device");
     let of = |netdev: &str| devices.iter().find(|device| device["netdev"] == netdev).unwrap();
     assert!(of("net0").get("mq").is_none());
@@ -125,7 +133,7 @@ fn what_cannot_be_is_refused_by_name() {
     refused(
         |machine| {
             let tap = "a-name-that-is-too-long".to_owned();
-            machine.nets.push(Net { tap, queues: 1, bridge: None, address: None });
+            machine.nets.push(Net { tap, queues: 1, vhost: false, bridge: None, address: None });
         },
         "at most 15",
     );

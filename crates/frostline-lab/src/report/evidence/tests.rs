@@ -70,7 +70,7 @@ fn a_wrong_block_is_named_by_line() {
     let open = fill(&format!("{BEGIN}m.json limits -->\n"), folder.path(), "a.md");
     assert!(open.is_err());
     fs::write(folder.path().join("m.json"), "{}").unwrap();
-    assert!(error("m.json limits -->").contains("is not what `lab measure --json` printed"));
+    assert!(error("m.json limits -->").contains("is not what `lab --json measure` printed"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The answer of a run: a card for each ratio, with what was expected, published and modelled beside it.
+//! The answer of a run: in words, then a chart with a row for each ratio, and a folded card for each with what was
+//! expected, published and modelled beside it.
 
 use std::fmt::Write;
 
@@ -11,8 +12,8 @@ use crate::stats;
 
 /// Comparisons that get a card; the rest are in a table.
 const CARDS_MAX: usize = 60;
-/// Cards that are not folded.
-const CARDS_OPEN: usize = 6;
+/// Ratios in the chart that is not folded.
+const ROWS_OPEN: usize = 12;
 /// Comparisons that the answer in words names.
 const WORDS_MAX: usize = 6;
 
@@ -43,18 +44,20 @@ pub(super) fn write_answer(page: &mut String, run: &Run) -> std::fmt::Result {
         key_marks([run.comparisons.iter().any(is_measured), true, true, true])
     )?;
     let scale = Scale::of_ratios(run.comparisons.iter().flat_map(values_of));
-    page.push_str("<div class=cards>\n");
     let ordered: Vec<&Comparison> = asked.into_iter().chain(controls).collect();
     let carded = &ordered[..ordered.len().min(CARDS_MAX)];
-    let (open, more) = carded.split_at(carded.len().min(CARDS_OPEN));
-    open.iter().try_for_each(|comparison| write_card(page, run, comparison, &scale))?;
-    writeln!(page, "</div>")?;
+    let (open, more) = carded.split_at(carded.len().min(ROWS_OPEN));
+    write_rows(page, run, open, &scale)?;
     if !more.is_empty() {
         let (english, korean) = (plural(more.len(), "more ratio"), format!("나머지 비율 {}건", more.len()));
-        writeln!(page, "<details><summary>{}</summary><div class=cards>", both(&english, &korean))?;
-        more.iter().try_for_each(|comparison| write_card(page, run, comparison, &scale))?;
-        writeln!(page, "</div></details>")?;
+        writeln!(page, "<details><summary>{}</summary>", both(&english, &korean))?;
+        write_rows(page, run, more, &scale)?;
+        writeln!(page, "</details>")?;
     }
+    let summary = both("How each ratio came about", "비율마다 자세히");
+    writeln!(page, "<details><summary>{summary}</summary><div class=cards>")?;
+    carded.iter().try_for_each(|comparison| write_card(page, run, comparison, &scale))?;
+    writeln!(page, "</div></details>")?;
     if ordered.len() > CARDS_MAX {
         write_more_comparisons(page, run, &ordered[CARDS_MAX..])?;
     }
@@ -63,12 +66,21 @@ pub(super) fn write_answer(page: &mut String, run: &Run) -> std::fmt::Result {
 
 /// The answer as sentences.
 fn write_words(page: &mut String, run: &Run, asked: &[&Comparison]) -> std::fmt::Result {
-    let judged = asked.iter().filter(|comparison| comparison.met.is_some()).count();
-    let met = asked.iter().filter(|comparison| comparison.judged() == Some(true)).count();
+    let count = |is: fn(&Comparison) -> bool| asked.iter().filter(|comparison| is(comparison)).count();
+    let judged = count(|comparison| comparison.met.is_some());
     if judged > 0 {
+        let verdicts = [
+            (count(|c| c.judged() == Some(true)), "as expected", "기대와 일치"),
+            (count(|c| c.judged() == Some(false)), "not as expected", "기대와 다름"),
+            (count(Comparison::is_open), "too scattered to tell", "산포가 커서 판단할 수 없음"),
+        ];
+        let verdicts = verdicts.into_iter().filter(|(count, ..)| *count > 0);
+        let (english, korean): (Vec<_>, Vec<_>) = verdicts
+            .map(|(count, english, korean)| (format!("{count} {english}"), format!("{korean} {count}개")))
+            .unzip();
         let (english, korean) = (
-            format!("{met} of {judged} ratios are as expected."),
-            format!("기대 범위가 있는 비율 {judged}개 중 {met}개가 기대와 일치합니다."),
+            format!("Of {} with an expected range: {}.", plural(judged, "ratio"), english.join(", ")),
+            format!("기대 범위가 있는 비율 {judged}개: {}.", korean.join(", ")),
         );
         writeln!(page, "<p class=lead><b>{}</b></p>", both(&english, &korean))?;
     }
@@ -94,7 +106,54 @@ fn in_words(comparison: &Comparison) -> String {
             None => ("not measured".to_owned(), "측정하지 않음".to_owned()),
         }
     };
-    both(&format!("{english}{}.", published.0), &format!("{korean}{}.", published.1))
+    let verdict = match (comparison.judged(), is_measured(comparison) && covers_one(comparison)) {
+        (Some(true), _) => (", as expected", ", 기대와 일치"),
+        (Some(false), _) => (", not as expected", ", 기대와 다름"),
+        (None, _) if comparison.is_open() => (", too scattered to tell", ", 산포가 커서 판단할 수 없음"),
+        (None, true) => (", so no difference was shown", ", 차이가 확인되지 않음"),
+        (None, false) => ("", ""),
+    };
+    both(
+        &format!("{english}{}{}.", verdict.0, published.0),
+        &format!("{korean}{}{}.", verdict.1, published.1),
+    )
+}
+
+/// One chart: a row for each ratio, all on one scale.
+fn write_rows(page: &mut String, run: &Run, rows: &[&Comparison], scale: &Scale) -> std::fmt::Result {
+    writeln!(page, "<section class=rows>")?;
+    for comparison in rows {
+        let (class, verdict) = badge(comparison);
+        let verdict = match class {
+            "plain" if !comparison.is_open() && !comparison.null_control => String::new(),
+            _ => format!(" <span class=\"badge {class}\">{verdict}</span>"),
+        };
+        writeln!(
+            page,
+            "<div class=entry><p>{}{verdict}</p>{}<p>{}</p></div>",
+            name(run, comparison),
+            strip_of(comparison, scale),
+            headline(comparison)
+        )?;
+    }
+    writeln!(page, "<div class=entry><p></p>{}<p></p></div></section>", scale.axis())
+}
+
+fn strip_of(comparison: &Comparison, scale: &Scale) -> String {
+    let mut strip = Strip::new(scale);
+    if let Some((low, high)) = comparison.expected {
+        strip.band(low, high);
+    }
+    strip.vertical("one", 1.0);
+    if is_measured(comparison) {
+        strip.interval(comparison.low, comparison.high);
+    }
+    comparison.published.into_iter().for_each(|value| strip.published(value));
+    comparison.modelled.into_iter().for_each(|value| strip.model(value));
+    if is_measured(comparison) {
+        strip.dot("median", comparison.ratio, 5);
+    }
+    strip.end()
 }
 
 fn name(run: &Run, comparison: &Comparison) -> String {
@@ -123,20 +182,7 @@ fn write_card(page: &mut String, run: &Run, comparison: &Comparison, scale: &Sca
         name(run, comparison)
     )?;
     writeln!(page, "<p class=ratio>{}</p>", headline(comparison))?;
-    let mut strip = Strip::new(scale);
-    if let Some((low, high)) = comparison.expected {
-        strip.band(low, high);
-    }
-    strip.vertical("one", 1.0);
-    if is_measured(comparison) {
-        strip.interval(comparison.low, comparison.high);
-    }
-    comparison.published.into_iter().for_each(|value| strip.published(value));
-    comparison.modelled.into_iter().for_each(|value| strip.model(value));
-    if is_measured(comparison) {
-        strip.dot("median", comparison.ratio, 5);
-    }
-    writeln!(page, "{}{}", strip.end(), scale.axis())?;
+    writeln!(page, "{}{}", strip_of(comparison, scale), scale.axis())?;
     let times = |value: f64| format!("{}×", round(value));
     let side = [
         comparison.expected.map(|range| (both("expected", "기대 범위"), expected(range))),

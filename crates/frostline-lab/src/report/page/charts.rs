@@ -1,20 +1,20 @@
-//! Small multiples of every metric: one chart for each combination of factors, a row for each level of one.
+//! A chart of each metric: a row for each cell on one scale, or lines over the levels of a factor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::super::chart::{MODEL, PUBLISHED, Plane, Scale, Strip};
-use super::super::text::{both, escape, number};
+use super::super::text::{both, breaking, escape, number};
 use super::cpus::per_cpu;
 use super::plural;
 use crate::record::{Cell, How, Run};
 
-/// Charts of one metric; the rest of the cells are in the table.
+/// Charts of lines of one metric; the rest of the cells are in the table.
 const PANELS_MAX: usize = 48;
-/// Rows of one chart.
-const ROWS_MAX: usize = 24;
-/// Charts of a metric that are not folded.
-const PANELS_OPEN: usize = 6;
+/// Rows of one metric; the rest of the cells are in the table.
+const ROWS_MAX: usize = 200;
+/// Rows that are not folded.
+const ROWS_OPEN: usize = 12;
 /// Lines that colours can tell apart in one chart.
 const SERIES_MAX: usize = 5;
 /// Levels from which on a line says more than a row for each.
@@ -94,10 +94,10 @@ fn marks_of(cell: &Cell, metric: &str) -> impl Iterator<Item = f64> {
     values.chain(cell.modelled.get(metric).copied()).chain(cell.published.get(metric).copied())
 }
 
-/// Small multiples: one chart for each combination of the other factors, a row for each level of the factor
-/// that has the most.
+/// One chart: a row for each level of the factor that has the most, below each combination of the others.
 fn write_metric(page: &mut String, metric: &str, cells: &[&Cell]) -> std::fmt::Result {
-    let unit = cells.iter().find_map(|cell| Some(cell.measured.get(metric)?.unit.as_str())).unwrap_or("");
+    let unit = cells.iter().find_map(|cell| Some(cell.measured.get(metric)?.unit.as_str()));
+    let unit = unit.unwrap_or_else(|| crate::workload::unit(metric));
     let unit = if unit.is_empty() { String::new() } else { format!(" <small>{}</small>", escape(unit)) };
     let name = escape(metric);
     writeln!(page, "<h2>{}{unit}</h2>", format_args!("<code>{name}</code>"))?;
@@ -123,24 +123,26 @@ fn write_metric(page: &mut String, metric: &str, cells: &[&Cell]) -> std::fmt::R
             return write_lines(page, metric, cells, &factors, (across, &columns), &scale);
         }
     }
-    let panels = panels(cells, &factors, across);
-    let drawn = &panels[..panels.len().min(PANELS_MAX)];
-    let (open, folded) = drawn.split_at(drawn.len().min(PANELS_OPEN));
-    page.push_str("<div class=panels>\n");
-    for (title, rows) in open {
-        write_panel(page, metric, title, across, rows, &scale)?;
-    }
-    writeln!(page, "</div>")?;
+    let groups = panels(cells, &factors, across);
+    let mut rows = groups.iter().flat_map(|(title, cells)| {
+        // A title of its own only where several rows have it in common.
+        cells.iter().enumerate().map(move |(at, cell)| Line {
+            title,
+            is_alone: cells.len() == 1,
+            is_first: at == 0,
+            cell,
+        })
+    });
+    let open: Vec<Line<'_>> = rows.by_ref().take(ROWS_OPEN).collect();
+    let folded: Vec<Line<'_>> = rows.by_ref().take(ROWS_MAX - ROWS_OPEN).collect();
+    let hidden = rows.count();
+    write_rows(page, metric, across, &open, &scale)?;
     if !folded.is_empty() {
-        let (english, korean) = (plural(folded.len(), "more chart"), format!("차트 {}개 더", folded.len()));
-        writeln!(page, "<details><summary>{}</summary><div class=panels>", both(&english, &korean))?;
-        for (title, rows) in folded {
-            write_panel(page, metric, title, across, rows, &scale)?;
-        }
-        writeln!(page, "</div></details>")?;
+        let (english, korean) = (plural(folded.len(), "more cell"), format!("셀 {}개 더", folded.len()));
+        writeln!(page, "<details><summary>{}</summary>", both(&english, &korean))?;
+        write_rows(page, metric, across, &folded, &scale)?;
+        writeln!(page, "</details>")?;
     }
-    let hidden = panels.iter().skip(PANELS_MAX).map(|(_, rows)| rows.len()).sum::<usize>()
-        + panels.iter().take(PANELS_MAX).map(|(_, rows)| rows.len().saturating_sub(ROWS_MAX)).sum::<usize>();
     if hidden > 0 {
         let (english, korean) = (
             format!("{hidden} more cells are not drawn; they are in the table below."),
@@ -214,7 +216,10 @@ fn write_lines(
     }
     let names = Scale::of_names(columns);
     page.push_str("<div class=panels>\n");
-    for (title, rows) in panels(cells, &rest, Some(across)).iter().take(PANELS_MAX) {
+    let panels = panels(cells, &rest, Some(across));
+    // A single point is said, not drawn.
+    let (drawn, said): (Vec<_>, Vec<_>) = panels.iter().partition(|(_, rows)| rows.len() > 1);
+    for (title, rows) in drawn.into_iter().take(PANELS_MAX) {
         let mut plane = Plane::new(&names, scale);
         let place = |cell: &Cell| {
             let column =
@@ -233,11 +238,17 @@ fn write_lines(
         let axis = escape(across);
         writeln!(
             page,
-            "<section class=\"panel load\">{title}{}<p class=key>{axis}</p></section>",
+            "<section class=\"panel load\">{title}{}<p class=\"key below\">{axis}</p></section>",
             plane.end(&[])
         )?;
     }
-    writeln!(page, "</div>")
+    writeln!(page, "</div>")?;
+    let value = |cell: &Cell| cell.modelled.get(metric).copied().unwrap_or(f64::NAN);
+    for (title, cell) in said.iter().flat_map(|(title, rows)| rows.iter().map(move |cell| (title, cell))) {
+        let level = cell.levels.get(across).map_or(String::new(), |level| format!(" · {across} {level}"));
+        writeln!(page, "<p class=key>{}: {}</p>", escape(&format!("{title}{level}")), number(value(cell)))?;
+    }
+    Ok(())
 }
 
 /// Titles and rows, in the order of cells.
@@ -258,25 +269,34 @@ fn panels<'a>(cells: &[&'a Cell], factors: &[&str], across: Option<&str>) -> Vec
     panels
 }
 
-fn write_panel(
+/// A row of a chart: a cell, below the title of those that differ in one factor only.
+struct Line<'a> {
+    title: &'a str,
+    is_alone: bool,
+    is_first: bool,
+    cell: &'a Cell,
+}
+
+fn write_rows(
     page: &mut String,
     metric: &str,
-    title: &str,
     across: Option<&str>,
-    rows: &[&Cell],
+    rows: &[Line<'_>],
     scale: &Scale,
 ) -> std::fmt::Result {
-    page.push_str("<section class=panel>");
-    if !title.is_empty() {
-        write!(page, "<h3>{}</h3>", escape(title))?;
-    }
-    if let Some(across) = across {
-        write!(page, "<p class=key>{}</p>", escape(across))?;
-    }
-    page.push('\n');
-    for cell in rows.iter().take(ROWS_MAX) {
-        let level = across.and_then(|factor| cell.levels.get(factor)).unwrap_or(&cell.id);
-        writeln!(page, "<div class=row><p><b>{}</b> {}</p>", escape(level), row_text(cell, metric))?;
+    writeln!(page, "<section class=rows>")?;
+    for (at, Line { title, is_alone, is_first, cell }) in rows.iter().enumerate() {
+        if !is_alone && (*is_first || at == 0) && !title.is_empty() {
+            writeln!(page, "<h3>{}</h3>", breaking(title))?;
+        }
+        let level = across.and_then(|factor| Some(format!("{factor} {}", cell.levels.get(factor)?)));
+        let label = match (is_alone, level) {
+            (true, level) if !title.is_empty() => {
+                level.map_or((*title).to_owned(), |level| format!("{title} · {level}"))
+            }
+            (_, Some(level)) => level,
+            (_, None) => cell.id.clone(),
+        };
         let mut strip = Strip::new(scale);
         if let Some(summary) = cell.measured.get(metric) {
             strip.interval(summary.low, summary.high);
@@ -287,9 +307,10 @@ fn write_panel(
         if let Some(summary) = cell.measured.get(metric) {
             strip.dot("median", summary.median, 5);
         }
-        writeln!(page, "{}</div>", strip.end())?;
+        let text = row_text(cell, metric);
+        writeln!(page, "<div class=entry><p>{}</p>{}<p>{text}</p></div>", breaking(&label), strip.end())?;
     }
-    writeln!(page, "{}</section>", scale.axis())
+    writeln!(page, "<div class=entry><p></p>{}<p></p></div></section>", scale.axis())
 }
 
 fn row_text(cell: &Cell, metric: &str) -> String {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,26 +15,31 @@ use super::Live;
 use super::rig::Rig;
 use crate::emulate::{self, Emulated, Options};
 use crate::guest::fleet::{
-    Boot, COUNTERS, Counters, Fleet, GUESTS_MAX, IoThreads, Lan, Shape, Steering, Storage, run_together,
+    Boot, COUNTERS, Counters, Fleet, GUESTS_MAX, IoThreads, Lan, Server, Shape, Steering, Storage,
+    run_together, serve,
 };
 use crate::guest::machine::{Aio, Cache};
 use crate::guest::{Accel, Guest, Image, Output, Recipe, cli};
+use crate::host::cpus::online;
 use crate::host::facts::DeviceBytes;
 use crate::host::process::Printed;
 use crate::host::{facts, io, write_json};
 use crate::run::Taken;
 use crate::run::gates::{self, Reading};
 use crate::study::plan::{PlannedCell, rig_key};
-use crate::study::{Machines, Place, fill};
+use crate::study::{Machines, Place, fill, number, word};
 use crate::workload::{self, Measured};
 
-/// The image of all guests: Linux 6.1 and OpenZFS 2.1, where direct I/O is taken and ignored, as in the published
-/// study of the warm tier.
+/// The image of guests with OpenZFS: Linux 6.1 and OpenZFS 2.1, where direct I/O is taken and ignored, as in the published
+/// study of the warm tier. Others boot it if it is there, or else the one in which nothing was compiled.
 const RECIPE: &str = "bookworm";
+const PLAIN: &str = "bookworm-plain";
 /// Port of the first server on the host for the first process of the first guest; the next process has the next.
 const PORT: u16 = 5301;
 /// Processes of a guest.
 const PROCESSES_MAX: u16 = 64;
+/// The file of a run with the command lines of its guests, among the raw output.
+const COMMAND_LINES: &str = "qemu.ndjson";
 /// What a script in a guest may take beside what it measures.
 const SLACK: Duration = Duration::from_secs(120);
 /// Part of the memory that is free when the first guest boots which guests may take.
@@ -63,17 +69,26 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(machines: &Machines, cell: &PlannedCell) -> Result<Asked> {
+    /// On a host of so many CPUs.
+    fn new(machines: &Machines, cell: &PlannedCell, host_cpus: u32) -> Result<Asked> {
         let text = |template: &str| fill(template, &cell.levels);
+        let cpus = machines.cpus_on(host_cpus, &cell.levels)?;
         let shape = Shape {
-            cpus: number(&text(&machines.cpus)?, "virtual CPUs")?,
+            cpus,
             memory_mib: machines.memory_mib,
-            queues: number(&text(&machines.queues)?, "queue pairs")? as u16,
+            queues: machines.queues_on(cpus, &cell.levels)?,
+            vhost: word(&text(&machines.vhost)?, &[("off", false), ("on", true)])?,
+            server: word(&text(&machines.server)?, &[("host", Server::Host), ("guest", Server::Guest)])?,
             pinned: is_pinned(&text(&machines.pin)?)?,
             disks: machines.disks,
             storage: word(
                 &text(&machines.storage)?,
-                &[("local", Storage::Local), ("shared", Storage::Shared), ("network", Storage::Network)],
+                &[
+                    ("local", Storage::Local),
+                    ("shared", Storage::Shared),
+                    ("network", Storage::Network),
+                    ("nvme", Storage::Nvme),
+                ],
             )?,
             aio: word(
                 &text(&machines.aio)?,
@@ -102,22 +117,9 @@ impl Asked {
     }
 }
 
-fn number(text: &str, of: &str) -> Result<u32> {
-    let most = u32::from(PROCESSES_MAX);
-    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
-    number.ok_or_else(|| Error::invalid(format!("`{text}` {of}; 1 to {most} are possible")))
-}
-
 /// Whether the word is `pinned` and not `free`.
 pub(super) fn is_pinned(text: &str) -> Result<bool> {
     word(text, &[("free", false), ("pinned", true)])
-}
-
-fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T> {
-    known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-        Error::invalid(format!("`{text}` is not one of {}", names.join(", ")))
-    })
 }
 
 impl Live<'_> {
@@ -126,13 +128,18 @@ impl Live<'_> {
         if let Some(known) = &self.guests.image {
             return Ok(known.clone());
         }
+        let needs_zfs =
+            self.plan.cells.iter().any(|cell| cell.is_run() && self.setup(cell).place == Place::Guest);
         let say = &mut self.say;
         let images = cli::images_folder(&self.data);
-        let recipe = Recipe::named(RECIPE)?;
-        let image = match Image::open(&images, &recipe) {
+        let recipe = Recipe::named(if needs_zfs { RECIPE } else { PLAIN })?;
+        let there = Image::open(&images, &Recipe::named(RECIPE)?).or_else(|_| Image::open(&images, &recipe));
+        let image = match there {
             Ok(image) => image,
             Err(_) => {
-                say("building the guest's image from Debian packages: about 5 minutes on 2 CPUs, once");
+                say(
+                    "building the guest's image from Debian packages, once: minutes on 2 CPUs, about 5 with OpenZFS",
+                );
                 Image::build(&mut self.ledger, &images, &recipe, &mut |what| say(what))?
             }
         };
@@ -159,7 +166,10 @@ impl Live<'_> {
         let Some(machines) = &self.setup(cell).machines else {
             return Err(Error::internal("a setup in guests has its machines"));
         };
-        let asked = Asked::new(machines, cell)?;
+        let asked = Asked::new(machines, cell, online())?;
+        if asked.shape.measured(asked.count) < asked.count && self.workload(cell).layout.is_some() {
+            return Err(Error::invalid("guests that serve one another have no data to lay out"));
+        }
         let key = rig_key(self.study, cell);
         let mut fleet = self.fleet(cell, &key, &asked)?;
         // After an error the fleet is gone, and the next sample boots a new one.
@@ -183,17 +193,20 @@ impl Live<'_> {
                 Fleet::new(&name, asked.shape.clone(), bases, base_bytes, &self.folder)
             }
         };
-        self.make_room(asked.shape.host_mib() * asked.count as u64)?;
+        self.make_room(asked.shape.host_mib(asked.count))?;
         if self.guests.lan.is_none() {
             self.guests.lan = Some(Lan::new(&mut self.ledger)?);
         }
         let Some(lan) = &mut self.guests.lan else { return Err(Error::internal("the bridge was just made")) };
         let mut boot = Boot { ledger: &mut self.ledger, image: &image, accel: &accel, lan };
         let booted = fleet.grow(&mut boot, asked.count)?;
+        if booted > 0 {
+            note_command_lines(&self.raw, &fleet)?;
+        }
         let first = asked.count - booted;
         if let Some(layout) = self.workload(cell).layout.as_ref().filter(|_| booted > 0) {
             let scripts =
-                (first..asked.count).map(|at| self.command_line(cell, asked, layout, 0, port(at, 0)));
+                (first..asked.count).map(|at| self.command_line(cell, asked, layout, 0, ("", port(at, 0))));
             let scripts = scripts.collect::<Result<Vec<_>>>()?;
             let limit = self.limit();
             fleet.awake(asked.count, |guests| {
@@ -262,16 +275,26 @@ impl Live<'_> {
         let workload = self.workload(cell);
         let tool = workload.tool.get_ref().as_str();
         let processes = match &workload.processes {
-            Some(text) => number(&fill(text, &cell.levels)?, "processes")? as u16,
+            Some(text) => number(&fill(text, &cell.levels)?, "processes", PROCESSES_MAX.into())? as u16,
             None => 1,
         };
         let is_network = tool == "iperf3";
-        if is_network {
-            (0..asked.count).try_for_each(|at| self.serve(at, processes))?;
-        }
-        let scripts = (0..asked.count).map(|at| {
+        let measured = asked.shape.measured(asked.count);
+        let server = match asked.shape.server {
+            Server::Host if is_network => {
+                (0..asked.count).try_for_each(|at| self.serve(at, processes))?;
+                Lan::host()
+            }
+            Server::Guest if is_network => {
+                fleet.awake(asked.count, |guests| serve(guests, port(0, 0)..port(0, processes)))?
+            }
+            Server::Host | Server::Guest => Lan::host(),
+        };
+        let scripts = (0..measured).map(|at| {
             let commands = (0..processes)
-                .map(|process| self.command_line(cell, asked, &workload.arguments, block, port(at, process)))
+                .map(|process| {
+                    self.command_line(cell, asked, &workload.arguments, block, (&server, port(at, process)))
+                })
                 .collect::<Result<Vec<_>>>()?;
             Ok(at_once(&commands))
         });
@@ -282,6 +305,7 @@ impl Live<'_> {
         let limit = self.limit();
         let cpu = facts::CpuTime::now();
         let (before, outputs, after) = fleet.awake(asked.count, |guests| {
+            let guests = &mut guests[..measured];
             let before = counters(guests, &steering)?;
             let outputs = run_together(guests, &scripts, limit)?;
             Ok((before, outputs, counters(guests, COUNTERS)?))
@@ -310,19 +334,19 @@ impl Live<'_> {
         Ok(Taken { values: combined(each), gates: gates::judge(self.gates(cell), &reading) })
     }
 
-    /// The tool's command line in a guest, whose server on the host listens at `port`.
+    /// The tool's command line in a guest, whose server listens at this address and port.
     fn command_line(
         &self,
         cell: &PlannedCell,
         asked: &Asked,
         arguments: &str,
         block: u32,
-        port: u16,
+        (server, port): (&str, u16),
     ) -> Result<String> {
         let workload = self.workload(cell);
         let mut values = self.values(cell, &Rig::Folder(PathBuf::new()), block);
         values.insert("directory".to_owned(), asked.shape.directory());
-        values.insert("server".to_owned(), Lan::host());
+        values.insert("server".to_owned(), server.to_owned());
         values.insert("port".to_owned(), port.to_string());
         let tool = workload.tool.get_ref();
         let words = workload::arguments(tool, arguments, &values)?;
@@ -368,6 +392,20 @@ fn at_once(commands: &[String]) -> String {
     let wait = (0..commands.len()).map(|at| format!("wait $p{at} || failed=$?\n"));
     let print = (0..commands.len()).map(|at| format!("cat /tmp/{at}.out; printf '\\0'\n"));
     format!("failed=0\n{}exit $failed\n", start.chain(wait).chain(print).collect::<String>())
+}
+
+/// Keeps the command lines of QEMU with the run, each on a line: what a host with another accelerator has to start.
+fn note_command_lines(raw: &Path, fleet: &Fleet) -> Result<()> {
+    let path = raw.join(COMMAND_LINES);
+    let mut text = String::new();
+    for arguments in fleet.command_lines() {
+        text += &serde_json::to_string(arguments)
+            .map_err(|e| Error::internal("strings have a JSON form").with_source(e))?;
+        text.push('\n');
+    }
+    let mut file =
+        File::options().create(true).append(true).open(&path).map_err(|e| io(e, "cannot write", &path))?;
+    file.write_all(text.as_bytes()).map_err(|e| io(e, "cannot write", &path))
 }
 
 fn base_file(folder: &Path, at: usize) -> PathBuf {

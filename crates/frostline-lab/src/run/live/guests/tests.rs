@@ -16,7 +16,7 @@ fn every_guest_cell_of_the_vm_study_is_guests_that_can_be() {
     for cell in full.cells.iter().filter(|cell| cell.is_run()) {
         let setup = &study.setups[&study.groups[cell.group_index].setup];
         let Some(machines) = &setup.machines else { continue };
-        let asked = Asked::new(machines, cell).unwrap_or_else(|e| panic!("{}: {e}", cell.id));
+        let asked = Asked::new(machines, cell, 2).unwrap_or_else(|e| panic!("{}: {e}", cell.id));
         assert!(cell.control_of.is_some() || cell.why.contains("emulated"), "{}", cell.why);
         if let Some(volumes) = &setup.volumes {
             let (count, spec) = crate::run::virtual_time::volumes("io2", volumes).unwrap();
@@ -27,14 +27,106 @@ fn every_guest_cell_of_the_vm_study_is_guests_that_can_be() {
     // Cells that need the same guests share them.
     let keys: BTreeSet<_> = shapes.iter().map(|(key, _)| key).collect();
     assert_eq!(keys.len(), shapes.len());
-    assert_eq!(shapes.len(), 20);
+    assert_eq!(shapes.len(), 28);
+}
+
+/// The guests of these groups of the vm study, or of all, as a host of so many CPUs and two nodes starts them.
+fn command_lines(only: &[&str], cpus: u32, accel: &Accel) -> BTreeMap<String, Vec<Vec<String>>> {
+    let study = Study::find("vm").unwrap();
+    let only: Vec<String> = only.iter().map(|group| (*group).to_owned()).collect();
+    let planned = plan(&study, Mode::Full, 1, &only, &Host { cpus, ..rich() }).unwrap();
+    let mut all = BTreeMap::new();
+    for cell in planned.cells.iter().filter(|cell| cell.is_run()) {
+        let Some(machines) = &study.setups[&study.groups[cell.group_index].setup].machines else { continue };
+        let shape = Asked::new(machines, cell, cpus).unwrap().shape;
+        let bases = (0..shape.bases()).map(|at| PathBuf::from(format!("/base{at}"))).collect();
+        let fleet = Fleet::new("guest0", shape, bases, 1 << 30, Path::new("/run"));
+        let machines = fleet.machines(accel, [Some(0), Some(1)]);
+        let lines = machines.iter().map(|machine| {
+            machine.check().unwrap();
+            crate::guest::machine::tests::arguments(machine)
+        });
+        all.insert(rig_key(&study, cell), lines.collect());
+    }
+    all
+}
+
+fn kvm() -> Accel {
+    Accel { kvm: true, why: String::new() }
+}
+
+/// A command line without what each run chooses anew: folders, files, names and addresses.
+fn lasting(arguments: &[String]) -> Vec<String> {
+    let chosen = [
+        ("/[^, \"]*/(root|console|kernel|initrd|command|life|control|vmlinuz)\\b[^, \"]*", "/$1"),
+        ("\"filename\":\"[^\"]*\"", "\"filename\":\"/disk\""),
+        ("\"host_device\"", "\"file\""),
+        ("guest[0-9]+-", "guest-"),
+        ("fl[0-9a-f]{8}-[0-9]+", "tap"),
+        ("52(:[0-9a-f]{2}){5}", "mac"),
+    ];
+    let mut lasting = arguments.to_vec();
+    for (pattern, with) in chosen {
+        let pattern = regex::Regex::new(pattern).unwrap();
+        lasting.iter_mut().for_each(|word| *word = pattern.replace_all(word, with).into_owned());
+    }
+    lasting
+}
+
+/// An emulated guest's command line as KVM's.
+fn under_kvm(arguments: &[String]) -> Vec<String> {
+    let (emulated, accelerated) = (Accel::emulated("").arguments(), kvm().arguments());
+    let mut line = arguments.to_vec();
+    let at = line.windows(4).position(|words| words == emulated).expect("an emulated guest");
+    line[at..at + 4].clone_from_slice(&accelerated.map(str::to_owned));
+    line
+}
+
+#[test]
+fn emulated_guests_are_those_of_kvm_but_for_the_accelerator() {
+    let emulated = command_lines(&[], 40, &Accel::emulated("a test"));
+    let accelerated = command_lines(&[], 40, &kvm());
+    assert_eq!(emulated.len(), accelerated.len());
+    for (key, lines) in &emulated {
+        let lines: Vec<_> = lines.iter().map(|line| under_kvm(line)).map(|line| lasting(&line)).collect();
+        let wanted: Vec<_> = accelerated[key].iter().map(|line| lasting(line)).collect();
+        assert_eq!(lines, wanted, "{key}");
+    }
+}
+
+/// What a host of 40 CPUs with KVM starts. `FROSTLINE_BLESS=1` records it anew.
+#[test]
+fn a_kvm_host_of_40_cpus_starts_the_recorded_command_lines() {
+    let lines = command_lines(
+        &["cpu", "receive", "receive-vhost", "between-vhost", "iothreads", "disks"],
+        40,
+        &kvm(),
+    );
+    let lines: Vec<String> = lines
+        .values()
+        .flatten()
+        .map(|line| lasting(line).join(" "))
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    let recorded = include_str!("fixtures/kvm-40-cpus.txt");
+    if std::env::var_os("FROSTLINE_BLESS").is_some() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/run/live/guests/fixtures/kvm-40-cpus.txt");
+        fs::write(path, lines.join("\n") + "\n").unwrap();
+    }
+    assert_eq!(lines.len(), recorded.lines().count());
+    lines.iter().zip(recorded.lines()).for_each(|(line, recorded)| assert_eq!(line, recorded));
+    let all = lines.join("\n");
+    for says in ["-accel kvm -cpu host", "-smp 20", "queues=20,vhost=on", "\"vectors\":42"] {
+        assert!(all.contains(says), "{says}");
+    }
 }
 
 #[test]
 fn a_word_that_is_none_is_named_with_those_that_are() {
     let error = word("sahred", &[("local", 1), ("shared", 2)]).unwrap_err();
     assert_eq!(error.what(), "`sahred` is not one of local, shared");
-    assert!(number("0", "queue pairs").is_err() && number("65", "queue pairs").is_err());
+    assert!(number("0", "processes", 64).is_err() && number("65", "processes", 64).is_err());
     assert!(is_pinned("pinned").unwrap() && !is_pinned("free").unwrap() && is_pinned("yes").is_err());
 }
 
