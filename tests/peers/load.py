@@ -22,6 +22,8 @@ import statistics
 import time
 import urllib.parse
 
+from machine import pressure
+
 FIELDS = ["EventID", "Channel.keyword", "Hostname.keyword", "SourceName.keyword", "Image.keyword", "User.keyword", "TargetImage.keyword", "EventType.keyword"]
 GROUPS = ["EventID", "Hostname.keyword", "Channel.keyword", "Image.keyword"]
 CONNECTIONS_MAX = 512
@@ -167,8 +169,8 @@ class Engine:
 class Slice:
     """One engine's turn."""
 
-    def __init__(self, given, engine, number):
-        self.given, self.engine = given, engine
+    def __init__(self, engine, number):
+        self.engine = engine
         self.row = {"engine": engine.name, "slice": number, "latencies": {kind: [] for kind in KINDS}, "late": [], "errors": [], "bulks": [], "seconds": []}
 
     def failed(self, what):
@@ -180,9 +182,9 @@ class Slice:
             status, answer = await asyncio.wait_for(self.engine.pool.request(f"/{self.engine.index}/_search", body, "application/json"), 30)
         except (OSError, EOFError, asyncio.TimeoutError) as error:
             return self.failed(f"{kind}: {error!r}")
-        self.row["latencies"][kind].append(time.perf_counter() - due)
         if status != 200 or b'"failed":0' not in answer[:400] or b'"timed_out":true' in answer[:400]:
-            self.failed(f"{kind}: {status} {answer[:250]!r}")
+            return self.failed(f"{kind}: {status} {answer[:250]!r}")
+        self.row["latencies"][kind].append(time.perf_counter() - due)
 
     async def add(self, due, events):
         """A bulk of documents of now."""
@@ -198,17 +200,17 @@ class Slice:
         if answer[0] != 200 or json.loads(answer[1])["errors"]:
             self.failed(f"bulk: {answer[0]} {answer[1][:250]!r}")
 
-    async def watch(self, began):
+    async def watch(self, began, duration):
         cpu = self.engine.cpu_s()
-        for second in range(1, self.given.seconds + 1):
+        for second in range(1, duration + 1):
             await asyncio.sleep(began + second - time.perf_counter())
             rss, anonymous = self.engine.memory()
             now, cpu = cpu, self.engine.cpu_s()
-            self.row["seconds"].append({"rss": rss, "anonymous": anonymous, "cpu_s": round(cpu - now, 2), "load": os.getloadavg()[0]})
+            self.row["seconds"].append({"rss": rss, "anonymous": anonymous, "cpu_s": round(cpu - now, 2), "load": os.getloadavg()[0], "pressure": pressure()})
 
-    async def run(self, arrivals, bulks):
+    async def run(self, arrivals, bulks, duration):
         own, began, tasks = time.process_time(), time.perf_counter() + 0.1, []
-        watching = asyncio.create_task(self.watch(began))
+        watching = asyncio.create_task(self.watch(began, duration))
         todo = sorted([(at, kind, body) for at, kind, body in arrivals] + [(at, None, events) for at, events in bulks], key=lambda one: one[0])
         for at, kind, body in todo:
             if (wait := began + at - time.perf_counter()) > 0:
@@ -251,36 +253,38 @@ async def measure(given):
     for engine in engines[1:]:
         engine.signal(signal.SIGSTOP)
     try:
-        for number in range(given.slices):
-            first = number % len(engines)
+        # The first turn, shorter, is that in which code is read and compiled.
+        for number in range(given.slices + 1):
+            first, duration, before = number % len(engines), given.seconds if number else given.warm_up, set()
             for engine in engines[first:] + engines[:first]:
-                dice, before = random.Random(given.seed + number), seen.copy()
                 # The same searches for both, but for the end of ranges until now.
-                arrivals = list(searches(words, dice, time.time() + given.seconds / 2, given.seconds, given.rate, before))
-                bulks = list(documents(given, number))
+                before, dice = seen.copy(), random.Random(given.seed + number)
+                arrivals = list(searches(words, dice, time.time() + duration / 2, duration, given.rate, before))
+                bulks = list(documents(given, number, duration))
                 for other in engines:
                     other.signal(signal.SIGCONT if other is engine else signal.SIGSTOP)
                 await asyncio.sleep(given.settle)
-                row = await Slice(given, engine, number).run(arrivals, bulks)
+                row = await Slice(engine, number).run(arrivals, bulks, duration)
                 slices.append(row)
                 print(engine.name, number, told(row), flush=True)
             seen = before
             with open(given.out, "w") as file:
-                json.dump({"rate": given.rate, "documents": given.documents, "seconds": given.seconds, "seed": given.seed, "agreement": agreed, "unit_s": 0.0001, "slices": slices}, file)
+                told_of = {name: getattr(given, name) for name in ("rate", "documents", "seconds", "warm_up", "seed")}
+                json.dump({**told_of, "agreement": agreed, "unit_s": 0.0001, "slices": slices}, file)
                 file.write("\n")
     finally:
         for engine in engines:
             engine.signal(signal.SIGCONT)
 
 
-def documents(given, number):
+def documents(given, number, duration):
     """A bulk for each second, of events that follow one another in the file, from another place in each slice."""
     if not given.documents:
         return
     with open(given.events, "rb") as file:
-        file.seek(os.path.getsize(given.events) * number // given.slices)
+        file.seek(os.path.getsize(given.events) * number // (given.slices + 1))
         file.readline()
-        for second in range(given.seconds):
+        for second in range(duration):
             yield second + 0.5, [json.loads(file.readline()) for _ in range(given.documents)]
 
 
@@ -304,6 +308,7 @@ def told(row):
 def table(path):
     with open(path) as file:
         record = json.load(file)
+    record["slices"] = [row for row in record["slices"] if row["slice"]]
     names = list(dict.fromkeys(row["engine"] for row in record["slices"]))
     print("Same counts:", ", ".join(f"{kind} {equal} of {asked}" for kind, (equal, asked) in record["agreement"]["equal"].items()), "\n")
     ms = lambda value: f"{value:.0f}" if value >= 100 else f"{value:.1f}"
@@ -315,21 +320,21 @@ def table(path):
             of = [one for row in record["slices"] if row["engine"] == name for k, each in row["latencies"].items() if kind in (None, k) for one in each]
             line("**all**" if kind is None else KINDS[kind][1], name, f"{len(of):,}", *map(ms, milliseconds(of)))
     print()
-    line("engine", "slice", "p50", "p99", "p99.9", "errors", "bulk p50", "bulk max", "CPU of the server, s/s", "RSS at its start, MB", "at its end", "of it no files", "load", "lateness p99", "CPU of the generator, s/s")
-    line(*["---"] * 15)
+    line("engine", "slice", "p50", "p99", "p99.9", "errors", "bulk p50", "bulk max", "CPU of the server, s/s", "RSS at its start, MB", "at its end", "of it no files", "load", "waiting for a CPU", "lateness p99", "CPU of the generator, s/s")
+    line(*["---"] * 16)
     for row in record["slices"]:
         every, seconds = milliseconds([one for of in row["latencies"].values() for one in of]), row["seconds"]
         bulks = milliseconds(row["bulks"]) if row["bulks"] else [0] * 5
-        line(row["engine"], row["slice"] + 1, *map(ms, (every[0], every[2], every[3])), len(row["errors"]), ms(bulks[0]), ms(bulks[4]),
+        line(row["engine"], row["slice"], *map(ms, (every[0], every[2], every[3])), len(row["errors"]), ms(bulks[0]), ms(bulks[4]),
              f"{statistics.fmean(s['cpu_s'] for s in seconds):.2f}", *(seconds[at]["rss"] // 1_000_000 for at in (0, -1)), seconds[-1]["anonymous"] // 1_000_000,
-             f"{seconds[-1]['load']:.1f}", percentile(row["late"], 0.99), f"{row['generator_cpu_s'] / record['seconds']:.2f}")
+             f"{seconds[-1]['load']:.1f}", f"{statistics.fmean(s['pressure'] for s in seconds):.0f} %", percentile(row["late"], 0.99), f"{row['generator_cpu_s'] / record['seconds']:.2f}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     for name in ("events", "out", "table"):
         parser.add_argument(f"--{name}")
-    for name, default in (("rate", 200), ("documents", 500), ("seconds", 60), ("slices", 5), ("seed", 1), ("settle", 5), ("agreement", 300)):
+    for name, default in (("rate", 200), ("documents", 500), ("seconds", 60), ("slices", 5), ("seed", 1), ("settle", 5), ("agreement", 300), ("warm-up", 30)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--engine", nargs=4, action="append", metavar=("NAME", "URL", "INDEX", "PID"))
     given = parser.parse_args()
