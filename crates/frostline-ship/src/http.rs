@@ -34,7 +34,7 @@ pub struct Access {
     pub url: String,
     /// Who asks.
     pub credentials: Option<Credentials>,
-    /// Certificates in PEM that may sign the server's, beside those of the system.
+    /// CA certificates in PEM to trust for the server, beside those of the system.
     pub ca: Option<PathBuf>,
 }
 

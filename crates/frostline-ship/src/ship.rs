@@ -58,7 +58,7 @@ pub struct ShipOptions {
     pub multiline: Multiline,
     /// The file that records how far inputs were delivered.
     pub state: PathBuf,
-    /// Requests at the same time.
+    /// Concurrent requests.
     pub connections: usize,
     /// How long lines may wait for others before they are sent.
     pub wait: Duration,

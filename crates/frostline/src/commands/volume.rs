@@ -424,7 +424,7 @@ async fn prune(config: &Config, given: VolumePrune) -> Result<Outcome> {
         say!("{} {would}given up", show_count(pruned.abandoned, "unfinished snapshot"))?;
     }
     say!(
-        "{} ({}) {would}deleted; {} of snapshots removed lately stay",
+        "{} ({}) {would}deleted; kept for now, of removed snapshots: {}",
         show_count(pruned.deleted.len() as u64, "object"),
         show_bytes(pruned.deleted_bytes),
         show_count(pruned.retained, "object")
