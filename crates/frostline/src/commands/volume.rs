@@ -165,7 +165,7 @@ fn make_key(config: &Config, file: &Path) -> Result<Outcome> {
     let opened = options.write(true).create_new(true).mode(0o600).open(file);
     if opened.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists) {
         bail!(
-            "{} is there already and stays as it is, because snapshots may need its key: pass it with --key-file, or name \
+            "{} already exists and is not replaced, because snapshots may need its key: pass it with --key-file, or name \
              another file",
             file.display()
         );
