@@ -438,7 +438,7 @@ impl<'a> Parser<'a> {
             None if self.mapping.mode() == Mode::Dynamic => Ok(Some(natural)),
             None => {
                 let shown: String = self.written(start).chars().take(SHOWN_MAX).collect();
-                Err(self.refused(node, &format!("{shown:?} is no {}", declared.name())))
+                Err(self.refused(node, &format!("{shown:?} is not a valid {}", declared.name())))
             }
         }
     }

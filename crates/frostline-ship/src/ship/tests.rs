@@ -320,7 +320,9 @@ fn opentelemetry_gets_records() {
 
 #[test]
 fn names_that_are_no_index_are_refused() {
-    for (name, why) in [(None, "needs an index"), (Some("a/b"), "is no name"), (Some("_all"), "is no name")] {
+    for (name, why) in
+        [(None, "needs an index"), (Some("a/b"), "is not the name"), (Some("_all"), "is not the name")]
+    {
         let mut run = Run::new(Server::doing(&[]));
         run.options.index = name.map(str::to_owned);
         let file = run.write("a.log", &lines(0..1));
