@@ -25,6 +25,7 @@ mod metrics;
 mod mustache;
 mod params;
 mod patience;
+mod rehearsal;
 mod routes;
 mod scope;
 mod searches;

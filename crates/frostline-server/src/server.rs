@@ -26,6 +26,7 @@ use crate::api::security::first_key;
 use crate::doors::syslog::Queue;
 use crate::doors::{grpc, syslog};
 use crate::patience::Patience;
+use crate::rehearsal::rehearse;
 use crate::service::{Peer, Service};
 use crate::settings::Settings;
 use crate::state::State;
@@ -160,6 +161,9 @@ impl Server {
             let (repository, catalog, clock) = (node.repository(), node.catalog(), Arc::clone(node.clock()));
             Upkeep::new(repository, catalog, clock, Arc::clone(&random), options)
         });
+        if let Err(error) = rehearse(&node, Arc::clone(&random)).await {
+            tracing::warn!(?error, "the first searches will be slow");
+        }
         let mut state = State::new(node, random, settings, http.address.to_string())?;
         state.upkeep = upkeep.as_ref().map(|upkeep| Arc::clone(upkeep.counts()));
         if let Some(jwt) = &state.auth.jwt {

@@ -16,7 +16,7 @@ use crate::error::{ApiError, Result};
 use crate::slow::Searched;
 use crate::state::Call;
 
-pub(crate) const PARAMETERS: &[&str] = &["rest_total_hits_as_int", "typed_keys"];
+pub(crate) const PARAMETERS: &[&str] = &["request_cache", "rest_total_hits_as_int", "typed_keys"];
 pub(crate) const IGNORED: &[&str] = &["max_concurrent_searches"];
 
 /// Searches that run at once.
@@ -32,7 +32,6 @@ const SPREAD: &[&str] = &[
     "max_concurrent_shard_requests",
     "pre_filter_shard_size",
     "preference",
-    "request_cache",
     "routing",
     "search_type",
 ];
@@ -49,14 +48,13 @@ pub(crate) async fn answered(
 ) -> Result<Answer> {
     let started = Instant::now();
     let as_int = call.params.flag("rest_total_hits_as_int")?.unwrap_or(false);
-    let (how, path) = (indices::how(&call.params)?, call.part("index"));
-    let typed_keys = call.params.flag("typed_keys")?.unwrap_or(false);
-    let wanted = Wanted::parse(&call.body, how, call.state.settings.body_bytes_max / TREE)?;
+    let (how, manner, path) = (indices::how(&call.params)?, Manner::of(&call.params)?, call.part("index"));
+    let wanted = Wanted::parse(&call.body, how, manner, call.state.settings.body_bytes_max / TREE)?;
     let (state, scope) = (&call.state, &call.client.scope);
     let make = &make;
     let searches = wanted.into_iter().map(|wanted| async move {
-        let Wanted { expression, how, strict, body } = wanted;
-        let (manner, body) = (Manner { strict, typed_keys }, body.and_then(make));
+        let Wanted { expression, how, manner, body } = wanted;
+        let body = body.and_then(make);
         let asked = Asked { scope, expression: expression.as_deref().or(path), how, manner };
         asked.find(state, body?).await
     });
@@ -84,14 +82,14 @@ pub(crate) async fn answered(
 struct Wanted {
     expression: Option<String>,
     how: Resolve,
-    strict: bool,
+    manner: Manner,
     /// What cannot be read fails alone.
     body: Result<SearchBody>,
 }
 
 impl Wanted {
     /// The searches of a body: for each a line about its indices, and a line with what is asked.
-    fn parse(body: &[u8], how: Resolve, line_bytes_max: usize) -> Result<Vec<Wanted>> {
+    fn parse(body: &[u8], how: Resolve, manner: Manner, line_bytes_max: usize) -> Result<Vec<Wanted>> {
         let Some(body) = body.strip_suffix(b"\n").or_else(|| body.is_empty().then_some(body)) else {
             return Err(ApiError::invalid("The msearch request must be terminated by a newline [\\n]"));
         };
@@ -111,9 +109,9 @@ impl Wanted {
             if all.len() == SEARCHES_MAX {
                 return Err(ApiError::invalid(format!("a request has at most {SEARCHES_MAX} searches")));
             }
-            let (expression, how, strict) = read_header(header, how)
+            let (expression, how, manner) = read_header(header, how, manner)
                 .map_err(|e| ApiError { reason: format!("line {line}: {}", e.reason), ..e })?;
-            all.push(Wanted { expression, how, strict, body: SearchBody::parse(body) });
+            all.push(Wanted { expression, how, manner, body: SearchBody::parse(body) });
         }
         match all.is_empty() {
             true => Err(ApiError::invalid("no requests added")),
@@ -122,10 +120,10 @@ impl Wanted {
     }
 }
 
-fn read_header(line: &[u8], how: Resolve) -> Result<(Option<String>, Resolve, bool)> {
-    let (mut expression, mut how, mut strict) = (None, how, false);
+fn read_header(line: &[u8], how: Resolve, manner: Manner) -> Result<(Option<String>, Resolve, Manner)> {
+    let (mut expression, mut how, mut manner) = (None, how, manner);
     if line.is_empty() {
-        return Ok((expression, how, strict));
+        return Ok((expression, how, manner));
     }
     let header: Map<String, Value> = serde_json::from_slice(line)
         .map_err(|e| ApiError::unparsed(format!("the header is not a JSON object: {e}")))?;
@@ -139,7 +137,8 @@ fn read_header(line: &[u8], how: Resolve) -> Result<(Option<String>, Resolve, bo
             "index" | "indices" => expression = names(value)?,
             "ignore_unavailable" => how.ignore_unavailable = flag(name, value)?,
             "allow_no_indices" => how.allow_no_indices = flag(name, value)?,
-            "allow_partial_search_results" => strict = !flag(name, value)?,
+            "allow_partial_search_results" => manner.strict = !flag(name, value)?,
+            "request_cache" => manner.anew = !flag(name, value)?,
             "expand_wildcards" => {
                 let wanted = names(value)?.unwrap_or_default();
                 how.wildcards = expands(&wanted.split(',').collect::<Vec<_>>(), how.wildcards)?;
@@ -152,7 +151,7 @@ fn read_header(line: &[u8], how: Resolve) -> Result<(Option<String>, Resolve, bo
             }
         }
     }
-    Ok((expression, how, strict))
+    Ok((expression, how, manner))
 }
 
 /// An expression, or a list of them.
@@ -200,7 +199,7 @@ mod tests {
     use super::*;
 
     fn read(body: &str) -> Result<Vec<(Option<String>, bool)>> {
-        let wanted = Wanted::parse(body.as_bytes(), Resolve::default(), 50)?;
+        let wanted = Wanted::parse(body.as_bytes(), Resolve::default(), Manner::default(), 50)?;
         Ok(wanted.into_iter().map(|wanted| (wanted.expression, wanted.body.is_ok())).collect())
     }
 

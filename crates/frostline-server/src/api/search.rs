@@ -27,6 +27,7 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "docvalue_fields",
     "explain",
     "from",
+    "request_cache",
     "rest_total_hits_as_int",
     "scroll",
     "seq_no_primary_term",
@@ -40,7 +41,7 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "version",
 ];
 
-/// How a search is spread and kept, and scores, which there are none of.
+/// How a search is spread, and scores, which there are none of.
 pub(crate) const IGNORED: &[&str] = &[
     "analyzer",
     "batched_reduce_size",
@@ -53,7 +54,6 @@ pub(crate) const IGNORED: &[&str] = &[
     "min_compatible_shard_node",
     "phase_took",
     "pre_filter_shard_size",
-    "request_cache",
     "search_type",
     "track_scores",
 ];
@@ -108,6 +108,8 @@ pub(crate) struct Manner {
     pub(crate) strict: bool,
     /// Whether aggregations are named with their types.
     pub(crate) typed_keys: bool,
+    /// Whether everything is computed: no partial answers are used, and none are kept.
+    pub(crate) anew: bool,
 }
 
 impl Manner {
@@ -115,6 +117,7 @@ impl Manner {
         Ok(Manner {
             strict: !params.flag("allow_partial_search_results")?.unwrap_or(true),
             typed_keys: params.flag("typed_keys")?.unwrap_or(false),
+            anew: params.flag("request_cache")? == Some(false),
         })
     }
 }
@@ -183,7 +186,7 @@ pub(crate) async fn run(
     body: &[u8],
     manner: Manner,
 ) -> Result<Response> {
-    let options = state.node.search_options(true, manner.strict).await;
+    let options = state.node.search_options(!manner.anew, manner.strict).await;
     let options = SearchOptions { typed_keys: manner.typed_keys, filters, ..options };
     let search = Search::new(&state.node.searcher().await?, indices, body, &options);
     let search = search.map_err(|e| ApiError::from(e).named("parsing_exception"))?;

@@ -15,8 +15,14 @@ use crate::mustache::Template;
 use crate::state::{Call, only};
 
 /// Parameters of a search that the template says the rest of.
-pub(crate) const PARAMETERS: &[&str] =
-    &["allow_partial_search_results", "explain", "rest_total_hits_as_int", "scroll", "typed_keys"];
+pub(crate) const PARAMETERS: &[&str] = &[
+    "allow_partial_search_results",
+    "explain",
+    "request_cache",
+    "rest_total_hits_as_int",
+    "scroll",
+    "typed_keys",
+];
 
 /// The kind of records that stored scripts are.
 const KIND: &str = "stored_script";

@@ -61,7 +61,7 @@ async fn a_parameter_is_understood_or_ignored_aloud_or_refused() {
     let kibana =
         "/web/_search?batched_reduce_size=64&enable_fields_emulation=true&pre_filter_shard_size=128&size=0";
     assert_eq!(tested.get(kibana).await.status, 200);
-    let ignored = tested.get("/web/_search?preference=_local&request_cache=true").await;
+    let ignored = tested.get("/web/_search?preference=_local&max_concurrent_shard_requests=2").await;
     let warnings: Vec<_> = ignored.headers.get_all("warning").iter().map(|w| w.to_str().unwrap()).collect();
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].starts_with("299 Elasticsearch-") && warnings[0].contains("[preference]"));
@@ -76,6 +76,29 @@ async fn a_parameter_is_understood_or_ignored_aloud_or_refused() {
         reason,
         "request [/web/_search] contains unrecognized parameter: [siez] -> did you mean [size]?"
     );
+}
+
+#[tokio::test]
+async fn without_the_request_cache_an_answer_is_computed_anew_and_not_kept() {
+    let tested = Tested::new();
+    tested.ingest("web", 90).await;
+    let sum = r#"{"size":0,"query":{"term":{"word":"w1"}},"aggs":{"sum":{"sum":{"field":"n"}}}}"#;
+    let read = async |uri: &str| {
+        let answer = tested.ok("POST", uri, sum).await;
+        assert_eq!(answer["aggregations"]["sum"]["value"], 1335.0);
+        answer["cost"]["bytes_used"].as_u64().unwrap()
+    };
+    let anew = "/web/_search?request_cache=false";
+    let computed = read(anew).await;
+    assert!(computed > 0);
+    assert_eq!(read("/web/_search").await, computed, "nothing was kept");
+    assert!(read("/web/_search").await < computed);
+    assert_eq!(read(anew).await, computed);
+    let lines = |header: &str| format!("{header}\n{sum}\n");
+    let kept = tested.ok("POST", "/web/_msearch", &lines("{}")).await;
+    assert!(kept["responses"][0]["cost"]["bytes_used"].as_u64().unwrap() < computed);
+    let computed_again = tested.ok("POST", "/web/_msearch", &lines(r#"{"request_cache":false}"#)).await;
+    assert_eq!(computed_again["responses"][0]["cost"]["bytes_used"], computed);
 }
 
 #[tokio::test]
