@@ -256,9 +256,12 @@ fn tell_of_fields(given: &args::Search, indices: &[Arc<Index>]) {
     }
 }
 
-/// The fields of all these indices, perhaps with duplicates.
+/// The fields of all these indices, each index's time first, perhaps with duplicates.
 fn paths(indices: &[Arc<Index>]) -> impl Iterator<Item = &str> {
-    indices.iter().flat_map(|index| index.mapping().fields().keys()).map(AsRef::as_ref)
+    indices.iter().flat_map(|index| {
+        let mapping = index.mapping();
+        std::iter::once(mapping.time_field()).chain(mapping.fields().keys().map(String::as_str))
+    })
 }
 
 /// Writes every match in the order of time, page after page of one version of each index, which is pinned until the end.
