@@ -450,6 +450,8 @@ fn an_export_has_every_match_in_the_order_of_time() {
     assert_eq!(String::from_utf8(csv.stdout).unwrap().lines().count(), 101);
     let all = place.run(&["search", "--index", "web", "n:<100", "--all", "--format", "csv"]);
     assert_eq!(String::from_utf8(all.stdout).unwrap().lines().next(), Some("@timestamp,n"));
+    let time = place.run(&["search", "--index", "web", "--all", "--format", "csv", "--source", "@time*"]);
+    assert_eq!(String::from_utf8(time.stdout).unwrap().lines().next(), Some("@timestamp"));
 }
 
 #[test]
