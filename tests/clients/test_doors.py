@@ -211,7 +211,7 @@ def test_syslog_over_tls_asks_for_a_certificate(own, certificate, tmp_path):
 
 def test_doors_that_others_reach_need_auth(own, certificate):
     for door in ["--otlp-grpc", "--syslog"]:
-        own.fails("serve", "--listen", "127.0.0.1:0", door, "0.0.0.0:0", status=FAILED, says=["say --auth"])
+        own.fails("serve", "--listen", "127.0.0.1:0", door, "0.0.0.0:0", status=FAILED, says=["add --auth"])
     server = Server(own, "--auth", "--syslog", "0.0.0.0:0")
     assert server.stop() == DONE
     assert "syslog has no credentials" in server.log.read_text()

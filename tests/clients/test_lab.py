@@ -83,7 +83,7 @@ def test_what_cannot_be_measured_is_named(frostline, volumes):
     refused = [
         ([a, "/nonexistent"], "/nonexistent"),
         ([a, a], "are the same directory"),
-        ([a / "precious"], "is no directory"),
+        ([a / "precious"], "is not a directory"),
         ([a, "--data-mib", "100000000"], "is full"),
         ([a, "--price", "gp4"], "no volume class `gp4`"),
     ]
@@ -137,5 +137,5 @@ def test_a_device_is_not_overwritten_unless_named(frostline, tmp_path):
     text = STUDY.replace('place = "path"', 'place = "device"').replace('path = "{at}"', 'device = "{at}"')
     study.write_text(text.replace('"A"', '"/dev/null"').replace('"B"', '"/dev/none"'))
     stops = frostline.run("lab", "plan", study, "--quick").json["stops"]
-    assert stops is None or "/dev/null is no block device" in stops
+    assert stops is None or "/dev/null is not a block device" in stops
     frostline.fails("lab", "run", study, "--quick", "--destroy", "/dev/none", says=["/dev/null" if os.geteuid() == 0 else "root"])

@@ -558,7 +558,7 @@ def connect(server):
 
 
 def test_only_this_machine_is_listened_to(frostline):
-    frostline.fails("serve", "--listen", "0.0.0.0:0", status=FAILED, says=["say --auth"])
+    frostline.fails("serve", "--listen", "0.0.0.0:0", status=FAILED, says=["add --auth"])
 
 
 @pytest.fixture

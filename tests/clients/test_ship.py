@@ -141,9 +141,9 @@ def test_what_cannot_be_shipped_is_said(shipper, tmp_path):
     log = tmp_path / "a.log"
     log.write_text("x\n")
     shipper.fails("ship", "--to", "http://u:secret@a:1", "--index", "i", "--once", log, says=["give them as options"])
-    shipper.fails("ship", "--to", "localhost:9200", "--index", "i", "--once", log, says=["is no URL of HTTP"])
+    shipper.fails("ship", "--to", "localhost:9200", "--index", "i", "--once", log, says=["is not an HTTP URL"])
     shipper.fails("ship", "--to", "http://127.0.0.1:1", "--once", log, says=["name one with --index"])
-    shipper.fails("ship", "--to", "http://127.0.0.1:1", "--index", "i", "--once", "--retry-for", "1s", log, says=["took no documents"])
+    shipper.fails("ship", "--to", "http://127.0.0.1:1", "--index", "i", "--once", "--retry-for", "1s", log, says=["accepted no documents"])
     shipper.fails("ship", "--to", "http://127.0.0.1:1", "--index", "i", "--follow", "-", says=["write --once"])
     shipper.fails("ship", "--to", "http://127.0.0.1:1", "--index", "i", log, status=2, says=["--follow", "--once"])
     silent = subprocess.run(

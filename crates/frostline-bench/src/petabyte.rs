@@ -56,10 +56,10 @@ pub struct Options {
     /// How many splits are mounted: 800, 12500 and 200000 are of the study
     #[arg(long, default_value_t = 800)]
     pub splits: usize,
-    /// How many documents each of the 36 splits has that are really there
+    /// How many documents each of the 36 real splits has
     #[arg(long, default_value_t = 2_000)]
     pub documents: u64,
-    /// The number that everything random follows from
+    /// The seed of everything random
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Measurements of each cell; the median is printed

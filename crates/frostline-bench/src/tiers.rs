@@ -70,7 +70,7 @@ pub struct Options {
     /// How many documents to generate
     #[arg(long, default_value_t = 2_000_000)]
     pub documents: u64,
-    /// The number that everything random follows from
+    /// The seed of everything random
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Measurements of each cell; the median is printed

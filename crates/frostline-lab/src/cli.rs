@@ -40,9 +40,9 @@ pub enum Lab {
     Run(RunArgs),
     /// Write the report of a run
     Report(ReportArgs),
-    /// Make the tables of pages anew from the files of runs beside them
+    /// Rewrite the tables and charts of Markdown pages from the runs beside them
     Page {
-        /// Markdown files with blocks that name a run and what to make of it
+        /// Markdown files with blocks that name a run and what to show of it
         #[arg(required = true, value_name = "FILE")]
         pages: Vec<PathBuf>,
         /// Write nothing, and fail if a page is not what its runs say

@@ -478,7 +478,7 @@ impl Catalogue {
                     let near = suggestion(class, self.classes.keys().map(String::as_str));
                     return Err((
                         at,
-                        format!("region {region} prices `{class}`, which is no class here{near}"),
+                        format!("region {region} prices `{class}`, which is not a class here{near}"),
                     ));
                 }
                 price.constants().try_for_each(|(field, constant)| self.check_constant(field, constant))?;

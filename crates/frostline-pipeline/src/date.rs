@@ -52,7 +52,7 @@ pub(crate) fn date(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
             None => Zone::Rendered(template),
             Some(name) => {
                 let fixed = zone(name)
-                    .ok_or_else(|| options.wrong("timezone", format!("[{name}] is no time zone")))?;
+                    .ok_or_else(|| options.wrong("timezone", format!("[{name}] is not a time zone")))?;
                 Zone::Fixed(fixed)
             }
         },
@@ -137,7 +137,8 @@ impl Processor for Date {
             Zone::Fixed(fixed) => fixed,
             Zone::Rendered(template) => {
                 let name = template.render(document)?;
-                rendered = zone(&name).ok_or_else(|| unfit(format!("[{}] is no time zone", shown(&name))))?;
+                rendered =
+                    zone(&name).ok_or_else(|| unfit(format!("[{}] is not a time zone", shown(&name))))?;
                 &rendered
             }
         };

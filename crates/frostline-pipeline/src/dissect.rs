@@ -106,7 +106,7 @@ fn what(key: &str) -> std::result::Result<What, String> {
         Some('&') if !chars.as_str().is_empty() => What::Value(chars.as_str().to_owned()),
         Some('+') => match chars.as_str().split_once('/') {
             Some((name, order)) => {
-                let order = order.parse().map_err(|_| "its order is no number".to_owned())?;
+                let order = order.parse().map_err(|_| "its order is not a number".to_owned())?;
                 What::Append { path: Path::parse(name)?, order }
             }
             None => What::Append { path: Path::parse(chars.as_str())?, order: 0 },

@@ -120,7 +120,7 @@ impl Path {
                 return Err(format!("[{name}] cannot be read or changed by a processor"));
             }
             ("_index" | "_id" | "_ingest" | "_source", _) => {
-                return Err(format!("path [{}] is no field", shown(text)));
+                return Err(format!("path [{}] is not a field", shown(text)));
             }
             _ => return Ok(Path { text: text.to_owned(), root: Root::Source, parts }),
         };

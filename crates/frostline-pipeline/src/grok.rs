@@ -102,8 +102,9 @@ impl Processor for Grok {
             if set.contains(&path) {
                 continue;
             }
-            let value = captured(group.as_str(), to)
-                .ok_or_else(|| unfit(format!("[{}] of [{path}] is no {to}", shown(group.as_str()))))?;
+            let value = captured(group.as_str(), to).ok_or_else(|| {
+                unfit(format!("[{}] of [{path}] is not a valid {to}", shown(group.as_str())))
+            })?;
             document.put(path, value)?;
             set.push(path);
         }
@@ -208,7 +209,7 @@ impl Expansion {
     fn capture(&mut self, field: &str, to: Option<&str>) -> std::result::Result<(), String> {
         let to = to.unwrap_or("string");
         if !["boolean", "double", "float", "int", "long", "string"].contains(&to) {
-            return Err(format!("[{}] is no type of a capture", shown(to)));
+            return Err(format!("[{}] is not a type of capture", shown(to)));
         }
         // Both `[a][b]` and `a.b` are b in a.
         let field = match field.strip_prefix('[').and_then(|field| field.strip_suffix(']')) {

@@ -145,8 +145,8 @@ impl Processor for Csv {
     fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
         let path = self.field.path(document)?;
         let Some(text) = document.need_text(&path, self.ignore_missing)? else { return Ok(()) };
-        let values =
-            columns(text, self).map_err(|what| unfit(format!("field [{path}] is no line of CSV: {what}")))?;
+        let values = columns(text, self)
+            .map_err(|what| unfit(format!("field [{path}] is not a line of CSV: {what}")))?;
         for (target, value) in self.targets.iter().zip(values) {
             match (&self.empty, value.is_empty()) {
                 (_, false) => document.put(target, Value::String(value))?,

@@ -29,7 +29,7 @@ pub(crate) struct Pattern {
 impl Pattern {
     /// Compiles a pattern, in which `^` and `$` are at the ends of lines if `is_lines`.
     pub(crate) fn compile(text: &str, is_lines: bool) -> Result<Pattern, String> {
-        let unknown = |e: &dyn std::fmt::Display| format!("is no pattern that is understood: {e}");
+        let unknown = |e: &dyn std::fmt::Display| format!("is not a pattern: {e}");
         let parser = ast::parse::ParserBuilder::new().nest_limit(NESTING_MAX).build().parse(text);
         let parsed = parser.map_err(|e| unknown(&e))?;
         ast::visit(&parsed, Possessive)?;

@@ -320,7 +320,7 @@ fn text_is_changed_also_in_arrays() {
     refused(
         one(json!({ "gsub": { "field": "a", "pattern": "(", "replacement": "" } })),
         "processors[0].gsub",
-        "[pattern] is no pattern",
+        "[pattern] is not a pattern",
     );
     refused(
         one(json!({ "gsub": { "field": "a", "pattern": "a(?=b)", "replacement": "" } })),
@@ -442,7 +442,7 @@ fn csv_takes_a_line_apart() {
         fails(
             json!({ "csv": { "field": "m", "target_fields": ["a"] } }),
             json!({ "m": wrong }),
-            "is no line of CSV",
+            "is not a line of CSV",
         );
     }
 }

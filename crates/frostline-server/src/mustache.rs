@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
         let is_odd =
             |name: &String| name.is_empty() || name.contains(|c: char| c.is_whitespace() || c == '{');
         match names.iter().any(is_odd) {
-            true => Err(self.wrong(tag.at, format!("[{}] is no name of a parameter", tag.name))),
+            true => Err(self.wrong(tag.at, format!("[{}] is not the name of a parameter", tag.name))),
             false => Ok(Path(names)),
         }
     }

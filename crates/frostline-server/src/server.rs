@@ -102,18 +102,18 @@ fn check(settings: &Settings) -> Result<()> {
     for listen in [Some(settings.listen)].into_iter().chain(doors).flatten() {
         if !settings.auth && !listen.ip().is_loopback() {
             return Err(Error::invalid(format!(
-                "cannot listen on {listen}: without --auth everybody may do everything, so that the server is reached \
-                 from this machine alone; say --auth, or listen on 127.0.0.1 or [::1]"
+                "cannot listen on {listen}: without --auth everybody may do everything, so the server listens on \
+                 loopback only; add --auth, or listen on 127.0.0.1 or [::1]"
             )));
         }
     }
     if !settings.auth && (settings.key_rate.is_some() || settings.key_concurrency.is_some()) {
         return Err(Error::invalid(
-            "--key-rate and --key-concurrency limit keys and users, which --auth asks for: say --auth",
+            "--key-rate and --key-concurrency limit keys and users, which --auth asks for: add --auth",
         ));
     }
     if !settings.auth && settings.jwt.is_some() {
-        return Err(Error::invalid("--jwt-issuer lets users in, whom --auth asks for: say --auth"));
+        return Err(Error::invalid("--jwt-issuer authenticates users, whom --auth asks for: add --auth"));
     }
     if settings.syslog_tls.is_some() && settings.tls.is_none() {
         return Err(Error::invalid("syslog over TLS needs a certificate: give --tls-cert"));

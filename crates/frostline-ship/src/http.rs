@@ -34,7 +34,7 @@ pub struct Access {
     pub url: String,
     /// Who asks.
     pub credentials: Option<Credentials>,
-    /// Certificates in PEM that may sign the server's, beside those of the system.
+    /// CA certificates in PEM to trust for the server, beside those of the system.
     pub ca: Option<PathBuf>,
 }
 
@@ -234,9 +234,9 @@ impl Post for Http {
 pub(crate) fn parse(text: &str) -> Result<Url> {
     let wrong = |why: &str| Error::invalid(format!("{why}: write http://HOST:PORT or https://HOST:PORT"));
     // An error never repeats the text: it may hold a password.
-    let url = Url::parse(text).map_err(|error| wrong("the server is no URL").with_source(error))?;
+    let url = Url::parse(text).map_err(|error| wrong("the server is not a URL").with_source(error))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(wrong("the server is no URL of HTTP"));
+        return Err(wrong("the server is not an HTTP URL"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(Error::invalid("the URL of the server has a user or a password: give them as options"));
@@ -267,9 +267,9 @@ mod tests {
     fn urls_without_secrets_name_servers() {
         assert_eq!(parse("https://logs.example:9200/es").unwrap().path(), "/es");
         for (wrong, why) in [
-            ("logs:9200", "is no URL of HTTP"),
-            ("", "is no URL"),
-            ("ftp://a", "is no URL of HTTP"),
+            ("logs:9200", "is not an HTTP URL"),
+            ("", "is not a URL"),
+            ("ftp://a", "is not an HTTP URL"),
             ("http://u:secret@a", "has a user or a password"),
             ("http://a/?x=1", "has a query"),
         ] {

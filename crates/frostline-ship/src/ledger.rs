@@ -159,7 +159,8 @@ fn folder_of(path: &Path) -> &Path {
 
 fn parse(text: &[u8]) -> Result<State> {
     let state: State = serde_json::from_slice(text).map_err(|error| {
-        Error::corrupt("the file is no record of frostline ship: remove it to begin anew").with_source(error)
+        Error::corrupt("the file is not a record of frostline ship: remove it to begin anew")
+            .with_source(error)
     })?;
     match state.version {
         VERSION => Ok(state),

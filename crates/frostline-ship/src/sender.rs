@@ -275,15 +275,18 @@ impl Sender {
         let since = self.failing_since_us.compare_exchange(0, now_us, Ordering::Relaxed, Ordering::Relaxed);
         let since_us = match since {
             Ok(_) => {
-                (self.tell)(&format!("the server takes no documents now: {why}; trying again"));
+                (self.tell)(&format!("the server accepts no documents now: {why}; trying again"));
                 now_us
             }
             Err(since_us) => since_us,
         };
         match self.retry_for {
-            Some(limit) if now_us.saturating_sub(since_us) >= limit.as_micros() as u64 => Err(
-                Error::unavailable(format!("the server took no documents for {} s: {why}", limit.as_secs())),
-            ),
+            Some(limit) if now_us.saturating_sub(since_us) >= limit.as_micros() as u64 => {
+                Err(Error::unavailable(format!(
+                    "the server accepted no documents for {} s: {why}",
+                    limit.as_secs()
+                )))
+            }
             _ => Ok(()),
         }
     }

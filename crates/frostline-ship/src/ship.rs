@@ -58,7 +58,7 @@ pub struct ShipOptions {
     pub multiline: Multiline,
     /// The file that records how far inputs were delivered.
     pub state: PathBuf,
-    /// Requests at the same time.
+    /// Concurrent requests.
     pub connections: usize,
     /// How long lines may wait for others before they are sent.
     pub wait: Duration,
@@ -252,7 +252,7 @@ fn check(index: Option<&str>) -> Result<()> {
     let index = index.ok_or_else(|| Error::invalid("_bulk needs an index: name one with --index"))?;
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || "/\\?#%\"*<>|,:".contains(c);
     if index.is_empty() || index.starts_with(['_', '-', '.']) || index.contains(is_odd) {
-        return Err(Error::invalid(format!("{index:?} is no name of an index")));
+        return Err(Error::invalid(format!("{index:?} is not the name of an index")));
     }
     Ok(())
 }

@@ -477,7 +477,7 @@ impl<'a> Parser<'a> {
             }
             None => {
                 let shown: String = self.written(start).chars().take(SHOWN_MAX).collect();
-                Err(self.refused(node, &format!("{shown:?} is no {}", declared.name())))
+                Err(self.refused(node, &format!("{shown:?} is not a valid {}", declared.name())))
             }
         }
     }

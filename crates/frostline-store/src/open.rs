@@ -135,7 +135,7 @@ fn check_scheme(path: &str) -> Result<()> {
         _ => format!("{scheme}://{rest}"),
     };
     Err(Error::invalid(format!(
-        "{path:?} is no URL yet: write {right:?}, or {:?} if it is a directory",
+        "{path:?} is not a URL: write {right:?}, or {:?} if it is a directory",
         format!("./{path}")
     )))
 }

@@ -16,7 +16,7 @@ use frostline_query::language::date::parse_duration_us;
 #[derive(Debug, Parser)]
 #[command(name = "frostline", version, about, max_term_width = 100)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Options of every command")]
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -115,7 +115,7 @@ pub(crate) enum Command {
     /// Open or close a point in time, which stays searchable whatever is ingested, merged or vacuumed
     #[command(subcommand)]
     Pit(Pit),
-    /// Show, make again, check or remove the needle segments of an index, which tell which splits may hold a term
+    /// Show, rebuild, check or remove needle segments, which tell which splits may hold a term
     #[command(subcommand)]
     Needle(Needle),
     /// Delete objects that no version of an index needs
@@ -241,7 +241,7 @@ pub(crate) struct Ship {
     /// Keep reading until Ctrl-C, as files grow, rotate and appear
     #[arg(long)]
     pub(crate) follow: bool,
-    /// Stop when everything that is there is sent
+    /// Stop after sending everything that is there now
     #[arg(long)]
     pub(crate) once: bool,
     #[command(flatten)]
@@ -263,10 +263,10 @@ pub(crate) struct Ship {
     /// File for refused lines, with the reason [default: a file below --data, which the run names]
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
-    /// Requests at the same time
+    /// Concurrent requests
     #[arg(long, default_value_t = 4, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) connections: u8,
-    /// How long to try while the server takes nothing, such as 10m [default: with --once 5m, else for ever]
+    /// How long to retry while the server accepts nothing, such as 10m [default: with --once 5m, else for ever]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) retry_for: Option<Duration>,
     /// Files, directories, quoted patterns such as '/var/log/*.log', or - for standard input; .gz, .zst, .xz and
@@ -287,7 +287,7 @@ pub(crate) struct Access {
     /// File with the user's password [env: FROSTLINE_PASSWORD, the password itself]
     #[arg(long, value_name = "FILE", requires = "user")]
     pub(crate) password_file: Option<PathBuf>,
-    /// Certificates in PEM that may sign the server's, beside those of the system [env: FROSTLINE_CA]
+    /// CA certificates in PEM to trust for the server, beside those of the system [env: FROSTLINE_CA]
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -354,14 +354,13 @@ pub(crate) struct Sql {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Address to listen on; without --auth it is on loopback
+    /// Address to listen on; without --auth it must be on loopback
     #[arg(long, default_value = "127.0.0.1:9200", value_name = "ADDR:PORT", value_parser = address)]
     pub(crate) listen: SocketAddr,
     /// Ask clients for an API key or a password; the first start makes a key and prints it
     #[arg(long)]
     pub(crate) auth: bool,
-    /// Issuer of JSON web tokens that let users in with --auth: what tokens say in iss, and where discovery of OpenID
-    /// Connect finds its keys
+    /// Issuer of the JSON web tokens that --auth accepts: their iss, and where OpenID Connect discovery finds its keys
     #[arg(long, value_name = "URL")]
     pub(crate) jwt_issuer: Option<String>,
     /// Audience that tokens have to name in aud
@@ -376,13 +375,13 @@ pub(crate) struct Serve {
     /// What users with a claim may do: "groups=admins: superuser" or "groups=sre: read write on logs-* web"
     #[arg(long, value_name = "CLAIM=VALUE: ROLE", requires = "jwt_issuer")]
     pub(crate) jwt_role: Vec<String>,
-    /// Certificate in PEM, with those that it is signed by: connections use TLS
+    /// Certificate chain in PEM; connections then use TLS
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Key of the certificate in PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Certificates in PEM that sign those of clients: connections without one are refused
+    /// CA certificates in PEM for client certificates; connections without one are refused
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_client_ca: Option<PathBuf>,
     /// Requests that one key or user may make in a second [default: no limit]
@@ -394,7 +393,7 @@ pub(crate) struct Serve {
     /// Log searches that take longer, such as 1s or 500ms, with their shape and cost [default: none are]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) slow_query: Option<Duration>,
-    /// Log also the whole query of such a search, with its values
+    /// Also log the whole query of such a search, with its values
     #[arg(long)]
     pub(crate) slow_query_body: bool,
     /// Form of the log on standard error: text or json
@@ -412,13 +411,13 @@ pub(crate) struct Serve {
     /// Address for syslog over TLS
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     pub(crate) syslog_tls: Option<SocketAddr>,
-    /// Certificates in PEM that sign those of clients of --syslog-tls [default: those of --tls-client-ca]
+    /// CA certificates in PEM for client certificates of --syslog-tls [default: those of --tls-client-ca]
     #[arg(long, value_name = "FILE")]
     pub(crate) syslog_client_ca: Option<PathBuf>,
     /// Index of syslog messages
     #[arg(long, default_value = "logs-syslog", value_name = "NAME")]
     pub(crate) syslog_index: String,
-    /// Keep answers that took much to read in the repository, too, where other servers find them
+    /// Also store partial answers that took much reading in the repository, where other servers find them
     #[arg(long)]
     pub(crate) share_answers: bool,
     /// Leave merging, retention and vacuum of the indices to others
@@ -548,7 +547,8 @@ pub(crate) enum Index {
     Retain {
         /// Name of the index, the data stream or the alias, or an expression such as `logs-*`
         name: String,
-        /// By the time of the document, such as 90d or 8760h; `forever` keeps all
+        /// How long, by the time of each document, such as 90d or 8760h; `forever` keeps everything [default: only
+        /// show what is set]
         #[arg(value_name = "DURATION")]
         keep: Option<String>,
     },
@@ -571,7 +571,7 @@ pub(crate) struct Merge {
     /// Merge only splits of the same window of time, such as 1h or 7d; longer ones where there is little data
     #[arg(long, default_value = "1d", value_name = "DURATION")]
     pub(crate) window: String,
-    /// Rewrite splits of at most so many bytes, first where that spares most splits [default: no limit]
+    /// Rewrite at most this many bytes of splits, starting with the merges that remove most splits [default: no limit]
     #[arg(long, value_name = "BYTES")]
     pub(crate) budget: Option<String>,
 }
@@ -580,11 +580,11 @@ pub(crate) struct Merge {
 pub(crate) enum Needle {
     /// Show the segments of an index, and how many splits they cover
     Status(Name),
-    /// Write segments of the splits that have none or a damaged one
+    /// Write segments for splits that have none or a damaged one
     Rebuild {
         /// Name of the index
         name: String,
-        /// Of every split, in place of all segments
+        /// Replace the segments of all splits
         #[arg(long)]
         all: bool,
     },
@@ -601,7 +601,8 @@ pub(crate) struct Mount {
     /// Size of the cache, such as 10GB, or a percentage of the index [default: 5%, or all of it with --hydrate]
     #[arg(long, value_name = "SIZE")]
     pub(crate) cache: Option<String>,
-    /// Bring the whole index here: `now`, or at a rate of bytes a second such as 50MiB; `lazy` brings what is read
+    /// Fetch the whole index into the cache: `now`, or at a rate in bytes a second such as 50MiB; `lazy` fetches only
+    /// what is read
     #[arg(long, default_value = "lazy", value_name = "HOW")]
     pub(crate) hydrate: String,
 }
@@ -624,7 +625,7 @@ pub(crate) enum Pit {
         #[arg(long, default_value = "5m", value_name = "DURATION")]
         keep_alive: String,
     },
-    /// Let vacuum have what nothing else needs
+    /// Close a point in time; vacuum may then delete what only it needs
     Close {
         /// The id
         id: String,
@@ -648,8 +649,8 @@ pub(crate) struct Vacuum {
 
 #[derive(Debug, Args)]
 pub(crate) struct VolumeGiven {
-    /// File with the key of encrypted volumes: what is stored with it is encrypted
-    #[arg(long, global = true, value_name = "FILE", env = "FROSTLINE_KEY_FILE")]
+    /// File with the key of encrypted volumes; snapshots taken with it are encrypted
+    #[arg(long, global = true, value_name = "FILE", env = "FROSTLINE_KEY_FILE", hide_env_values = true)]
     pub(crate) key_file: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Volume,
@@ -657,19 +658,19 @@ pub(crate) struct VolumeGiven {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Volume {
-    /// Make a key to encrypt volumes with, in a new file: who loses it loses the snapshots
+    /// Make a key for encryption, in a new file; without it the snapshots are lost
     Key {
         /// The file
         file: PathBuf,
     },
-    /// Store a directory as the newest snapshot of a volume: only what changed travels
+    /// Store a directory as the newest snapshot of a volume; only changes are uploaded
     Snapshot(VolumeSnapshot),
     /// List snapshots
     List {
         /// Name of a volume [default: all]
         name: Option<String>,
     },
-    /// Show a snapshot: where it is from, and what it took
+    /// Show the origin and cost of a snapshot
     Show {
         /// VOLUME, for its newest snapshot, or VOLUME@NUMBER
         snapshot: String,
@@ -691,7 +692,7 @@ pub(crate) enum Volume {
     },
     /// Remove snapshots, and delete what no snapshot needs; safe beside snapshots that are being written
     Prune(VolumePrune),
-    /// Restore a snapshot into a new directory; one that was stopped goes on when it is run again
+    /// Restore a snapshot into a new directory; run it again to resume a restore that was stopped
     Restore {
         /// VOLUME, for its newest snapshot, or VOLUME@NUMBER
         snapshot: String,
@@ -702,7 +703,7 @@ pub(crate) enum Volume {
         #[arg(long = "tablespace", value_name = "OLD=NEW")]
         tablespaces: Vec<String>,
     },
-    /// Mount a snapshot on a new directory: usable and writable at once, and filled behind its users (as root)
+    /// Mount a snapshot on a new directory: usable and writable at once, filled in the background (as root)
     Mount(VolumeMount),
     /// End a mount; once all data is in place, an ordinary directory is left
     Umount {
@@ -724,7 +725,7 @@ pub(crate) struct VolumeMount {
     pub(crate) snapshot: String,
     /// A directory that is new or empty, or on which the same was mounted before
     pub(crate) directory: PathBuf,
-    /// Fetch at most so many bytes of files a second, such as 50MiB, beside what is read
+    /// Fetch at most this many bytes of files a second in the background, such as 50MiB
     #[arg(long, value_name = "BYTES", conflicts_with = "no_hydrate")]
     pub(crate) rate: Option<String>,
     /// Fetch only what is read
@@ -734,10 +735,10 @@ pub(crate) struct VolumeMount {
 
 #[derive(Debug, Args)]
 pub(crate) struct VolumePlan {
-    /// Size of the volume that the snapshot is of, such as 500GiB
+    /// Size of the source volume, such as 500GiB
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: String,
-    /// Availability zones that volumes are needed in
+    /// Availability zones to spread the volumes over
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub(crate) az: u32,
     /// Volumes, spread evenly over the zones
@@ -746,7 +747,7 @@ pub(crate) struct VolumePlan {
     /// Region of the prices
     #[arg(long, default_value = "us-east-1")]
     pub(crate) region: String,
-    /// Bytes a second that your volume takes, such as 1GiB, for frostline's restore [default: 125MiB]
+    /// Write rate of your volume in bytes a second, such as 1GiB, for frostline's restore [default: 125MiB]
     #[arg(long, value_name = "BYTES")]
     pub(crate) write_rate: Option<String>,
     /// Write a page with a timeline to this file
@@ -761,16 +762,17 @@ pub(crate) struct VolumeSnapshot {
     /// Name of the volume; created if it does not exist
     #[arg(long, value_name = "VOLUME")]
     pub(crate) name: String,
-    /// Read every file, also those that look as in the snapshot before
+    /// Read every file, even if it looks unchanged
     #[arg(long)]
     pub(crate) rehash: bool,
-    /// Take a directory that changes while it is read: its files may be of different moments
+    /// Accept a directory that changes while it is read; its files may be of different moments
     #[arg(long, conflicts_with = "freeze")]
     pub(crate) crash_consistent: bool,
-    /// Freeze the directory's file system while it is read (as root): whoever writes to it waits
+    /// Freeze the directory's file system while it is read (as root); programs that write to it wait
     #[arg(long)]
     pub(crate) freeze: bool,
-    /// The directory is that of a running PostgreSQL, which this connects to with psql: store a consistent backup
+    /// Store a consistent backup of the running PostgreSQL that has this data directory; psql connects to it with this
+    /// string
     #[arg(long, value_name = "CONNINFO", conflicts_with_all = ["freeze", "crash_consistent"])]
     pub(crate) postgres: Option<String>,
     /// Leave out names or paths such as '*.pid' or 'pg_replslot/*'; may be repeated
@@ -785,16 +787,16 @@ pub(crate) struct VolumeSnapshot {
 pub(crate) struct VolumePrune {
     /// Snapshots to remove, as VOLUME@NUMBER
     pub(crate) snapshots: Vec<String>,
-    /// Remove all but so many newest snapshots of each volume
+    /// Remove all but this many newest snapshots of each volume
     #[arg(long, value_name = "COUNT")]
     pub(crate) keep_last: Option<usize>,
-    /// The one volume that --keep-last is about
+    /// Apply --keep-last to this volume only
     #[arg(long, value_name = "VOLUME", requires = "keep_last")]
     pub(crate) name: Option<String>,
-    /// Keep the objects of removed snapshots for so many hours, for restores that have begun
+    /// Keep the objects of removed snapshots for this many hours, so that running restores can finish
     #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
     pub(crate) retain_hours: f64,
-    /// Give up unfinished snapshots that wrote nothing for so many hours
+    /// Abandon unfinished snapshots that wrote nothing for this many hours
     #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
     pub(crate) abandoned_hours: f64,
     /// Only say what would be done

@@ -448,6 +448,10 @@ fn an_export_has_every_match_in_the_order_of_time() {
     assert!(numbers.iter().copied().eq(0..27_000), "each once");
     let csv = place.run(&["search", "--index", "web", "n:<100", "--all", "--format", "csv", "--source", "n"]);
     assert_eq!(String::from_utf8(csv.stdout).unwrap().lines().count(), 101);
+    let all = place.run(&["search", "--index", "web", "n:<100", "--all", "--format", "csv"]);
+    assert_eq!(String::from_utf8(all.stdout).unwrap().lines().next(), Some("@timestamp,n"));
+    let time = place.run(&["search", "--index", "web", "--all", "--format", "csv", "--source", "@time*"]);
+    assert_eq!(String::from_utf8(time.stdout).unwrap().lines().next(), Some("@timestamp"));
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn moved(now: Zoned, math: &str) -> Result<Zoned, String> {
             '+' => step(&time, number, unit)?,
             '-' => step(&time, -number, unit)?,
             '/' if number_len == 0 => rounded(&time, unit)?,
-            _ => return Err(format!("{math:?} is no date math")),
+            _ => return Err(format!("{math:?} is not date math")),
         };
     }
     Ok(time)

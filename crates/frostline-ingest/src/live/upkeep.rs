@@ -100,7 +100,7 @@ pub fn own_retention(settings: &Settings) -> Result<Option<Duration>> {
     };
     let retention_ms = value.as_u64().filter(|ms| *ms > 0 && *ms <= i64::MAX as u64 / 1_000);
     let wrong =
-        || Error::invalid("retention_ms of the index is no number of milliseconds").with("value", value);
+        || Error::invalid("retention_ms of the index is not a number of milliseconds").with("value", value);
     retention_ms.map(|ms| Some(Duration::from_millis(ms))).ok_or_else(wrong)
 }
 

@@ -99,7 +99,7 @@ impl<'a> Committer<'a> {
         let refused = accounts.map(|account| Skipped {
             name: account.source.name.clone(),
             reason: format!(
-                "none of its lines is ingested ({} refused): {}",
+                "none of its lines was ingested ({} refused): {}",
                 account.refused,
                 account.reason.as_deref().unwrap_or_default()
             ),

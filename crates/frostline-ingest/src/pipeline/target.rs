@@ -141,8 +141,8 @@ fn kept(index: &Index, options: &IngestOptions) -> Result<Mapping> {
     let time_field = here.time_field();
     if let Some(other) = options.time_field.as_deref().filter(|field| *field != time_field) {
         return Err(Error::invalid(format!(
-            "the index takes its time from the field {time_field:?}, which cannot become {other:?}: leave \
-             --time-field out, or make another index"
+            "the time field of the index is {time_field:?} and cannot be changed to {other:?}: leave \
+             --time-field out, or use another index"
         )));
     }
     let is_other =

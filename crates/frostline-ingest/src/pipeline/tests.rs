@@ -453,7 +453,7 @@ async fn a_file_of_which_nothing_lands_is_a_failure_and_not_done() {
     assert_eq!((report.documents, report.rejected_total()), (1, 0));
     assert_eq!(report.failed.len(), 1);
     assert!(
-        report.failed[0].reason.contains("none of its lines is ingested (300 refused)"),
+        report.failed[0].reason.contains("none of its lines was ingested (300 refused)"),
         "{:?}",
         report.failed
     );

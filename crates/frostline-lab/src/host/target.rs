@@ -42,7 +42,7 @@ impl Directory {
                 true => ": a study measures devices (place = \"device\")",
                 false => "",
             };
-            return Err(Error::invalid(format!("{name} is no directory{hint}")));
+            return Err(Error::invalid(format!("{name} is not a directory{hint}")));
         }
         let directory = Directory { path: path.to_path_buf(), resolved, number: metadata.dev() };
         let stat = rustix::fs::statvfs(&directory.resolved)
@@ -150,7 +150,7 @@ impl Device {
         let resolved = path.canonicalize().map_err(|e| io(e, "cannot find", path))?;
         let metadata = fs::metadata(&resolved).map_err(|e| io(e, "cannot look at", path))?;
         if !metadata.file_type().is_block_device() {
-            return Err(Error::invalid(format!("{} is no block device", path.display())));
+            return Err(Error::invalid(format!("{} is not a block device", path.display())));
         }
         Ok(Device { path: path.to_path_buf(), resolved, number: metadata.rdev() })
     }

@@ -16,7 +16,7 @@ pub(super) fn read(folders: &[PathBuf]) -> Result<Vec<Trace>> {
     for folder in folders {
         let path = folder.display();
         if folder.parent().is_none() {
-            return Err(Error::invalid("/ is no capture: frostline doctor capture makes one"));
+            return Err(Error::invalid("/ is not a capture: frostline doctor capture makes one"));
         }
         let host = open(folder, Duration::ZERO, Said::default())?;
         let (loads, seconds) =

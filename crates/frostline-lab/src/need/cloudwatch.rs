@@ -173,7 +173,7 @@ fn second(value: &Value) -> std::result::Result<i64, String> {
 
 fn count(value: &Value) -> std::result::Result<f64, String> {
     let count = value.as_f64().filter(|count| (0.0..=1e18).contains(count));
-    count.ok_or_else(|| format!("{value} is no number from 0 up"))
+    count.ok_or_else(|| format!("{value} is not a number from 0 up"))
 }
 
 fn show_time(second: i64) -> String {

@@ -133,18 +133,18 @@ fn parse(line: &str) -> std::result::Result<Option<Line>, String> {
         return Err("a line has a time, a value, a direction and a size, with commas between".to_owned());
     };
     let number = |text: &str, what: &str| {
-        text.parse::<u64>().map_err(|_| format!("the {what} `{text}` is no whole number"))
+        text.parse::<u64>().map_err(|_| format!("the {what} `{text}` is not a whole number"))
     };
     let ms = number(ms, "time")?;
     if ms as f64 > SECONDS_MAX * 1000.0 {
         return Err(format!("the time {ms} ms is beyond any run"));
     }
     let value = value.parse::<f64>().ok().filter(|value| (0.0..=1e15).contains(value));
-    let value = value.ok_or_else(|| format!("the value `{}` is no number from 0 up", words[1]))?;
+    let value = value.ok_or_else(|| format!("the value `{}` is not a number from 0 up", words[1]))?;
     let bytes = number(bytes, "size")?;
     // The last column is the priority, so that an offset has one after it.
     let offset = rest.first().filter(|_| rest.len() > 1).map(|text| match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).map_err(|_| format!("the offset `{text}` is no number")),
+        Some(hex) => u64::from_str_radix(hex, 16).map_err(|_| format!("the offset `{text}` is not a number")),
         None => number(text, "offset"),
     });
     let write = match *direction {

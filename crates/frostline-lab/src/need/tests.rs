@@ -197,7 +197,7 @@ fn mistakes_in_exports_are_named() {
     );
     assert!(wrong("\"Values\":[6000.0,", "\"Values\":[").contains("has 285 times for 284 values"));
     assert!(
-        wrong("\"Values\":[6000.0,", "\"Values\":[-6000.0,").contains(".Values[0]: -6000.0 is no number")
+        wrong("\"Values\":[6000.0,", "\"Values\":[-6000.0,").contains(".Values[0]: -6000.0 is not a number")
     );
     assert!(cloudwatch("[").unwrap_err().to_string().contains("not JSON; it is cut"));
     assert!(cloudwatch("{}").unwrap_err().to_string().contains("neither"));

@@ -151,7 +151,7 @@ fn patterns_that_are_not_understood_are_refused() {
         ("%{INT}*+a", "has a possessive quantifier at"),
         ("(?s).*", "the options of a group are i, m and x: found others at 0"),
         ("%{IP", "a reference without an end at 0"),
-        ("%{IP:a:date}", "[date] is no type"),
+        ("%{IP:a:date}", "[date] is not a type"),
         ("%{LOOP}", "name themselves"),
         ("%{IP:a..b}", "path [a..b] is not valid"),
     ] {

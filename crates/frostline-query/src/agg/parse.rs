@@ -246,9 +246,7 @@ impl Parser<'_> {
 
     fn field_index(&mut self, name: &str) -> Result<FieldIndex> {
         if is_metadata(name) {
-            return Err(
-                self.error(format!("[{name}] is no field: what is known of a document is not aggregated"))
-            );
+            return Err(self.error(format!("[{name}] is not a field, and cannot be aggregated")));
         }
         let mut fields = self.tree.fields.iter().zip(&self.tree.field_levels);
         let known = fields.position(|(known, level)| known.name() == name && *level == self.level);
@@ -590,7 +588,7 @@ impl Parser<'_> {
                 });
                 let keys = keys.collect::<Result<Vec<_>>>()?;
                 if let Some(name) = after.keys().next() {
-                    return Err(params.error(format!("[after] names [{name}], which is no source")));
+                    return Err(params.error(format!("[after] names [{name}], which is not a source")));
                 }
                 Some(keys)
             }

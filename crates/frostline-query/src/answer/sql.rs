@@ -184,7 +184,7 @@ impl Sql {
         let plan = state.statement_to_plan(statement).await.map_err(|e| worded(query, e))?;
         only_queries.verify_plan(&plan).map_err(|_| {
             Error::invalid(format!(
-                "SQL only reads: a whole index is deleted by `frostline index delete`\n  in: {query}"
+                "SQL only reads: to delete an index, use `frostline index delete`\n  in: {query}"
             ))
         })?;
         let frame = self.session.execute_logical_plan(plan).await.map_err(|e| worded(query, e))?;

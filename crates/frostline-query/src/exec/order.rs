@@ -330,7 +330,7 @@ impl Order {
                 let position = value.as_str().unwrap_or_default();
                 let (split, row) = splits
                     .place(position)
-                    .ok_or_else(|| Error::invalid(format!("search_after: {value} is no value of _doc")))?;
+                    .ok_or_else(|| Error::invalid(format!("search_after: {value} is not a value of _doc")))?;
                 if self.versions.is_some() && !position.contains('@') {
                     let what =
                         format!("search_after: {value} is a position in a point in time: give its pit, too");

@@ -68,7 +68,8 @@ impl FromStr for PointInTime {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<PointInTime> {
-        let changed = || Error::invalid("the id of a point in time is one that was given out, unchanged");
+        let changed =
+            || Error::invalid("this is not the id of a point in time: pass the id of the answer, unchanged");
         read_word(text).ok_or_else(changed)
     }
 }
@@ -83,7 +84,8 @@ impl Versions {
         let (row, versions) = value.split_once('@')?;
         let (split, row) = row.split_once('-')?;
         let is_position = split.parse::<SplitId>().is_ok() && row.parse::<u32>().is_ok();
-        let changed = || Error::invalid("a position of _doc is one that was given out, unchanged");
+        let changed =
+            || Error::invalid("this is not a sort value of _doc: pass the value of the hit, unchanged");
         is_position.then(|| read_word(versions).ok_or_else(changed))
     }
 }

@@ -743,7 +743,7 @@ fn sort_key(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Sort> {
 /// Documents are not sorted by their metadata.
 fn check_sort(name: &str, at: &At<'_>) -> Result<()> {
     match super::is_metadata(name) {
-        true => Err(at.unsupported(name, "it is no field; for the order of documents of one time use _doc")),
+        true => Err(at.unsupported(name, "it is not a field; to order documents of the same time use _doc")),
         false => Ok(()),
     }
 }

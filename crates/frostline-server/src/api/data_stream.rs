@@ -127,7 +127,7 @@ pub(crate) async fn rollover(call: Call) -> Result<Answer> {
     let old = stream.and_then(|stream| stream.indices.last());
     let old = old.or_else(|| alias.and_then(|alias| alias.write_index())).cloned().ok_or_else(|| {
         ApiError::invalid(format!(
-            "rollover target [{name}] is no data stream and no alias that takes documents"
+            "rollover target [{name}] is neither a data stream nor an alias that takes documents"
         ))
     })?;
     let (new, generation) = match (call.part("new_index"), stream) {

@@ -177,7 +177,7 @@ pub(crate) fn update_of(body: &Bytes, source: Option<&Value>) -> Result<(Update,
         return Err(ApiError::unsupported("[script] is not supported: give a [doc]"));
     }
     let parsed = doc.map(|doc| serde_json::from_str::<Json>(doc.get())).transpose();
-    let parsed = parsed.map_err(|e| ApiError::unparsed(format!("the body is no update: {e}")))?;
+    let parsed = parsed.map_err(|e| ApiError::unparsed(format!("the body is not an update: {e}")))?;
     let doc = doc.filter(|_| matches!(parsed, Some(Json::Object(_))));
     let doc = doc.ok_or_else(|| {
         ApiError::invalid("Validation Failed: 1: script or doc is missing;")
@@ -216,7 +216,7 @@ fn unread_update(body: &Bytes, error: &str) -> String {
             let meant = meant.map_or(String::new(), |known| format!(" did you mean [{known}]?"));
             format!("[UpdateRequest] unknown field [{name}]{meant}")
         }
-        None => format!("the body is no update: {error}"),
+        None => format!("the body is not an update: {error}"),
     }
 }
 
@@ -333,7 +333,7 @@ async fn stored(
     let is_seen = |path: &str| rules.iter().any(|rules| rules.sees(path));
     for text in stored.values_mut().flatten().filter_map(|found| found.text.as_mut()) {
         let whole = std::str::from_utf8(text)
-            .map_err(|e| Error::corrupt("a stored document is no text").with_source(e))?;
+            .map_err(|e| Error::corrupt("a stored document is not text").with_source(e))?;
         *text = seen_source(whole, &is_seen)?.into();
     }
     Ok(stored)

@@ -177,7 +177,7 @@ pub(crate) fn settings_of(records: &Records, index: &Index, flat: bool, names: &
 /// `POST /{index}/_forcemerge`: merges small splits.
 pub(crate) async fn force_merge(call: Call) -> Result<Answer> {
     if !call.params.flag("wait_for_completion")?.unwrap_or(true) {
-        return Err(ApiError::unsupported("[wait_for_completion] is true: a merge is no task yet"));
+        return Err(ApiError::unsupported("[wait_for_completion] is true: a merge is not a task yet"));
     }
     let names =
         indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;

@@ -71,7 +71,7 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + 
 pub(crate) async fn put(call: Call) -> Result<Answer> {
     let id = call.part("id").unwrap_or_default();
     if id.is_empty() || id.contains(['*', ',', ' ']) || id.starts_with('_') || id.len() > 200 {
-        return Err(ApiError::invalid(format!("[{id}] is no name of a pipeline")));
+        return Err(ApiError::invalid(format!("[{id}] is not the name of a pipeline")));
     }
     if call.body.len() > BYTES_MAX {
         return Err(ApiError::invalid(format!("a pipeline has at most {BYTES_MAX} bytes")));

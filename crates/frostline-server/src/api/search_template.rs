@@ -145,7 +145,7 @@ fn missing(id: &str) -> ApiError {
 pub(crate) async fn put(call: Call) -> Result<Answer> {
     let id = call.part("id").unwrap_or_default();
     if id.is_empty() || id.contains('#') || id.len() > 512 {
-        return Err(ApiError::invalid(format!("[{id}] is no name of a script")));
+        return Err(ApiError::invalid(format!("[{id}] is not the name of a script")));
     }
     if call.body.len() > BYTES_MAX {
         return Err(ApiError::invalid(format!("a stored script has at most {BYTES_MAX} bytes")));

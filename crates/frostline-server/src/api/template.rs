@@ -220,7 +220,7 @@ fn priority(template: &Value) -> u64 {
 pub(crate) async fn put(call: Call, kind: Kind) -> Result<Answer> {
     let name = call.part("name").unwrap_or_default().to_owned();
     if name.is_empty() || name.contains(['*', ',', ' ']) || name.starts_with('_') || name.len() > 200 {
-        return Err(ApiError::invalid(format!("[{name}] is no name of a template")));
+        return Err(ApiError::invalid(format!("[{name}] is not the name of a template")));
     }
     if call.body.len() > BYTES_MAX {
         return Err(ApiError::invalid(format!("a template has at most {BYTES_MAX} bytes")));

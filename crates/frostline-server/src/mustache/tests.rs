@@ -58,8 +58,8 @@ fn what_is_not_understood_is_refused_with_its_position() {
     refused("{{#a}}{{/b}}", json!({}), "[b] ends and did not begin at character 7");
     refused("{{> other}}", json!({}), "partials");
     refused("{{=<% %>=}}", json!({}), "delimiters");
-    refused("{{a b}}", json!({}), "[a b] is no name of a parameter");
-    refused("{{}}", json!({}), "[] is no name of a parameter");
+    refused("{{a b}}", json!({}), "[a b] is not the name of a parameter");
+    refused("{{}}", json!({}), "[] is not the name of a parameter");
     refused("{{a..b}}", json!({}), "no name");
     refused("{{a}}", json!({"a": [1]}), "[a] is a list or an object: write {{#toJson}}a{{/toJson}}");
     refused("{{#toJson}}a{{/toJson}}", json!({}), "[a] is missing");

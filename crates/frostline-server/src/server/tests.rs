@@ -57,7 +57,7 @@ async fn only_loopback_is_listened_on() {
         let settings = Settings { listen: listen.parse().unwrap(), ..Settings::default() };
         let error = Server::bind(node, testing::random("server"), settings).await.map(drop).unwrap_err();
         assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
-        assert!(error.what().contains("say --auth"), "{error}");
+        assert!(error.what().contains("add --auth"), "{error}");
     }
 }
 
@@ -68,9 +68,9 @@ async fn settings_that_contradict_each_other_are_refused() {
     let here = Some("127.0.0.1:0".parse().unwrap());
     let usual = || Settings { listen: "127.0.0.1:0".parse().unwrap(), ..Settings::default() };
     for (settings, says) in [
-        (Settings { otlp_grpc: elsewhere, ..usual() }, "say --auth"),
-        (Settings { syslog: elsewhere, ..usual() }, "say --auth"),
-        (Settings { syslog_tls: elsewhere, ..usual() }, "say --auth"),
+        (Settings { otlp_grpc: elsewhere, ..usual() }, "add --auth"),
+        (Settings { syslog: elsewhere, ..usual() }, "add --auth"),
+        (Settings { syslog_tls: elsewhere, ..usual() }, "add --auth"),
         (Settings { syslog_tls: here, ..usual() }, "give --tls-cert"),
         (Settings { syslog_client_ca: Some("ca.pem".into()), ..usual() }, "--syslog-tls: give that, too"),
         (Settings { syslog_index: "Not An Index".to_owned(), ..usual() }, "Not An Index"),
@@ -406,7 +406,7 @@ async fn limits_of_keys_need_keys() {
     let (node, _) = testing::node(folder.path());
     let settings = Settings { key_rate: std::num::NonZeroU32::new(1), ..Settings::default() };
     let error = Server::bind(node, testing::random("server"), settings).await.map(drop).unwrap_err();
-    assert!(error.what().contains("say --auth"), "{error}");
+    assert!(error.what().contains("add --auth"), "{error}");
 }
 
 #[tokio::test]

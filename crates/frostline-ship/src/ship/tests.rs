@@ -235,7 +235,7 @@ fn a_server_without_room_is_waited_for_as_it_asks() {
     let is_backoff = |wait: &Duration| (125..=1_000).contains(&wait.as_millis());
     assert!(waits[1..].iter().all(is_backoff), "{waits:?}");
     let told = lock(&run.told).clone();
-    assert_eq!(told[0], "the server takes no documents now: status 429: no room; trying again");
+    assert_eq!(told[0], "the server accepts no documents now: status 429: no room; trying again");
     assert_eq!(told[1], "the server takes documents again, after 40 s");
 }
 
@@ -290,7 +290,7 @@ fn a_server_that_stays_away_ends_the_run_where_that_is_wanted() {
     let file = run.write("a.log", &lines(0..10));
     let error = run.run(&[&file]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert_eq!(error.what(), "the server took no documents for 60 s: status 503: no room");
+    assert_eq!(error.what(), "the server accepted no documents for 60 s: status 503: no room");
     assert!(lock(&run.waits).iter().all(|wait| *wait <= Duration::from_secs(30)));
 }
 
@@ -320,7 +320,9 @@ fn opentelemetry_gets_records() {
 
 #[test]
 fn names_that_are_no_index_are_refused() {
-    for (name, why) in [(None, "needs an index"), (Some("a/b"), "is no name"), (Some("_all"), "is no name")] {
+    for (name, why) in
+        [(None, "needs an index"), (Some("a/b"), "is not the name"), (Some("_all"), "is not the name")]
+    {
         let mut run = Run::new(Server::doing(&[]));
         run.options.index = name.map(str::to_owned);
         let file = run.write("a.log", &lines(0..1));

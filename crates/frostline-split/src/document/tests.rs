@@ -137,10 +137,10 @@ fn a_strict_mapping_refuses_by_name() {
     let refused = |source: &str, reason: &str| check_refused(source.as_bytes(), &strict(), reason);
     refused(r#"{"kode":1}"#, "field \"kode\": the mapping is strict");
     refused(r#"{"host":{"ip":1}}"#, "field \"host.ip\": the mapping is strict");
-    refused(r#"{"code":300}"#, "field \"code\": \"300\" is no byte");
-    refused(r#"{"code":"many"}"#, "field \"code\": \"many\" is no byte");
-    refused(r#"{"from":"here"}"#, "field \"from\": \"here\" is no ip");
-    refused(r#"{"load":"NaN"}"#, "is no float");
+    refused(r#"{"code":300}"#, "field \"code\": \"300\" is not a valid byte");
+    refused(r#"{"code":"many"}"#, "field \"code\": \"many\" is not a valid byte");
+    refused(r#"{"from":"here"}"#, "field \"from\": \"here\" is not a valid ip");
+    refused(r#"{"load":"NaN"}"#, "is not a valid float");
     assert!(parse(r#"{"kode":null,"@timestamp":"2020-06-10"}"#, &strict()).is_ok());
 }
 

@@ -200,7 +200,7 @@ async fn show(node: &Node, config: &Config, name: &IndexName, with_bytes: bool) 
     let timeless: u64 = index.splits().iter().map(|split| split.rows_without_time).sum();
     if timeless > 0 {
         let (documents, time) = (show_count(timeless, "document"), printable(mapping.time_field()));
-        note!("{documents} without a time: {time}, the time field of the index, is missing there or no date");
+        note!("{documents} without a time: the time field {time} is missing or not a date");
     }
     for file in index.foreign() {
         note!("{} was committed by another tool and cannot be searched", file.path);

@@ -54,9 +54,9 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
         if how != Hydrate::Lazy {
             let done = bring(&node, &name, how).await?;
             match done.is_whole {
-                true => say!("all of {name} is here ({})", show_bytes(done.bytes))?,
+                true => say!("all of {name} is in the cache ({})", show_bytes(done.bytes))?,
                 false => say!(
-                    "{} of {} of {name} are here: for all of it mount it with a larger --cache",
+                    "{} of {} of {name} are in the cache: to fetch all of it, mount it with a larger --cache",
                     show_bytes(done.done_bytes),
                     show_bytes(done.bytes)
                 )?,

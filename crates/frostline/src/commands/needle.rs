@@ -45,8 +45,9 @@ async fn status(needles: &Needles, config: &Config, name: &IndexName) -> Result<
         return Ok((Outcome::Done, document));
     }
     let off = if status.enabled { "" } else { "; new splits get none (needle rebuild turns them on)" };
+    let cover = if status.segments.len() == 1 { "covers" } else { "cover" };
     say!(
-        "{name}: {} in {} cover {} of {}{off}",
+        "{name}: {} ({}) {cover} {} of {}{off}",
         show_count(status.segments.len() as u64, "segment"),
         show_bytes(status.bytes),
         status.covered,

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use frostline_base::ErrorKind;
 use frostline_catalog::Index;
 use frostline_node::Node;
-use frostline_query::language::{Held, IndexVersion};
+use frostline_query::language::{Held, IndexVersion, wildcard_matches};
 use frostline_query::{Json, OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost};
 use frostline_show::{Table, json_line, note, printable, say, say_json, show_bytes, show_count};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -248,7 +248,17 @@ fn tell_of_operators(given: &args::Search) {
 
 /// The fields of all these indices, perhaps with duplicates.
 fn paths(indices: &[Arc<Index>]) -> impl Iterator<Item = &str> {
-    indices.iter().flat_map(|index| index.mapping().fields().keys()).map(AsRef::as_ref)
+    indices.iter().flat_map(|index| {
+        let mapping = index.mapping();
+        std::iter::once(mapping.time_field()).chain(mapping.fields().keys().map(String::as_str))
+    })
+}
+
+/// Whether `--source` asks for this field or for an object that has it.
+fn is_shown(source: &[String], path: &str) -> bool {
+    let objects = path.match_indices('.').filter_map(|(at, _)| path.get(..at));
+    let names: Vec<&str> = objects.chain([path]).collect();
+    source.is_empty() || source.iter().any(|pattern| names.iter().any(|name| wildcard_matches(pattern, name)))
 }
 
 /// Writes every match in the order of time, page after page of one version of each index, which is pinned until the end.
@@ -316,7 +326,8 @@ async fn export_of(
     };
     let (columns, time) = match (Columns::named(&given.source), source) {
         (named, Source::Repository { indices, .. }) => {
-            (named.unwrap_or_else(|| Columns::all(paths(indices))), time_field(indices))
+            let shown = paths(indices).filter(|path| is_shown(&given.source, path));
+            (named.unwrap_or_else(|| Columns::all(shown)), time_field(indices))
         }
         (Some(columns), Source::Server { time, .. }) => (columns, *time),
         (None, Source::Server { .. }) if as_csv => {

@@ -181,7 +181,7 @@ fn make_key(config: &Config, file: &Path) -> Result<Outcome> {
     let opened = options.write(true).create_new(true).mode(0o600).open(file);
     if opened.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists) {
         bail!(
-            "{} is there already and stays as it is, because snapshots may need its key: pass it with --key-file, or name \
+            "{} already exists and is not replaced, because snapshots may need its key: pass it with --key-file, or name \
              another file",
             file.display()
         );
@@ -440,7 +440,7 @@ async fn prune(config: &Config, given: VolumePrune) -> Result<Outcome> {
         say!("{} {would}given up", show_count(pruned.abandoned, "unfinished snapshot"))?;
     }
     say!(
-        "{} ({}) {would}deleted; {} of snapshots removed lately stay",
+        "{} ({}) {would}deleted; kept for now, of removed snapshots: {}",
         show_count(pruned.deleted.len() as u64, "object"),
         show_bytes(pruned.deleted_bytes),
         show_count(pruned.retained, "object")

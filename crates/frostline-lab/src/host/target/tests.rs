@@ -72,7 +72,7 @@ fn what_is_no_device_is_named() {
     assert_eq!(Device::open(Path::new("/dev/none")).unwrap_err().kind(), ErrorKind::NotFound);
     for path in [data.path(), Path::new("/dev/null")] {
         let error = Device::open(path).unwrap_err();
-        assert!(error.what().contains("is no block device"), "{error}");
+        assert!(error.what().contains("is not a block device"), "{error}");
     }
 }
 

@@ -23,7 +23,7 @@ use crate::Outcome;
 use crate::commands::ingest::random;
 use crate::config::Config;
 
-/// Requests at the same time.
+/// Concurrent requests.
 const AT_ONCE: usize = 32;
 const FAULTS_SHOWN: usize = 50;
 
