@@ -458,7 +458,7 @@ async fn what_was_read_of_a_repository_that_stops_answering_is_answered_and_noth
     let (pit, _) = node.open_point_in_time(&[name("web")], minutes(5)).await.unwrap();
     let (closed, _) = node.open_point_in_time(&[name("app")], minutes(5)).await.unwrap();
     node.close_point_in_time(&closed).await.unwrap();
-    place.ingest(&place.node(), "web", 5).await;
+    place.ingest_lines(&place.node(), "web", 5, "{\"other\":1}\n".repeat(5)).await;
     let held = |pit: &PointInTime, keep_alive| Held::PointInTime(pit.clone(), keep_alive);
     let before = search(&node, "web").await;
     assert!(node.index(&name("web")).await.unwrap().version() > pit.pins[0].version);

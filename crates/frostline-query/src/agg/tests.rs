@@ -601,7 +601,8 @@ fn too_many_buckets_and_too_much_memory_are_refused() {
     let tree = parse(&json!({"a": {"terms": {"field": "n"}}})).unwrap();
     let columns = [column(&docs, "n")];
     let rows: Vec<u32> = (0..100).collect();
-    let batch = Batch { split: 0, scope: Scope::Matching, rows: &rows, columns: &columns, filters: &[], levels: &[] };
+    let batch =
+        Batch { split: 0, scope: Scope::Matching, rows: &rows, columns: &columns, filters: &[], levels: &[] };
     let error = Collector::new(&tree, 1_000).collect(&batch).unwrap_err();
     assert_eq!(error.kind(), frostline_base::ErrorKind::Exhausted);
 }

@@ -429,7 +429,7 @@ impl Conditions {
         let mut body = Map::from_iter([("type".to_owned(), Value::from(kind.type_name()))]);
         body.extend(self.mapping.iter().map(|(key, value)| (fill(key), filled(value, &fill))));
         let mut alone = Mapping::dynamic();
-        let name = "of_template";
+        let name = "*";
         alone.read_field(name, &Value::Object(body), 0)?;
         let field = alone.fields.remove(name).unwrap_or_default();
         let mode = alone.rules.objects.remove(name);

@@ -30,7 +30,8 @@ fn weighted_averages() {
     let tree = parse_over(&mapping_of(&several), &json!({"a": of(json!({}))})).unwrap();
     let columns: Vec<FieldColumn> =
         tree.fields().iter().map(|field| column(&several, field.name())).collect();
-    let batch = Batch { split: 0, scope: Scope::Matching, rows: &[0], columns: &columns, filters: &[], levels: &[] };
+    let batch =
+        Batch { split: 0, scope: Scope::Matching, rows: &[0], columns: &columns, filters: &[], levels: &[] };
     let error = Collector::new(&tree, MEMORY).collect(&batch).unwrap_err();
     assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
     assert!(error.what().contains("several weights"), "{error:?}");

@@ -275,8 +275,8 @@ proptest! {
         runtime.block_on(async {
             let documents = if rendered { DocumentForm::Rendered } else { DocumentForm::Stored };
             let options = WriterOptions { documents, ..WriterOptions::default() };
-            let whole = objects.iter().enumerate().map(|(n, all)| json!({ "n": n, "a": all }).to_string()).collect();
-            let alone = objects.iter().enumerate().flat_map(|(n, all)| {
+            let whole = (1_000..).zip(&objects).map(|(n, all)| json!({ "n": n, "a": all }).to_string()).collect();
+            let alone = (1_000..).zip(&objects).flat_map(|(n, all)| {
                 all.iter().filter(|object| has_value(object)).map(move |object| json!({ "n": n, "a": object }).to_string())
             });
             let whole = Place::lines_at("memory:", &[whole], mapping(), options).await;
