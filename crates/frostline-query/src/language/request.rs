@@ -664,6 +664,12 @@ fn source_parts(value: &Value, at: &At<'_>) -> Result<SourceFilter> {
     };
     let includes = list(["includes", "include"])?;
     let excludes = list(["excludes", "exclude"])?;
+    // There are no vectors. Clients of Elasticsearch 9 send it with each search.
+    if let Some(value) = object.take("exclude_vectors")
+        && !value.is_boolean()
+    {
+        return Err(at.key("exclude_vectors").invalid("[exclude_vectors] is true or false"));
+    }
     object.finish()?;
     match includes.is_empty() && excludes.is_empty() {
         true => Ok(SourceFilter::All),

@@ -483,6 +483,7 @@ fn source_filtering() {
         (json!({"includes": ["a.*"], "excludes": ["*.d"]}), Some(json!({"a": {"b": 1, "c": [{"e": 3}]}}))),
         (json!("f"), Some(json!({"f.g": 4}))),
         (json!({"excludes": ["a", "f", "h"]}), Some(json!({"empty": {}}))),
+        (json!({"excludes": ["a", "f", "h"], "exclude_vectors": true}), Some(json!({"empty": {}}))),
         (json!("nothing"), Some(json!({}))),
         (json!([]), Some(source.clone())),
     ] {
