@@ -102,13 +102,22 @@ pub(crate) fn warning(mapping: &Mapping) -> Option<String> {
 fn fitting(index: &Index, wanted: Mapping, says: impl Fn(&str) -> bool) -> Result<Mapping> {
     let known = index.mapping();
     for (path, field) in wanted.fields() {
-        let old = known.field(path).and_then(|known| known.declared);
-        if let (Some(old), Some(new)) = (old, field.declared.filter(|new| old != Some(*new))) {
-            return Err(ApiError::invalid(format!(
-                "mapper [{path}] cannot be changed from type [{}] to [{}]",
-                old.name(),
-                new.name()
-            )));
+        let (Some(new), Some(known)) = (field.declared, known.field(path)) else { continue };
+        let changed = |old: &str, because: &str| {
+            let new = new.name();
+            ApiError::invalid(format!("mapper [{path}] cannot be changed from type [{old}] to [{new}]{because}"))
+        };
+        match known.declared {
+            Some(old) if old != new => return Err(changed(old.name(), "")),
+            Some(_) => {}
+            // A merge would read the documents anew, and queries find others.
+            None => {
+                let other = known.readings.keys().find(|ty| new.value_type().is_some_and(|new| new != **ty));
+                if let Some(other) = other {
+                    let because = ": documents have such values; write those to come to another index";
+                    return Err(changed(other.name(), because));
+                }
+            }
         }
     }
     let wanted = known.amended(wanted, says);
