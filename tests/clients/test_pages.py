@@ -50,7 +50,7 @@ def test_the_page_of_a_run_can_be_read(frostline, looked_at, tmp_path, run):
     looked_at(page)
 
 
-@pytest.mark.parametrize("study", ["warm-tier", "mount-options", "vm"])
+@pytest.mark.parametrize("study", ["warm-tier", "vm"])
 def test_the_page_of_a_simulation_can_be_read(frostline, looked_at, tmp_path, study):
     page, run = tmp_path / "page.html", tmp_path / "run"
     frostline.ok("lab", "run", study, "--simulate", "--out", run)

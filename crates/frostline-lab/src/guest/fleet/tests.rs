@@ -37,6 +37,28 @@ fn guests_have_disks_of_their_own_or_halves_of_shared_ones() {
 }
 
 #[test]
+fn disks_over_nvme_are_served_by_one_more_guest_and_tools_by_the_second_on_another_bridge() {
+    let nvme = fleet(Storage::Nvme);
+    let machines = nvme.machines(&Accel::emulated("a test"), [None; GUESTS_MAX]);
+    let disks: Vec<usize> = machines.iter().map(|machine| machine.disks.len()).collect();
+    assert_eq!(disks, [4, 0, 0], "the one that serves has those of both");
+    let bridges = |machines: &[Machine]| -> Vec<String> {
+        machines.iter().map(|machine| machine.nets[0].bridge.clone().unwrap()).collect()
+    };
+    assert_eq!(bridges(&machines), ["fl00000000b", "fl00000000", "fl00000000"]);
+    assert_eq!((nvme.shape.host_mib(2), nvme.base_index(1, 0)), (3 * (384 + 192), 2));
+    let client = nvme_client("198.18.7.3", 2, 0);
+    assert!(client.contains("--nqn=frostline-2 ") && client.contains("/dev/nvme0n1"), "{client}");
+    assert_eq!(nvme_target("198.18.7.3", 4).matches("device_path").count(), 4);
+    let shape = Shape { server: Server::Guest, vhost: true, ..shape(Storage::Local, 0) };
+    assert_eq!(shape.measured(2), 1);
+    let pair = Fleet::new("guest0", shape, Vec::new(), 0, Path::new("/run"));
+    let pair = pair.machines(&Accel::emulated("a test"), [None; GUESTS_MAX]);
+    assert_eq!(bridges(&pair), ["fl00000000", "fl00000000b"]);
+    assert!(pair.iter().all(|machine| machine.nets[0].vhost));
+}
+
+#[test]
 fn steering_names_all_cpus_and_is_read_back() {
     let rps = Steering::Rps.script(4);
     assert!(rps.contains("echo 0000000f >$queue/rps_cpus") && rps.contains("16#0000000f"), "{rps}");

@@ -122,6 +122,21 @@ fn a_kvm_host_of_40_cpus_starts_the_recorded_command_lines() {
     }
 }
 
+/// `raw/qemu.ndjson` of runs of the study on an emulating host of 2 CPUs.
+const RAN: &str = include_str!("fixtures/emulated-2-cpus.ndjson");
+
+#[test]
+fn guests_that_ran_emulated_had_the_command_lines_of_kvm() {
+    let planned = command_lines(&[], 2, &kvm());
+    let planned: BTreeSet<_> = planned.values().flatten().map(|line| lasting(line)).collect();
+    let ran: Vec<Vec<String>> = RAN.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(ran.len() >= 4);
+    for line in ran {
+        let line = lasting(&under_kvm(&line));
+        assert!(planned.contains(&line), "{}", line.join(" "));
+    }
+}
+
 #[test]
 fn a_word_that_is_none_is_named_with_those_that_are() {
     let error = word("sahred", &[("local", 1), ("shared", 2)]).unwrap_err();
