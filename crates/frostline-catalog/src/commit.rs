@@ -178,7 +178,7 @@ impl Index {
             let (seen, reached) = (self.progress(source), newest.progress(source));
             // One that was forgotten meanwhile was moved by nobody.
             if reached.is_some() && seen != reached {
-                return Err(Error::conflict("another writer advanced the position of a source")
+                return Err(Error::conflict("another run ingests the same source: run again when it has ended")
                     .with("source", source)
                     .with("seen", seen.unwrap_or_default())
                     .with("reached", reached.unwrap_or_default()));

@@ -102,6 +102,7 @@ impl NoAnswer {
             let is_tls = cause.downcast_ref::<std::io::Error>().is_some_and(is_of_tls);
             let is_http = cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
             match (is_tls, is_http) {
+                (true, _) if chain(cause).contains("CaUsedAsEndEntity") => Some(CA_TRUE),
                 (true, _) => Some(TLS),
                 (_, true) => Some(NO_HTTP),
                 _ => None,
@@ -119,6 +120,8 @@ fn is_of_tls(error: &std::io::Error) -> bool {
 
 const TLS: &str = "look whether this port speaks TLS (else write http://) and the certificate is for this name and valid; \
                    if an authority of your own signed it, name that with --ca FILE";
+const CA_TRUE: &str = "the server's certificate is one of an authority (CA:TRUE), as openssl req -x509 makes it: make \
+                       one with -addext basicConstraints=critical,CA:FALSE";
 const NO_HTTP: &str =
     "this port does not speak HTTP: write https:// if it speaks TLS, else name another port";
 
