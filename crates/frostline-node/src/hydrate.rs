@@ -62,7 +62,8 @@ impl Node {
             self.mounts().put(&mount)?;
         }
         if how == Hydrate::Lazy {
-            self.unpin(&self.index(name).await?).await;
+            let index = self.index(name).await?;
+            self.unpin(&index).await;
             return Ok(Hydrated::default());
         }
         let cache = self.cache().await?.ok_or_else(not_mounted)?;
