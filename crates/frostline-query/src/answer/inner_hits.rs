@@ -89,7 +89,7 @@ async fn shown_of(
     let mut made = Vec::with_capacity(hits.len());
     for (hit, sort) in hits.iter().zip(sorts) {
         let shown = Shown { request: &inner.request, highlighter: None, mapping: Some(mapping) };
-        let own = Hit::new(&shown, &hit.index, &hit.document, sort, effort)?;
+        let own = Hit::new(&shown, &hit.index, hit.document.clone(), sort, effort)?;
         made.push(as_object(own, inner, &hit.offsets, below.next())?);
     }
     let mut made = made.into_iter();
