@@ -37,7 +37,7 @@ class Frostline:
 
     def clean_environment(self):
         """Nothing of the caller's configuration or credentials."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("FROSTLINE_", "AWS_", "GOOGLE_", "AZURE_"))}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("FROSTLINE_", "OTEL_", "AWS_", "GOOGLE_", "AZURE_"))}
         return {**kept, "HOME": str(self.data), "XDG_CONFIG_HOME": str(self.data), **self.environment}
 
     def run(self, *arguments, stdin=None, timeout=600):

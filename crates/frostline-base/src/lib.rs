@@ -20,3 +20,7 @@ pub use ids::{IndexName, SplitId};
 pub use meter::{Cost, Count, Meter};
 pub use range::{ByteRange, TimeRange};
 pub use read::{Caches, ObjectRef, ReadRanges, Reading, Share, read_decoded};
+
+/// The target of spans that say where the time of a request goes. Nobody makes them unless someone asks for this target, and
+/// then they cost no more than a comparison. They have counts, and nothing that a client or a document says.
+pub const STAGE: &str = "stage";

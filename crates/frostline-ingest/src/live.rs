@@ -27,11 +27,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use frostline_base::{Error, IndexName, Result};
+use frostline_base::{Error, IndexName, Result, STAGE};
 use frostline_catalog::{Catalog, Index};
 use frostline_split::{Mapping, Origin};
 use frostline_store::Repository;
 use tokio::sync::{Semaphore, oneshot, watch};
+use tracing::{Span, info_span};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::lines::Refusal;
@@ -163,6 +164,34 @@ struct Request {
     fingerprint: i64,
     answer: oneshot::Sender<Result<Appended>>,
     held: Held,
+    stages: Stages,
+}
+
+/// The spans of what a request waits for, one after the other: a task of its own lands it, together with others.
+struct Stages {
+    request: Span,
+    _now: Span,
+}
+
+impl Stages {
+    /// The first stage of the request that is made here.
+    fn begin(stage: impl FnOnce(&Span) -> Span) -> Stages {
+        let request = Span::current();
+        Stages { _now: stage(&request), request }
+    }
+}
+
+impl AsMut<Stages> for Request {
+    fn as_mut(&mut self) -> &mut Stages {
+        &mut self.stages
+    }
+}
+
+/// Begins the next stage of requests that land together, which ends the one before it.
+fn begin(requests: &mut [impl AsMut<Stages>], stage: impl Fn(&Span) -> Span) {
+    for stages in requests.iter_mut().map(AsMut::as_mut) {
+        stages._now = stage(&stages.request);
+    }
 }
 
 /// Bytes that are held, until this is dropped.
@@ -208,7 +237,8 @@ impl Live {
         let held = Held::take(&self.shared, append.bytes())?;
         let (answer, answered) = oneshot::channel();
         let fingerprint = append.fingerprint();
-        self.writer(index).push(Request { append, fingerprint, answer, held });
+        let stages = Stages::begin(|of| info_span!(target: STAGE, parent: of, "wait for group"));
+        self.writer(index).push(Request { append, fingerprint, answer, held, stages });
         answered.await.unwrap_or_else(|_| Err(Error::internal("appending documents was cut short")))
     }
 

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use frostline_base::{Clock, Error, ErrorKind, IndexName, Meter, ReadRanges, Result};
+use frostline_base::{Clock, Error, ErrorKind, IndexName, Meter, ReadRanges, Result, STAGE};
 use frostline_cache::{CacheOptions, RegionCache};
 use frostline_catalog::{Catalog, Index, Records, Resolve};
 use frostline_query::{Results, SearchOptions, Searcher, Worth};
 use frostline_store::{OpenOptions, Repository, RetryOptions};
 use tokio::sync::OnceCell;
+use tracing::field::Empty;
+use tracing::{Instrument, info_span};
 
 use crate::mounts::{CacheSize, Hydrate, Mount, Mounted, Mounts, Tier};
 use crate::outdated::{self, Pinned};
@@ -105,6 +107,10 @@ impl Node {
     /// the repository does not answer, the newest version that this node has seen, for whom it [will
     /// do](crate::seen_will_do).
     pub async fn index(&self, name: &IndexName) -> Result<Arc<Index>> {
+        self.newest(name).instrument(info_span!(target: STAGE, "open index")).await
+    }
+
+    async fn newest(&self, name: &IndexName) -> Result<Arc<Index>> {
         let kept = self.opened().get(name).map(|kept| (Arc::clone(&kept.index), Arc::clone(&kept.refreshes)));
         if let Some((index, refreshes)) = kept {
             let refresh = async {
@@ -128,10 +134,18 @@ impl Node {
     /// The newest versions of the indices that an expression names, sorted, opened or refreshed several at a time. The
     /// repository log is read once for all of them.
     pub async fn indices(&self, expression: &str, how: Resolve) -> Result<Vec<Arc<Index>>> {
+        let opening = info_span!(target: STAGE, "open index", frostline.indices = Empty);
+        let opened = self.newest_of(expression, how).instrument(opening.clone()).await;
+        opened.inspect(|indices| {
+            opening.record("frostline.indices", indices.len() as i64);
+        })
+    }
+
+    async fn newest_of(&self, expression: &str, how: Resolve) -> Result<Vec<Arc<Index>>> {
         if let (Ok(name), false) = (expression.parse(), how.ignore_unavailable)
             && !self.catalog.stands_for_others(&name)
         {
-            let opened = self.index(&name).await;
+            let opened = self.newest(&name).await;
             // The repository log may have just told that it is no index.
             if opened.is_ok() || !self.catalog.stands_for_others(&name) {
                 let index = opened?;

@@ -3,7 +3,7 @@
 //! The modules in the order in which a request passes through them: `server` accepts connections, `service` turns a
 //! request into a response, `routes` finds the API that it is for, `auth` and
 //! `scope` say who asks and what that may be, `body` and `params` read it, `api` answers it, where it reads documents on
-//! the threads of `searches`, and `answer` and `media` give the answer the form that was asked for. `limits` refuse who asks too much, `metrics` counts and `slow` logs what was asked. Whatever fails is an `error::ApiError`.
+//! the threads of `searches`, and `answer` and `media` give the answer the form that was asked for. `limits` refuse who asks too much, `metrics` counts, `slow` logs and `traces` shows the time of what was asked. Whatever fails is an `error::ApiError`.
 //!
 //! What comes in by other ways than Elasticsearch's is in `doors`.
 //!
@@ -37,8 +37,10 @@ mod state;
 #[cfg(test)]
 mod testing;
 mod tls;
+mod traces;
 
 pub use jwt::JwtSettings;
 pub use server::{Reload, Server};
 pub use settings::Settings;
 pub use tls::Tls;
+pub use traces::Traces;

@@ -15,6 +15,7 @@ use http::StatusCode;
 use crate::api::info::VERSION;
 use crate::routes::APIS;
 use crate::state::State;
+use crate::traces;
 use page::{Kind, Page};
 use process::Process;
 
@@ -191,6 +192,9 @@ pub(crate) async fn page(state: &State) -> String {
     cache(state, &mut page);
     if let Some(upkeep) = &state.upkeep {
         upkeep_of(&upkeep.figures(), &mut page);
+    }
+    if let Some(traces) = &state.settings.traces {
+        traces_of(traces.figures(), &mut page);
     }
     process_of(state.metrics.started_us, process.unwrap_or_default(), &mut page);
     page.text()
@@ -422,6 +426,19 @@ fn upkeep_of(figures: &frostline_ingest::UpkeepFigures, page: &mut Page) {
         &[],
         figures.last_whole_us as f64 / 1e6,
     );
+}
+
+fn traces_of(figures: traces::Figures, page: &mut Page) {
+    let traces::Figures { sent, overflowed, failed } = figures;
+    page.one(Kind::Counter, "frostline_trace_spans_sent_total", "Spans that the receiver took.", &[], sent);
+    let name = "frostline_trace_spans_dropped_total";
+    page.family(
+        Kind::Counter,
+        name,
+        "Spans that were not sent, because too many waited or the receiver did not take them.",
+    );
+    page.sample(name, &[("reason", "queue_full")], overflowed);
+    page.sample(name, &[("reason", "not_taken")], failed);
 }
 
 fn process_of(started_us: i64, process: Process, page: &mut Page) {

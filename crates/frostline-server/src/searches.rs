@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use frostline_base::Error;
+use frostline_base::{Error, STAGE};
 use http::StatusCode;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
+use tracing::{Instrument, info_span};
 
 use crate::error::{ApiError, Result};
 use crate::settings::Settings;
@@ -156,7 +157,8 @@ impl Searches {
             ApiError::busy(format!("{} searches run or wait: try again", self.places_max))
         })?;
         let ended = |e| Error::internal("a search ended without an answer").with_source(e);
-        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let waiting = info_span!(target: STAGE, "wait for thread");
+        let turn = Arc::clone(&self.turns).acquire_owned().instrument(waiting).await;
         let turn = turn.map_err(|e| Error::internal("searches have no turns").with_source(e))?;
         let Some(runtime) = &self.runtime else {
             return Err(Error::unavailable("the server stops").into());
@@ -168,7 +170,7 @@ impl Searches {
             drop((place, turn));
             answer
         };
-        task.spawn_on(run, runtime.handle());
+        task.spawn_on(run.in_current_span(), runtime.handle());
         match task.join_next().await {
             Some(joined) => joined.map_err(ended)?,
             None => Err(Error::internal("a search was not started").into()),

@@ -306,6 +306,9 @@ impl Server {
             tracing::warn!("requests were not done in time, and are given up");
         }
         state.node.close().await;
+        if let Some(traces) = &state.settings.traces {
+            traces.close().await;
+        }
     }
 }
 

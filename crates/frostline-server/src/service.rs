@@ -9,6 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use frostline_base::STAGE;
 use frostline_ingest::otlp::Encoding;
 use frostline_node::seen_will_do;
 use http::header::{
@@ -18,6 +19,7 @@ use http::header::{
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Body;
+use tracing::{Instrument, info_span};
 
 use crate::answer::{Answer, Content, Look};
 use crate::auth::Client;
@@ -31,6 +33,7 @@ use crate::routes::{Action, Api, Routed, route};
 use crate::searches::Task;
 use crate::slow::{Shown, Watched};
 use crate::state::{Call, State};
+use crate::traces::{self, Ended, Traced};
 
 /// Clients accept only a server that says so.
 const PRODUCT: HeaderName = HeaderName::from_static("x-elastic-product");
@@ -75,40 +78,67 @@ impl Service {
     where
         B: Body<Data = Bytes> + Unpin,
     {
+        let (head, body) = request.into_parts();
+        let traces = self.state.settings.traces.as_ref();
+        let traced = Traced::begin(traces, head.method.as_str(), || logged(&head), &head.headers);
+        self.respond_in(&traced, &head, body).instrument(traced.span()).await
+    }
+
+    async fn respond_in<B>(
+        &self,
+        traced: &Traced,
+        head: &http::request::Parts,
+        body: B,
+    ) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
         let started = Instant::now();
         let begun = self.state.metrics.begin();
-        let (head, body) = request.into_parts();
         let mut wanted = Wanted { tokens: self.state.auth.jwt.is_some(), ..Wanted::default() };
         let time_max = self.state.settings.request_time_max;
-        let answered = tokio::time::timeout(time_max, self.answer(&head, body, &mut wanted)).await;
+        let answered = tokio::time::timeout(time_max, self.answer(head, body, &mut wanted)).await;
         let answered = answered.unwrap_or_else(|_| {
             let reason = format!("the request took longer than {} s", time_max.as_secs_f64());
             Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, "timeout_exception", reason))
         });
         if let Err(error) = &answered {
             let (method, user) = (head.method.as_str(), wanted.user.as_deref());
-            audit(&self.state, error, &head, method, wanted.api, user);
+            audit(&self.state, error, head, method, wanted.api, user);
         }
         if let Some((watched, since)) = wanted.watched.take() {
-            self.tell_if_slow(&watched, since, &answered, &wanted, &head);
+            self.tell_if_slow(&watched, since, &answered, &wanted, head, traced);
         }
+        let mut error = answered.as_ref().err().map(|error| error.kind);
+        let searched = answered.as_ref().ok().and_then(|answer| answer.searched.as_deref().copied());
         let mut response = response(answered, &wanted, &head.headers).await;
         match self.state.unread.hold(response.body()) {
             Ok(held) => *response.body_mut() = held,
-            Err(busy) => response = self::response(Err(busy), &wanted, &head.headers).await,
+            Err(busy) => {
+                error = Some(busy.kind);
+                response = self::response(Err(busy), &wanted, &head.headers).await;
+            }
         }
         let bytes = response.body().len();
         tracing::info!(
             target: "frostline_server::access",
             method = %head.method,
-            path = logged(&head),
+            path = logged(head),
             api = wanted.api,
             user = wanted.user,
             status = response.status().as_u16(),
             took_ms = started.elapsed().as_millis() as u64,
             bytes,
             opaque_id = head.headers.get(OPAQUE_ID).and_then(|id| id.to_str().ok()),
+            trace_id = traced.id(),
         );
+        traced.end(&Ended {
+            user: wanted.user.as_deref(),
+            status: response.status(),
+            error,
+            sent_bytes: bytes,
+            searched: searched.as_ref(),
+        });
         begun.end(wanted.api, response.status(), started.elapsed(), bytes);
         response.map(Full::new)
     }
@@ -121,6 +151,7 @@ impl Service {
         answered: &Result<Answer>,
         wanted: &Wanted,
         head: &http::request::Parts,
+        traced: &Traced,
     ) {
         let (settings, took) = (&self.state.settings, since.elapsed());
         if settings.slow_query.is_none_or(|slow| took < slow) {
@@ -149,6 +180,7 @@ impl Service {
             shape,
             body,
             opaque_id = head.headers.get(OPAQUE_ID).and_then(|id| id.to_str().ok()),
+            trace_id = traced.id(),
             "slow search",
         );
     }
@@ -180,12 +212,15 @@ impl Service {
             Routed::Api(api, captures) => (api, captures),
         };
         wanted.api = api.name;
+        traces::name(api.name);
         client.scope = client.scope.for_api(api, &client.describe())?;
         let ignored = params.check(api, path)?;
         let ignored = ignored.into_iter().map(|name| format!("the parameter [{name}] has no effect"));
         let warnings: Vec<String> = ignored.collect();
         let state = Arc::clone(&self.state);
-        let mut received = state.bodies.read(headers, body, api.weight(headers)).await?;
+        let reading = info_span!(target: STAGE, "read body");
+        let received = state.bodies.read(headers, body, api.weight(headers)).instrument(reading).await;
+        let mut received = received?;
         state.metrics.received(received.bytes.len());
         if received.bytes.is_empty() {
             // What browsers send, which cannot put a body into a GET.

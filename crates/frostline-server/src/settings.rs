@@ -9,6 +9,7 @@ use frostline_ingest::UpkeepOptions;
 
 use crate::jwt::JwtSettings;
 use crate::tls::Tls;
+use crate::traces::Traces;
 
 /// Where a server listens, and how much of the machine its clients may use.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Settings {
     pub slow_query: Option<Duration>,
     /// Whether such a line has the query itself, and not only its shape.
     pub slow_query_body: bool,
+    /// Where traces are sent; none makes none.
+    pub traces: Option<Traces>,
     /// Requests of one key or user in a second; none for as many as come. Only where clients are asked who they are.
     pub key_rate: Option<NonZeroU32>,
     /// Requests of one key or user at once.
@@ -95,6 +98,7 @@ impl Default for Settings {
             version: env!("CARGO_PKG_VERSION"),
             slow_query: None,
             slow_query_body: false,
+            traces: None,
             key_rate: None,
             key_concurrency: None,
             tls: None,

@@ -396,6 +396,10 @@ pub(crate) struct Serve {
     /// Also log the whole query of such a search, with its values
     #[arg(long)]
     pub(crate) slow_query_body: bool,
+    /// Receiver of traces, of OTLP over HTTP, such as http://localhost:4318 [default: the one of
+    /// OTEL_EXPORTER_OTLP_ENDPOINT, or none]
+    #[arg(long, value_name = "URL")]
+    pub(crate) traces: Option<String>,
     /// Form of the log on standard error: text or json
     #[arg(long, value_enum, default_value = "text", value_name = "text|json", hide_possible_values = true)]
     pub(crate) log_format: LogFormat,

@@ -31,6 +31,8 @@ use frostline_node::Node;
 use frostline_show::{say_json, suggestion};
 use serde_json::{Value, json};
 
+pub(crate) use ingest::random;
+
 use crate::Outcome;
 use crate::args::{self, Bench, Cache, Command};
 use crate::config::Config;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use frostline_base::SystemClock;
 use frostline_ingest::Own;
 use frostline_node::{Node, Settings};
+use frostline_server::Traces;
 use frostline_show::{note, parse_bytes};
 use frostline_store::Retry;
 use serde::Deserialize;
@@ -33,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) started: Instant,
     /// Whether it serves others, who read its log rather than a terminal.
     pub(crate) serves: bool,
+    /// Where it sends traces.
+    pub(crate) traces: Option<Traces>,
     /// What was set, by its name in the configuration file.
     pub(crate) set: BTreeMap<&'static str, toml::Value>,
     /// The configuration file, and what it says of `serve`.
@@ -95,6 +98,7 @@ impl Config {
             json: given.json || file.json.unwrap_or(false),
             started,
             serves: false,
+            traces: None,
             set,
             serve,
         })

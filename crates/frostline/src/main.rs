@@ -11,11 +11,17 @@ mod stopping;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
+use frostline_base::SystemClock;
+use frostline_server::Traces;
 use frostline_show::{note, say};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::args::Arguments;
 
@@ -71,11 +77,16 @@ fn run(
         log_format = given.log_format;
         config.serves = true;
     }
-    start_logging(matches!(arguments.command, args::Command::Serve(_)), log_format);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the async runtime")?;
+    if let args::Command::Serve(given) = &arguments.command {
+        let (endpoint, version) = (given.traces.as_deref(), env!("CARGO_PKG_VERSION"));
+        let (random, clock) = (commands::random(), Arc::new(SystemClock));
+        config.traces = Traces::from_environment(endpoint, version, random, clock, runtime.handle())?;
+    }
+    start_logging(config.serves, log_format, config.traces.as_ref());
     let outcome = runtime.block_on(commands::run(arguments.command, config));
     // The end of the process ends reads that nobody needs any more. Shutting the runtime down would detach threads that
     // are about to end, and glibc (2.36) reads the memory of one that has: two searches of 900 crashed after their answer.
@@ -83,27 +94,26 @@ fn run(
     outcome
 }
 
-/// Warnings go to standard error, and what a server does; `FROSTLINE_LOG=debug` shows more.
-fn start_logging(serves: bool, form: args::LogFormat) {
+/// Warnings go to standard error, and what a server does; `FROSTLINE_LOG=debug` shows more. Traces go where they are sent.
+fn start_logging(serves: bool, form: args::LogFormat, traces: Option<&Traces>) {
     let asked = std::env::var("FROSTLINE_LOG").unwrap_or_default();
     // A bare level applies to Frostline only, not to its libraries.
     let wanted = match asked.parse::<tracing::Level>() {
         Ok(level) => format!("error,frostline={level}"),
         Err(_) => asked,
     };
-    let filter = tracing_subscriber::EnvFilter::try_new(wanted)
-        .ok()
-        .filter(|filter| !filter.to_string().is_empty())
-        .unwrap_or_else(|| {
-            let level = if serves { "info" } else { "warn" };
-            tracing_subscriber::EnvFilter::new(format!("error,frostline={level}"))
-        });
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter = EnvFilter::try_new(wanted).ok().filter(|filter| !filter.to_string().is_empty());
+    let filter = filter.unwrap_or_else(|| {
+        let level = if serves { "info" } else { "warn" };
+        EnvFilter::new(format!("error,frostline={level}"))
+    });
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let all = tracing_subscriber::registry().with(traces.map(|traces| traces.layer()));
     match form {
-        args::LogFormat::Json => lines.json().flatten_event(true).init(),
+        args::LogFormat::Json => all.with(lines.json().flatten_event(true).with_filter(filter)).init(),
         args::LogFormat::Text => {
             let is_colored = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            lines.with_ansi(is_colored).without_time().init();
+            all.with(lines.with_ansi(is_colored).without_time().with_filter(filter)).init();
         }
     }
 }

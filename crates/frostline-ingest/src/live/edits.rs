@@ -20,16 +20,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use frostline_base::{Clock, Error, ErrorKind, IndexName, Result, SplitId};
+use frostline_base::{Clock, Error, ErrorKind, IndexName, Result, STAGE, SplitId};
 use frostline_catalog::{Access, Catalog, Change, Index, Located, LookedUp, Numbers, Settings, SplitEntry};
 use frostline_split::{Document, Identity, Limits, Mapping, SplitWriter, WriterOptions, parse_document};
 use futures::future::BoxFuture;
 use roaring::RoaringBitmap;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
+use tracing::info_span;
 
 use super::figures::add;
-use super::{Held, Live, Shared};
+use super::{Held, Live, Shared, Stages, begin};
 use crate::documents::BlockingReads;
 use crate::lines::Refusal;
 use crate::merge::on_own_thread;
@@ -216,6 +217,13 @@ struct Request {
     removals: Vec<Removal>,
     answer: oneshot::Sender<Result<Done>>,
     _held: Held,
+    stages: Stages,
+}
+
+impl AsMut<Stages> for Request {
+    fn as_mut(&mut self) -> &mut Stages {
+        &mut self.stages
+    }
 }
 
 impl Request {
@@ -275,7 +283,8 @@ impl Edits {
         let bytes = edit.bytes() + removals.iter().map(Removal::bytes).sum::<u64>();
         let held = Held::take(&self.shared, bytes)?;
         let (answer, answered) = oneshot::channel();
-        self.editor(index).push(Request { edit, removals, answer, _held: held });
+        let stages = Stages::begin(|of| info_span!(target: STAGE, parent: of, "wait for group"));
+        self.editor(index).push(Request { edit, removals, answer, _held: held, stages });
         answered.await.unwrap_or_else(|_| Err(Error::internal("editing documents was cut short")))
     }
 
@@ -380,8 +389,8 @@ impl Editor {
         let mut closing = self.edits.shared.closing.subscribe();
         loop {
             let began = Instant::now();
-            let Some(requests) = self.take() else { return };
-            let edited = self.edited(&requests).await;
+            let Some(mut requests) = self.take() else { return };
+            let edited = self.edited(&mut requests).await;
             self.count(&requests, &edited);
             answer(requests, edited);
             let is_closing = closing.wait_for(|is_closing| *is_closing);
@@ -437,7 +446,7 @@ impl Editor {
     }
 
     /// What became of all operations.
-    async fn edited(&self, requests: &[Request]) -> Result<Done> {
+    async fn edited(&self, requests: &mut [Request]) -> Result<Done> {
         let mut damaged = BTreeMap::new();
         for _ in 0..TRIES_MAX {
             if let Some(done) = self.try_land(requests, &mut damaged).await? {
@@ -451,9 +460,10 @@ impl Editor {
     /// nothing landed.
     async fn try_land(
         &self,
-        requests: &[Request],
+        requests: &mut [Request],
         damaged: &mut BTreeMap<SplitId, Error>,
     ) -> Result<Option<Done>> {
+        begin(requests, |of| info_span!(target: STAGE, parent: of, "look up ids"));
         let create = requests.iter().find_map(|request| request.edit.create.as_ref());
         let operations: Vec<&Operation> =
             requests.iter().flat_map(|request| &request.edit.operations).collect();
@@ -476,6 +486,7 @@ impl Editor {
             return Ok(Some(planned.done));
         }
         let Planned { done, documents, removed, seq_no } = planned;
+        begin(requests, |of| info_span!(target: STAGE, parent: of, "seal and put"));
         let live = &self.edits.shared;
         let terms = Terms::of(&live.catalog, &index, &live.random).await?;
         let output = Output {
@@ -505,6 +516,7 @@ impl Editor {
             damaged.extend(unreadable.iter().map(|(entry, error)| (entry.id, of_split(entry, what, error))));
             return Ok(None);
         }
+        begin(requests, |of| info_span!(target: STAGE, parent: of, "commit"));
         let is_committed = self.commit(&index, dead, &splits, seq_no).await?;
         Ok(is_committed.then_some(done))
     }
@@ -675,7 +687,8 @@ fn remove(removal: &Removal, index: &Index, by_split: &mut Removing, budget: &mu
 
 fn answer(requests: Vec<Request>, done: Result<Done>) {
     let mut done = done.map(|Done { edited, removed }| (edited.into_iter(), removed.into_iter()));
-    for Request { edit, removals, answer, _held } in requests {
+    for Request { edit, removals, answer, stages, _held } in requests {
+        drop(stages);
         let of_request = match &mut done {
             Ok((edited, removed)) => Ok(Done {
                 edited: edited.take(edit.operations.len()).collect(),

@@ -126,7 +126,8 @@ impl Writer {
 
     /// Answers a request, and takes up those that waited for its outcome.
     pub(super) fn answer(self: &Arc<Self>, request: Request, answer: Result<Appended>) {
-        let Request { append, answer: answered, held, .. } = request;
+        let Request { append, answer: answered, held, stages, .. } = request;
+        drop(stages);
         // A client that has gone is no reason to do anything else.
         let _ = answered.send(answer);
         drop(held);

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use frostline_base::{Error, ErrorKind, Result};
+use frostline_base::{Error, ErrorKind, Result, STAGE};
 use frostline_catalog::{Change, Index, Settings};
 use frostline_split::{Mapping, Origin, SplitWriter, WriterOptions};
+use tracing::info_span;
 
 use super::figures::add;
 use super::group::Writer;
-use super::{Appended, Outcome, Request};
+use super::{Appended, Outcome, Request, begin};
 use crate::lines::Refusal;
 use crate::needle::Terms;
 use crate::seal::{NewSplit, Offer, Output, WrittenSplit, mapping_of, offer};
@@ -56,6 +57,7 @@ impl Writer {
 
     /// Answers the requests that it can, and takes them out. Those that stay are to be tried again.
     async fn try_land(self: &Arc<Self>, requests: &mut Vec<Request>) -> Result<()> {
+        begin(requests, |of| info_span!(target: STAGE, parent: of, "open index"));
         let index = self.open(requests).await?;
         self.answer_known(&index, requests).await?;
         if requests.is_empty() {
@@ -69,7 +71,9 @@ impl Writer {
             runtime: tokio::runtime::Handle::current(),
             terms,
         };
+        begin(requests, |of| info_span!(target: STAGE, parent: of, "seal"));
         let Written { splits, outcomes } = self.write(&output, requests).await?;
+        begin(requests, |of| info_span!(target: STAGE, parent: of, "put"));
         let is_any = !splits.is_empty();
         let uploads = futures::future::try_join_all(splits.into_iter().map(|split| output.upload(split)));
         // Another process may have closed or blocked the index since it was opened here.
@@ -79,6 +83,7 @@ impl Writer {
             self.delete(&splits).await;
             return Err(error);
         }
+        begin(requests, |of| info_span!(target: STAGE, parent: of, "commit"));
         let version = match splits.is_empty() {
             true => None,
             false => match self.commit(&index, requests, &outcomes, &splits).await? {

@@ -9,12 +9,14 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt32Type;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
-use frostline_base::{IndexName, Meter};
+use frostline_base::{IndexName, Meter, STAGE};
 use frostline_catalog::Index;
 use frostline_show::nearest;
 use frostline_split::{Mapping, Resolved, TIME_FIELD};
 use futures::future::join_all;
 use serde_json::Value;
+use tracing::field::Empty;
+use tracing::{Instrument, Span, info_span};
 
 use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource, ParseContext};
 use crate::answer::highlight::{Effort, Highlighter};
@@ -288,8 +290,16 @@ impl Search {
         let local = self.local();
         let memory = reservation(&local.memory, "answer");
         let context = context(local)?;
-        let asked = self.asked().await;
-        let found = self.found(self.plan(&asked)?, &context).await?;
+        let asked = self.asked().instrument(info_span!(target: STAGE, "ask needle segments")).await;
+        let reading = info_span!(
+            target: STAGE,
+            "read splits",
+            frostline.gets = Empty,
+            frostline.bytes = Empty,
+            frostline.splits_opened = Empty,
+        );
+        let found = self.found(self.plan(&asked)?, &context).instrument(reading.clone()).await?;
+        tell(&reading, &found.report);
         let mut report = found.report;
         let mut rows = match &found.hits {
             Some(hits) => self.order.rows(hits, self.request.from, &self.splits)?,
@@ -315,21 +325,19 @@ impl Search {
         let parts = if shown.is_empty() { self.parts() } else { Parts { source: true, ..self.parts() } };
         let mut documents = self.fetch(unread.chain(shown), parts, &context, &mut report).await?;
         self.hide(&mut rows, &mut documents)?;
-        let aggregations = match state {
-            Some(state) => Some(state.finalize(
-                &self.tree,
-                options,
-                &TopHits { search: &self, documents: &documents },
-            )?),
-            None => None,
-        };
+        let rendering = info_span!(target: STAGE, "render hits", frostline.hits = rows.len() as i64);
+        let top_hits = TopHits { search: &self, documents: &documents };
+        let finalize = |state: AggState| state.finalize(&self.tree, options, &top_hits);
+        let aggregations = rendering.in_scope(|| state.map(finalize).transpose())?;
         let clauses = self.readings.iter().map(|reading| (&reading.splits, reading.named.as_ref()));
-        let named = named_of(clauses, &rows, &Arc::new(self.local()), self.partial, &mut report).await?;
+        let local = Arc::new(self.local());
+        let named = named_of(clauses, &rows, &local, self.partial, &mut report);
+        let named = named.instrument(rendering.clone()).await?;
         let mut effort = Effort::default();
         let next = rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.sort.clone());
         let wholes = self.wholes(&rows, &documents);
-        let mut hits = self.hits(rows, documents, named, &mut effort)?;
-        self.add_inner_hits(wholes, &mut hits, &mut effort).await?;
+        let mut hits = rendering.in_scope(|| self.hits(rows, documents, named, &mut effort))?;
+        self.add_inner_hits(wholes, &mut hits, &mut effort).instrument(rendering).await?;
         memory.try_grow(effort.bytes()).map_err(internal)?;
         let mut ruled_out = RuledOut::default();
         asked.iter().for_each(|asked| ruled_out.add(asked.ruled_out()));
@@ -496,7 +504,14 @@ impl Search {
         let groups = fetch.splits.groups(self.searcher.settings.groups);
         let leaves = groups.into_iter().map(|splits| Leaf::Fetch(fetch.of(splits)));
         let plan = final_plan(leaves, Merge { targets, aggs: None, order: None })?;
-        let found = self.found(plan, context).await?;
+        let reading = info_span!(
+            target: STAGE,
+            "read documents",
+            frostline.gets = Empty,
+            frostline.bytes = Empty,
+        );
+        let found = self.found(plan, context).instrument(reading.clone()).await?;
+        tell(&reading, &found.report);
         let Report { failed, cost, .. } = found.report;
         report.answered.retain(|ordinal| failed.iter().all(|failure| failure.ordinal != *ordinal));
         report.add(Report { failed, cost, ..Report::default() });
@@ -586,6 +601,13 @@ impl Search {
         });
         hits.collect()
     }
+}
+
+/// Says in the span of a stage what it took.
+pub(super) fn tell(stage: &Span, report: &Report) {
+    stage.record("frostline.gets", report.cost.gets as i64);
+    stage.record("frostline.bytes", report.cost.bytes_read as i64);
+    stage.record("frostline.splits_opened", report.counts.opened as i64);
 }
 
 /// The positions of the indices, together where their declarations of the named fields agree: where each name means

@@ -23,11 +23,14 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use frostline_base::STAGE;
 use frostline_catalog::Index;
 use futures::stream::TryStreamExt;
+use tracing::field::Empty;
+use tracing::{Instrument, info_span};
 
 use crate::answer::response::QueryCost;
-use crate::answer::search::{SearchOptions, read_filter};
+use crate::answer::search::{SearchOptions, read_filter, tell};
 use crate::answer::sql_error::worded;
 use crate::errors::internal;
 use crate::exec::codec;
@@ -117,18 +120,30 @@ impl Sql {
     /// Runs one query. Statements that change anything are refused.
     pub async fn run(&self, query: &str) -> Result<SqlAnswer> {
         let started = Instant::now();
-        let plan = self.plan(query).await?;
+        let plan = self.plan(query).instrument(info_span!(target: STAGE, "plan query")).await?;
         let schema = plan.schema();
         let context = self.session.task_ctx();
         let memory = reservation(context.memory_pool(), "rows of the answer");
-        let mut stream = execute_stream(Arc::clone(&plan), context).map_err(internal)?;
+        let reading = info_span!(
+            target: STAGE,
+            "read splits",
+            frostline.gets = Empty,
+            frostline.bytes = Empty,
+            frostline.splits_opened = Empty,
+        );
         let mut batches = Vec::new();
-        while let Some(batch) = stream.try_next().await.map_err(internal)? {
-            memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
-            batches.push(batch);
-        }
+        let read = async {
+            let mut stream = execute_stream(Arc::clone(&plan), context).map_err(internal)?;
+            while let Some(batch) = stream.try_next().await.map_err(internal)? {
+                memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
+                batches.push(batch);
+            }
+            Ok::<(), Error>(())
+        };
+        read.instrument(reading.clone()).await?;
         let mut ran = Ran::default();
         ran.add(plan.as_ref());
+        tell(&reading, &ran.report);
         let cost = QueryCost::new(&self.searcher, started.elapsed(), &ran.report, &ran.ruled_out, ran.asked);
         Ok(SqlAnswer { schema, batches, cost, _memory: memory })
     }

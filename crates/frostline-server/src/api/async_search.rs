@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use frostline_base::STAGE;
 use frostline_node::seen_will_do;
 use http::StatusCode;
 use serde::Serialize;
@@ -15,6 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tracing::{Instrument, info_span};
 
 use crate::answer::{Answer, Content, Unread};
 use crate::api::indices;
@@ -256,7 +258,7 @@ fn begin(call: &Call) -> Result<(AbortHandle, watch::Receiver<Option<Arc<Done>>>
     };
     let (tell, done) = watch::channel(None);
     let state = Arc::clone(&call.state);
-    let searching = tokio::spawn(async move {
+    let searching = async move {
         let inner = Arc::clone(&state);
         let search = async move {
             let asked = Asked { scope: &scope, expression: expression.as_deref(), how, manner };
@@ -270,7 +272,8 @@ fn begin(call: &Call) -> Result<(AbortHandle, watch::Receiver<Option<Arc<Done>>>
             Err(error) => Err(error),
         };
         tell.send_replace(Some(Arc::new(Done { at_us: state.node.clock().now_us(), answer })));
-    });
+    };
+    let searching = tokio::spawn(searching.instrument(info_span!(target: STAGE, "search in background")));
     Ok((searching.abort_handle(), done))
 }
 

@@ -17,6 +17,7 @@ use http_body_util::combinators::WithTrailers;
 use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::Body;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use tracing::Instrument as _;
 
 use crate::auth::Client;
 use crate::doors::otlp::{self, Refused};
@@ -25,6 +26,7 @@ use crate::params::Params;
 use crate::routes::{Captures, Routed, route};
 use crate::service::{admit, audit, check_site, logged};
 use crate::state::{Call, State};
+use crate::traces::{self, Ended, Traced};
 
 /// The path of the method.
 const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
@@ -53,9 +55,18 @@ pub(crate) async fn respond<B>(state: &Arc<State>, request: Request<B>) -> Answe
 where
     B: Body<Data = Bytes> + Unpin,
 {
+    let (head, body) = request.into_parts();
+    let traces = state.settings.traces.as_ref();
+    let traced = Traced::begin(traces, head.method.as_str(), || logged(&head), &head.headers);
+    respond_in(&traced, state, &head, body).instrument(traced.span()).await
+}
+
+async fn respond_in<B>(traced: &Traced, state: &Arc<State>, head: &http::request::Parts, body: B) -> Answered
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     let started = Instant::now();
     let begun = state.metrics.begin();
-    let (head, body) = request.into_parts();
     let is_grpc = |kind: &str| kind == "application/grpc" || kind == "application/grpc+proto";
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(is_grpc) {
@@ -64,9 +75,10 @@ where
         begun.end(otlp::API, response.status(), started.elapsed(), 0);
         return response;
     }
+    traces::name(otlp::API);
     let mut user = None;
     let time_max = state.settings.request_time_max;
-    let exported = tokio::time::timeout(time_max, export(state, &head, body, &mut user)).await;
+    let exported = tokio::time::timeout(time_max, export(state, head, body, &mut user)).await;
     let exported = exported.unwrap_or_else(|_| {
         let reason = format!("the request took longer than {} s", time_max.as_secs_f64());
         Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, "timeout_exception", reason))
@@ -74,9 +86,10 @@ where
     let exported = exported.map_err(otlp::for_clients);
     let code = exported.as_ref().map_or_else(|error| otlp::code(error.status), |_| 0);
     if let Err(error) = &exported {
-        audit(state, error, &head, METHOD, otlp::API, user.as_deref());
+        audit(state, error, head, METHOD, otlp::API, user.as_deref());
     }
     let status = exported.as_ref().map_or_else(|error| error.status, |_| StatusCode::OK);
+    let error = exported.as_ref().err().map(|error| error.kind);
     let response = match exported {
         Ok(refused) => success(&refused),
         Err(error) => failure(code, &error),
@@ -85,13 +98,15 @@ where
     tracing::info!(
         target: "frostline_server::access",
         method = METHOD,
-        path = logged(&head),
+        path = logged(head),
         api = otlp::API,
         user,
         status = code,
         took_ms = started.elapsed().as_millis() as u64,
         bytes,
+        trace_id = traced.id(),
     );
+    traced.end(&Ended { user: user.as_deref(), status, error, sent_bytes: bytes, searched: None });
     // What clients are told in a header is counted as over HTTP.
     begun.end(otlp::API, status, started.elapsed(), bytes);
     response

@@ -1,11 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use frostline_base::FixedClock;
 use frostline_node::CacheSize;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 
 use crate::settings::Settings;
-use crate::testing::Tested;
+use crate::testing::{NOW_US, Tested, random};
+use crate::traces::Traces;
 
 /// A page as Prometheus reads it: the kind of each family, and the value of each sample with its labels.
 struct Read {
@@ -70,7 +73,10 @@ async fn read(tested: &Tested) -> Read {
 
 /// A server that has done a bit of everything.
 async fn busy() -> Tested {
-    let tested = Tested::new();
+    let runtime = tokio::runtime::Handle::current();
+    let (random, clock) = (random("traces"), Arc::new(FixedClock::at(NOW_US)));
+    let traces = Traces::of(Some("http://127.0.0.1:9"), "0", random, clock, &runtime, &|_| None).unwrap();
+    let tested = Tested::with(Settings { traces, ..Settings::default() });
     tested.ingest("web", 30).await;
     tested.state.node.mount(&"web".parse().unwrap(), CacheSize::Bytes(8 << 20)).await.unwrap();
     tested.ok("POST", "/app/_bulk", "{\"index\":{}}\n{\"a\":1}\n{\"index\":{}}\n{\"a\":2}\n").await;

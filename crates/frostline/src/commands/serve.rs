@@ -34,6 +34,7 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
         syslog_tls: given.syslog_tls,
         syslog_client_ca: given.syslog_client_ca,
         syslog_index: given.syslog_index,
+        traces: config.traces.clone(),
         ..settings
     };
     if given.no_upkeep {
