@@ -178,10 +178,12 @@ impl Index {
             let (seen, reached) = (self.progress(source), newest.progress(source));
             // One that was forgotten meanwhile was moved by nobody.
             if reached.is_some() && seen != reached {
-                return Err(Error::conflict("another run ingests the same source: run again when it has ended")
-                    .with("source", source)
-                    .with("seen", seen.unwrap_or_default())
-                    .with("reached", reached.unwrap_or_default()));
+                return Err(Error::conflict(
+                    "another run ingests the same source: run again when it has ended",
+                )
+                .with("source", source)
+                .with("seen", seen.unwrap_or_default())
+                .with("reached", reached.unwrap_or_default()));
             }
         }
         Ok(())

@@ -554,20 +554,14 @@ impl Search {
     }
 
     /// Adds to hits what they show of their objects.
-    async fn add_inner_hits(
-        &self,
-        wholes: Vec<Whole>,
-        hits: &mut [Hit],
-        effort: &mut Effort,
-    ) -> Result<()> {
+    async fn add_inner_hits(&self, wholes: Vec<Whole>, hits: &mut [Hit], effort: &mut Effort) -> Result<()> {
         let mut wholes: Vec<(&mut Hit, Whole)> = hits.iter_mut().zip(wholes).collect();
         for reading in self.readings.iter().filter(|reading| !reading.inner_hits.is_empty()) {
             let is_of = |index: &str| reading.indices.iter().any(|own| own.name().as_str() == index);
             let (of_reading, others) = wholes.into_iter().partition(|(hit, _)| is_of(&hit.index));
             wholes = others;
             let (hits, of_reading): (Vec<&mut Hit>, Vec<Whole>) = Vec::into_iter(of_reading).unzip();
-            let shown =
-                inner_hits_of(&reading.inner_hits, &of_reading, &self.searcher.reads, effort).await?;
+            let shown = inner_hits_of(&reading.inner_hits, &of_reading, &self.searcher.reads, effort).await?;
             hits.into_iter().zip(shown).for_each(|(hit, shown)| hit.inner_hits = Some(shown));
         }
         Ok(())

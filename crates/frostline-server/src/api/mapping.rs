@@ -105,7 +105,9 @@ fn fitting(index: &Index, wanted: Mapping, says: impl Fn(&str) -> bool) -> Resul
         let (Some(new), Some(known)) = (field.declared, known.field(path)) else { continue };
         let changed = |old: &str, because: &str| {
             let new = new.name();
-            ApiError::invalid(format!("mapper [{path}] cannot be changed from type [{old}] to [{new}]{because}"))
+            ApiError::invalid(format!(
+                "mapper [{path}] cannot be changed from type [{old}] to [{new}]{because}"
+            ))
         };
         match known.declared {
             Some(old) if old != new => return Err(changed(old.name(), "")),

@@ -881,7 +881,9 @@ async fn fields_are_declared_after_an_index_is_made() {
     let other = reason(r#"{"properties":{"code":{"type":"long"}}}"#).await;
     assert_eq!(other, "mapper [code] cannot be changed from type [keyword] to [long]");
     tested.send("POST", "/web/_doc", r#"{"bytes":1,"at":"2024-05-01T00:00:00Z"}"#).await;
-    for (field, from, to) in [("bytes", "long", "keyword"), ("bytes", "long", "double"), ("at", "date", "text")] {
+    for (field, from, to) in
+        [("bytes", "long", "keyword"), ("bytes", "long", "double"), ("at", "date", "text")]
+    {
         let other = reason(&format!(r#"{{"properties":{{"{field}":{{"type":"{to}"}}}}}}"#)).await;
         let changed = format!("mapper [{field}] cannot be changed from type [{from}] to [{to}]: documents");
         assert!(other.starts_with(&changed), "{other}");
