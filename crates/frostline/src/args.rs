@@ -115,6 +115,9 @@ pub(crate) enum Command {
     /// Open or close a point in time, which stays searchable whatever is ingested, merged or vacuumed
     #[command(subcommand)]
     Pit(Pit),
+    /// Make, list, show, delete, restore or mount snapshots, which keep a version of indices
+    #[command(subcommand)]
+    Snapshot(Snapshot),
     /// Show, rebuild, check or remove needle segments, which tell which splits may hold a term
     #[command(subcommand)]
     Needle(Needle),
@@ -634,6 +637,65 @@ pub(crate) enum Pit {
         /// The id
         id: String,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Snapshot {
+    /// Keep the newest version of indices until the snapshot is deleted; nothing is copied
+    Create {
+        /// Name of the snapshot
+        name: String,
+        /// Indices, aliases and data streams, or expressions such as `web,logs-*`
+        #[arg(long, default_value = "*", value_name = "NAMES")]
+        index: String,
+    },
+    /// List the snapshots of a repository
+    List,
+    /// Show the indices of a snapshot
+    Show {
+        /// Name of the snapshot
+        name: String,
+    },
+    /// Delete a snapshot
+    Delete {
+        /// Name of the snapshot
+        name: String,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Make new indices with the documents of a snapshot
+    Restore {
+        #[command(flatten)]
+        from: FromSnapshot,
+        /// Restore no aliases
+        #[arg(long)]
+        no_aliases: bool,
+        /// Only show what would be restored
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Search indices of a snapshot in place, as indices that nothing writes to
+    Mount {
+        #[command(flatten)]
+        from: FromSnapshot,
+        /// Only show what would be mounted
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// What is brought back of a snapshot.
+#[derive(Debug, Args)]
+pub(crate) struct FromSnapshot {
+    /// Name of the snapshot
+    pub(crate) name: String,
+    /// Indices of the snapshot, or expressions such as `web,logs-*,-logs-old`
+    #[arg(long, default_value = "*", value_name = "NAMES")]
+    pub(crate) index: String,
+    /// Other names for indices, such as web=web-old or logs-*=old-*; may be repeated
+    #[arg(long, value_name = "FROM=TO")]
+    pub(crate) rename: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -14,11 +14,12 @@ mod remote;
 mod search;
 mod serve;
 mod ship;
+mod snapshot;
 mod sql;
 mod vacuum;
 mod volume;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         Command::Cache(Cache::Stats) => cache::stats(&config).await,
         Command::Cache(Cache::Clear) => cache::clear(&config).await,
         Command::Pit(given) => pit::run(&config, given).await,
+        Command::Snapshot(given) => snapshot::run(&config, given).await,
         Command::Needle(given) => needle::run(&config, given).await,
         Command::Vacuum(given) => vacuum::run(&config, given).await,
         Command::Volume(given) => volume::run(&config, given).await,
@@ -136,6 +138,23 @@ pub(crate) async fn indices_of(node: &Node, expression: &str) -> Result<Vec<Arc<
         indices.iter().try_for_each(|index| records.check_access(index.name(), Access::Read))?;
     }
     Ok(indices)
+}
+
+/// Asks whoever is at the terminal to type the name of what is deleted. Elsewhere `--yes` says it.
+pub(crate) fn confirm(what: &str, name: &str, yes: bool) -> Result<()> {
+    if yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        bail!("deleting {name} cannot be undone: add --yes to confirm");
+    }
+    write!(std::io::stderr(), "{what}? Type its name: ")?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    if answer.trim() != name {
+        bail!("{name} was not deleted");
+    }
+    Ok(())
 }
 
 /// Prints the document of the one index that was named, or those of several.

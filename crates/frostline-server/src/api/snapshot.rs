@@ -723,30 +723,44 @@ async fn one(call: &Call) -> Result<Seen> {
     seen.ok_or_else(|| missing(&repository, name))
 }
 
-/// What of a snapshot is meant.
-#[derive(Default)]
-struct Chosen<'a> {
-    /// Those of the streams among them.
-    indices: BTreeMap<&'a IndexName, &'a SnapshotIndex>,
-    streams: BTreeMap<&'a IndexName, &'a DataStream>,
+/// The indices and data streams of a snapshot that a list of patterns names.
+fn choose<'a>(seen: &'a Seen, patterns: &[String], ignores: bool) -> Result<Chosen<'a>> {
+    let patterns = patterns.iter().flat_map(|pattern| pattern.split(',')).map(str::trim);
+    let indices = seen.indices.iter().map(|(name, about)| (name, about));
+    chosen(indices, seen.streams(), patterns, ignores).map_err(ApiError::no_such_index)
 }
 
-/// The indices and data streams of a snapshot that a list of patterns names. A stream means its indices, too; the name of an
-/// index means it alone.
-fn choose<'a>(seen: &'a Seen, patterns: &[String], ignores: bool) -> Result<Chosen<'a>> {
-    let about: BTreeMap<&IndexName, &SnapshotIndex> =
-        seen.indices.iter().map(|(name, about)| (name, about)).collect();
+/// What of a snapshot is meant.
+#[derive(Debug, Default)]
+pub struct Chosen<'a> {
+    /// Those of the streams among them.
+    pub indices: BTreeMap<&'a IndexName, &'a SnapshotIndex>,
+    /// The data streams.
+    pub streams: BTreeMap<&'a IndexName, &'a DataStream>,
+}
+
+/// The indices and data streams of a snapshot that patterns name; one with a minus before it takes away. A stream means its
+/// indices, too; the name of an index means it alone. A name that none of them has is the error, unless such names are
+/// ignored.
+pub fn chosen<'a, 'p>(
+    indices: impl Iterator<Item = (&'a IndexName, &'a SnapshotIndex)>,
+    streams: impl Iterator<Item = (&'a IndexName, &'a DataStream)>,
+    patterns: impl Iterator<Item = &'p str>,
+    ignores: bool,
+) -> std::result::Result<Chosen<'a>, &'p str> {
+    let about: BTreeMap<&IndexName, &SnapshotIndex> = indices.collect();
+    let all: Vec<(&IndexName, &DataStream)> = streams.collect();
     let mut chosen = Chosen::default();
-    for pattern in patterns.iter().flat_map(|pattern| pattern.split(',')).map(str::trim) {
+    for pattern in patterns {
         let (excludes, pattern) = pattern.strip_prefix('-').map_or((false, pattern), |rest| (true, rest));
         let pattern = if pattern == "_all" { "*" } else { pattern };
-        let streams: Vec<_> =
-            seen.streams().filter(|(name, _)| wildcard_matches(pattern, name.as_str())).collect();
+        let streams = all.iter().copied().filter(|(name, _)| wildcard_matches(pattern, name.as_str()));
+        let streams: Vec<(&IndexName, &DataStream)> = streams.collect();
         let of_streams = streams.iter().flat_map(|(_, stream)| &stream.indices);
         let own = about.keys().copied().filter(|name| wildcard_matches(pattern, name.as_str()));
         let matching: BTreeSet<&IndexName> = own.chain(of_streams).collect();
         if matching.is_empty() && !pattern.contains('*') && !ignores && !excludes {
-            return Err(ApiError::no_such_index(pattern));
+            return Err(pattern);
         }
         for name in matching {
             match (excludes, about.get(name)) {
@@ -945,7 +959,8 @@ fn waits(params: &Params) -> bool {
     matches!(params.get("wait_for_completion"), Some("" | "true"))
 }
 
-fn check_name(name: &str) -> std::result::Result<(), &'static str> {
+/// Why a snapshot cannot be called so, after its name.
+pub fn check_name(name: &str) -> std::result::Result<(), &'static str> {
     const FORBIDDEN: [char; 11] = ['\\', '/', '*', '?', '"', '<', '>', '|', ',', '#', ' '];
     if name.is_empty() {
         Err("cannot be empty")

@@ -1,9 +1,8 @@
 //! `frostline index`.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use frostline_base::{Error, ErrorKind, IndexName, Meter, Share, SplitId};
 use frostline_catalog::{FileEntry, Index, Records, Resolve, SplitEntry};
 use frostline_node::Node;
@@ -102,7 +101,7 @@ fn state(records: &Records, index: &IndexName) -> Vec<String> {
     flags.chain(records.blocks(index).map(|block| format!("blocks.{}", block.name()))).collect()
 }
 
-fn iso(time_us: i64) -> String {
+pub(super) fn iso(time_us: i64) -> String {
     let format = frostline_query::language::date::Format::default();
     format.write(Moment::of_us(time_us), &frostline_query::UTC)
 }
@@ -239,21 +238,8 @@ fn split_json(split: &SplitEntry) -> Value {
 
 async fn delete(node: &Node, config: &Config, name: &str, yes: bool) -> Result<Outcome> {
     let name: IndexName = name.parse()?;
-    if !yes {
-        if !std::io::stdin().is_terminal() {
-            bail!("deleting {name} cannot be undone: add --yes to confirm");
-        }
-        write!(
-            std::io::stderr(),
-            "Delete {name} and all its data in {}? Type its name: ",
-            node.repository().url()
-        )?;
-        let mut answer = String::new();
-        std::io::stdin().read_line(&mut answer)?;
-        if answer.trim() != name.as_str() {
-            bail!("{name} was not deleted");
-        }
-    }
+    let what = format!("Delete {name} and all its data in {}", node.repository().url());
+    super::confirm(&what, name.as_str(), yes)?;
     node.catalog().records().await?.check_deletion(&name)?;
     node.catalog().delete(&name).await.with_context(|| format!("cannot delete the index {name}"))?;
     node.unmount(&name).await?;
