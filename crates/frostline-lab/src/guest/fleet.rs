@@ -468,11 +468,10 @@ fn nvme_target(address: &str, disks: usize) -> String {
     script
 }
 
-/// The script that attaches the subsystem of `base` as the guest's next disk. It has one path: of a disk with several the
-/// kernel counts nothing.
+/// The script that attaches the subsystem of `base` as the guest's next disk.
 fn nvme_client(address: &str, base: usize, disk: u32) -> String {
     format!(
-        "modprobe nvme-core multipath=N\nmodprobe nvme-tcp\n\
+        "modprobe nvme-tcp\n\
          nvme connect --transport=tcp --traddr={address} --trsvcid={NVME_PORT} --nqn=frostline-{base} >/dev/null\n\
          until [ -b /dev/nvme{disk}n1 ]; do udevadm settle; done\n"
     )
