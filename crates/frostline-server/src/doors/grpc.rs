@@ -72,7 +72,9 @@ where
     if !kind.is_some_and(is_grpc) {
         let mut response = Response::new(Either::Left(Full::default()));
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        begun.end(otlp::API, response.status(), started.elapsed(), 0);
+        let status = response.status();
+        traced.end(&Ended { user: None, status, error: None, sent_bytes: 0, searched: None });
+        begun.end(otlp::API, status, started.elapsed(), 0);
         return response;
     }
     traces::name(otlp::API);
