@@ -5,8 +5,7 @@ python3 ask.py --out samples.json --rounds 5 [--frostline BINARY --repo DIR --da
 python3 ask.py --table samples.json
 
 First: the process was restarted, and then the page cache of the machine dropped (needs root). Repeat: the same question at once again. Steady: the
-median of the last questions of --steady more. Dropped: the page cache was dropped once more, while the process went on. --frostline is the command, which
-starts for each question and knows only the first two. --server is a Frostline server, asked twice: with request_cache=false and, its kept answers
+same question --steady times more. --frostline is the command, which starts for each question and knows only the first two. --server is a Frostline server, asked twice: with request_cache=false and, its kept answers
 deleted before each first, at its defaults. The order of the questions turns by three each round, and that of the engines by one.
 """
 import argparse
@@ -21,7 +20,7 @@ import urllib.parse
 from machine import cold
 from questions import QUESTIONS, needle_logsql, of_elasticsearch, of_logsql
 
-RUNS = ("first", "repeat", "steady", "dropped")
+RUNS = ("first", "repeat", "steady")
 
 
 def request(url, method, path, body, kind):
@@ -134,7 +133,7 @@ def ask(engine, question, steady):
     """Samples of all runs of one question, and the answers."""
     engine.restart()
     for run in engine.runs:
-        if run in ("first", "dropped"):
+        if run == "first":
             cold()
         for _ in range(steady if run == "steady" else 1):
             sample, answer = engine.ask(question)

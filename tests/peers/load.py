@@ -150,7 +150,11 @@ async def answered(reader):
 
 class Engine:
     def __init__(self, name, url, index, pid):
-        self.name, self.index, self.pid, self.pool = name, index, int(pid), Pool(url)
+        self.name, self.url, self.index, self.pid, self.pool = name, url, index, int(pid), Pool(url)
+
+    def connect_anew(self):
+        """Servers close connections that were idle."""
+        self.pool = Pool(self.url)
 
     def signal(self, number):
         os.kill(self.pid, number)
@@ -209,6 +213,7 @@ class Slice:
             self.row["seconds"].append({"rss": rss, "anonymous": anonymous, "cpu_s": round(cpu - now, 2), "load": os.getloadavg()[0], "pressure": pressure()})
 
     async def run(self, arrivals, bulks, duration):
+        self.engine.connect_anew()
         own, began, tasks = time.process_time(), time.perf_counter() + 0.1, []
         watching = asyncio.create_task(self.watch(began, duration))
         todo = sorted([(at, kind, body) for at, kind, body in arrivals] + [(at, None, events) for at, events in bulks], key=lambda one: one[0])
