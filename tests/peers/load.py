@@ -275,7 +275,7 @@ async def measure(given):
             seen = before
             with open(given.out, "w") as file:
                 told_of = {name: getattr(given, name) for name in ("rate", "documents", "seconds", "warm_up", "seed")}
-                json.dump({**told_of, "agreement": agreed, "unit_s": 0.0001, "slices": slices}, file)
+                json.dump({**told_of, "agreement": agreed, "unit_s": 0.0001, "slices": slices}, file, separators=(",", ":"))
                 file.write("\n")
     finally:
         for engine in engines:
