@@ -117,7 +117,7 @@ fn fitting(index: &Index, wanted: Mapping, says: impl Fn(&str) -> bool) -> Resul
                 let other = known.readings.keys().find(|ty| new.value_type().is_some_and(|new| new != **ty));
                 if let Some(other) = other {
                     let because = ": documents have such values; write those to come to another index";
-                    return Err(changed(other.name(), because));
+                    return Err(changed(FieldType::of(*other).name(), because));
                 }
             }
         }
