@@ -66,6 +66,7 @@ pub(super) fn show(filter: &Filter) -> String {
             format!("{field} in {lower}, {upper}")
         }
         Filter::Exists { field } => format!("exists {field}"),
+        Filter::Nested(nested) => format!("{}[{}]", nested.path, show(&nested.filter)),
         Filter::Pattern { field, pattern, case_insensitive } => {
             let pattern = match pattern {
                 Pattern::Prefix(text) => format!("prefix {text}"),

@@ -137,6 +137,7 @@ mod tests {
             source: Some(serde_json::from_str(source).unwrap()),
             fields,
             highlight: None,
+            inner_hits: None,
             matched_queries: Vec::new(),
             sort: None,
         }
