@@ -26,8 +26,8 @@ def count(frostline, index):
 
 def test_a_snapshot_is_made_listed_restored_mounted_and_deleted(frostline):
     say = Plain(frostline)
-    assert "frostline snapshot create NAME" in say("snapshot", "list")
     frostline.ingest("web-1", documents(), "--split-bytes", "100KB")
+    assert "frostline snapshot create NAME" in say("snapshot", "list")
     frostline.ingest("web-2", [{"n": n} for n in range(10)])
     frostline.ingest("app", [{"n": 1}])
     made = frostline.ok("snapshot", "create", "first", "--index", "web-*")
@@ -97,7 +97,7 @@ def test_what_cannot_be_done_says_what_to_do(frostline):
         (["create", "first"], ["already a snapshot first", "choose another name"]),
         (["create", "A b"], ["no name of a snapshot"]),
         (["create", "second", "--index", "absent"], ["absent"]),
-        (["create", "second", "--index", "absent-*"], ["names no index"]),
+        (["create", "second", "--index", "absent-*"], ["no index matches absent-*"]),
         (["show", "frist"], ["did you mean `first`"]),
         (["delete", "first"], ["add --yes"]),
         (["delete", "absent", "--yes"], ["no snapshot absent"]),
