@@ -410,7 +410,10 @@ impl Node {
 
     /// Whether the cache is open for other mounts than there are now.
     pub async fn is_outdated(&self) -> bool {
-        self.attached.lock().await.as_ref().is_some_and(|mounts| *mounts != self.mounts.all())
+        let sizes = |mounts: &[Mount]| -> Vec<(IndexName, u64)> {
+            mounts.iter().map(|mount| (mount.index.clone(), mount.cache_bytes)).collect()
+        };
+        self.attached.lock().await.as_ref().is_some_and(|mounts| sizes(mounts) != sizes(&self.mounts.all()))
     }
 
     /// Whether another process has the cache, so that this one reads from the repository.

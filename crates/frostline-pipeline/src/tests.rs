@@ -713,7 +713,7 @@ fn what_is_not_understood_is_refused_with_its_place() {
     refused(
         one(json!({ "date": { "field": "f", "formats": ["UNIX"], "timezone": "Mars/Base" } })),
         "processors[0].date",
-        "no time zone",
+        "not a time zone",
     );
     refused(
         one(json!({ "grok": { "field": "f", "patterns": ["%{NOPE:a}"] } })),

@@ -40,7 +40,7 @@ fn a_directory_that_cannot_be_measured_is_named() {
         assert!(error.what().contains(says) && error.what().contains(path.to_str().unwrap()), "{error}");
     };
     check(&data.path().join("none"), 0, ErrorKind::NotFound, "cannot find");
-    check(&file, 0, ErrorKind::Invalid, "no directory");
+    check(&file, 0, ErrorKind::Invalid, "not a directory");
     check(data.path(), 1 << 60, ErrorKind::Exhausted, "is full");
     if Path::new("/dev/shm").is_dir() {
         check(Path::new("/dev/shm"), 0, ErrorKind::Invalid, "in memory");

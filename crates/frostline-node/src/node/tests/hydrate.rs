@@ -115,12 +115,12 @@ async fn what_another_process_mounts_is_brought_here() {
 async fn what_was_brought_here_is_not_evicted_until_it_need_not_be_here() {
     let place = Place::new();
     let node = place.node();
-    let lines = |of: u64| -> String {
+    let lines = |of: u64, documents: u64| -> String {
         let id = |n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(of << 32);
-        (0..40_000_u64).map(|n| format!("{{\"n\":{n},\"id\":\"{:016x}\"}}\n", id(n))).collect()
+        (0..documents).map(|n| format!("{{\"n\":{n},\"id\":\"{:016x}\"}}\n", id(n))).collect()
     };
-    place.ingest_lines(&node, "web", 40_000, lines(1)).await;
-    place.ingest_lines(&node, "large", 40_000, lines(2)).await;
+    place.ingest_lines(&node, "web", 10_000, lines(1, 10_000)).await;
+    place.ingest_lines(&node, "large", 100_000, lines(2, 100_000)).await;
     // The other one has room for little of itself.
     node.mount(&name("large"), CacheSize::Bytes(1 << 20)).await.unwrap();
     node.mount(&name("web"), CacheSize::Whole).await.unwrap();
