@@ -312,7 +312,8 @@ impl Field {
             body.insert("doc_values".to_owned(), json!(false));
         }
         let mut names = self.other_names();
-        if ty == FieldType::Text {
+        // What its author wrote is shown as it was written.
+        if ty == FieldType::Text && self.ty().is_none() {
             names.entry("keyword".to_owned()).or_insert(FieldType::Keyword);
         }
         if !names.is_empty() {

@@ -144,7 +144,7 @@ async fn hits_show_the_objects_that_match() {
     };
     check(json!({ "size": 101 }), "Inner result window is too large");
     check(json!({ "query": {} }), "unknown key [query]");
-    check(json!({ "highlight": {} }), "[highlight] is not supported");
+    check(json!({ "highlight": {} }), "unknown key [highlight]");
     let twice = json!({ "bool": { "should": [query(json!({})), query(json!({}))] } });
     assert!(place.search(&search(&twice)).err().unwrap().to_string().contains("already contains an entry"));
 }
