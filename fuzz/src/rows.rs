@@ -50,6 +50,7 @@ pub fn state(tree: &AggTree, split: u32) -> Result<AggState> {
                 rows: &numbers,
                 columns: &columns,
                 filters: &filters,
+                levels: &[],
             })?;
         }
     }

@@ -1,5 +1,5 @@
 //! How long a read of cached bytes takes that the kernel has in memory. Its figures are in docs/studies/cache-policy.md.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::single_range_in_vec_init)]
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! Where documents go that are sent to a name: to the index of that name, or to one that an alias, a data stream or a
 //! template says.
 
-use frostline_base::{ErrorKind, IndexName};
+use frostline_base::{Error, ErrorKind, IndexName};
 use frostline_catalog::{Access, Alias, DataStream, RecordChange, Records, Settings};
 use frostline_split::Mapping;
 use http::StatusCode;
@@ -153,6 +153,9 @@ pub(crate) async fn make_stream(state: &State, name: &IndexName, composed: &Comp
     stream.lifecycle = composed.lifecycle()?;
     let settings = composed.index_settings()?;
     let also = |records: &Records| {
+        if records.data_streams().contains_key(name) {
+            return Err(Error::conflict(format!("there is already a data stream {name}")));
+        }
         let stream = RecordChange::DataStream(name.clone(), Some(stream.clone()));
         Ok([stream].into_iter().chain(settings.change(records, &first, false)).collect())
     };

@@ -185,7 +185,7 @@ async fn indices_are_made_shown_and_deleted() {
     let (status, kind, _) = tested.error("PUT", "/Logs", "").await;
     assert_eq!((status, kind.as_str()), (400, "invalid_index_name_exception"));
     let (status, kind, _) =
-        tested.error("PUT", "/other", r#"{"mappings":{"properties":{"a":{"type":"geo_point"}}}}"#).await;
+        tested.error("PUT", "/other", r#"{"mappings":{"properties":{"a":{"type":"completion"}}}}"#).await;
     assert_eq!((status, kind.as_str()), (400, "mapper_parsing_exception"));
     let (status, _, reason) = tested.error("PUT", "/other", r#"{"mapping":{}}"#).await;
     assert!(status == 400 && reason.contains("[mapping]") && reason.contains("[mappings]"), "{reason}");
@@ -892,7 +892,7 @@ async fn fields_are_declared_after_an_index_is_made() {
     let types = reason(r#"{"_doc":{"properties":{}}}"#).await;
     assert_eq!(types, "Types cannot be provided in put mapping requests");
     assert!(reason(r#"{"proprties":{}}"#).await.contains("did you mean [properties]"));
-    assert!(reason(r#"{"properties":{"a":{"type":"geo_point"}}}"#).await.contains("geo_point"));
+    assert!(reason(r#"{"properties":{"a":{"type":"completion"}}}"#).await.contains("completion"));
     assert_eq!(tested.error("PUT", "/gone/_mapping", "{}").await.0, 404);
 }
 

@@ -60,7 +60,7 @@ fn what_is_not_understood_is_refused_with_its_position() {
     refused("{{=<% %>=}}", json!({}), "delimiters");
     refused("{{a b}}", json!({}), "[a b] is not the name of a parameter");
     refused("{{}}", json!({}), "[] is not the name of a parameter");
-    refused("{{a..b}}", json!({}), "no name");
+    refused("{{a..b}}", json!({}), "not the name");
     refused("{{a}}", json!({"a": [1]}), "[a] is a list or an object: write {{#toJson}}a{{/toJson}}");
     refused("{{#toJson}}a{{/toJson}}", json!({}), "[a] is missing");
     refused("{{#toJson}}{{a}}{{/toJson}}", json!({}), "no tags");

@@ -251,7 +251,7 @@ async fn an_index_changes_what_becomes_of_new_fields() {
     let shown = tested.ok("GET", "/i/_mapping", "").await;
     let expected = json!({ "dynamic": "true", "dynamic_templates": templates, "properties": {
         "@timestamp": { "type": "date" }, "a": { "type": "keyword" }, "n": { "type": "long" },
-        "b": { "type": "text", "fields": { "keyword": { "type": "keyword" } } },
+        "b": { "type": "text" },
     } });
     assert_eq!(shown["i"]["mappings"], expected);
     assert_eq!(found(&tested, "i", json!({ "exists": { "field": "a" } })).await, [2, 3], "1 was not read");

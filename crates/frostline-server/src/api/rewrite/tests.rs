@@ -65,6 +65,7 @@ async fn what_a_query_matches_goes_through_a_pipeline_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_that_are_written_again_are_read_by_the_mapping_of_now() {
     let tested = Tested::new();
+    tested.ok("PUT", "/web", r#"{"mappings":{"dynamic":false,"properties":{"n":{"type":"long"}}}}"#).await;
     for n in 0..6 {
         tested.send("POST", "/web/_doc", &json!({ "n": n, "code": n.to_string() }).to_string()).await;
     }

@@ -100,7 +100,12 @@ async fn what_is_no_template_is_refused() {
             "does not know [x]",
         ),
         ("PUT", "/_scripts/a", "{}".to_owned(), "must specify [script]"),
-        ("PUT", "/_scripts/a%23", script(json!({ "lang": "mustache", "source": "" })), "no name of a script"),
+        (
+            "PUT",
+            "/_scripts/a%23",
+            script(json!({ "lang": "mustache", "source": "" })),
+            "not the name of a script",
+        ),
         ("POST", "/web/_search/template", "{}".to_owned(), "template is missing"),
         ("POST", "/web/_search/template", r#"{"source":"{}","id":"range"}"#.to_owned(), "not by both"),
         (

@@ -235,7 +235,7 @@ fn objects_have_types_from_templates_too() {
         "source": { "geo": { "location": { "lat": 1.5, "lon": 2.5 } } }, "my_data": { "a": "2024-01-01", "n": 1 },
         "secret": { "key": "x" }, "v": 1.5,
     });
-    let learned = learned(&mapping, &[document.clone()]);
+    let learned = learned(&mapping, std::slice::from_ref(&document));
     assert_eq!(
         values(&mapping, &document),
         [
