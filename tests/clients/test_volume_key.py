@@ -7,7 +7,7 @@ def test_a_volume_is_encrypted_with_the_key_of_a_file(frostline, tmp_path):
     (source / "a-secret-name").write_text("a secret word, " * 1000)
     made = frostline.ok("volume", "key", key)
     assert key.stat().st_mode & 0o777 == 0o600
-    frostline.fails("volume", "key", key, says=[str(key), "is there already"])
+    frostline.fails("volume", "key", key, says=[str(key), "already exists"])
     taken = frostline.ok("volume", "snapshot", source, "--name", "data", "--key-file", key)
     assert taken["key"] == made["key"] and taken["directory"] == taken["host"] == ""
     stored = b"".join(path.read_bytes() for path in frostline.repo.rglob("*") if path.is_file())
