@@ -106,6 +106,27 @@ def test_keys_and_certificates_come_from_files_and_the_environment(binary, frost
     assert frostline.search("app", {"size": 0})["hits"]["total"]["value"] == 1
 
 
+def test_a_certificate_of_an_authority_is_told_from_a_servers(frostline, shipper, tmp_path):
+    """As `openssl req -x509` makes one, and as docs/operating.md says."""
+    log = tmp_path / "a.log"
+    log.write_text("2024-05-01T10:00:00Z started\n")
+    for extra, serves in [([], False), (["-addext", "basicConstraints=critical,CA:FALSE"], True)]:
+        certificate, key = tmp_path / f"{serves}.pem", tmp_path / f"{serves}.key"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
+             "/CN=server", "-addext", "subjectAltName=IP:127.0.0.1", *extra, "-keyout", key, "-out", certificate],
+            check=True, capture_output=True,
+        )
+        server = Server(frostline, "--tls-cert", certificate, "--tls-key", key)
+        url = server.url.replace("http:", "https:")
+        ship = ("ship", "--to", url, "--index", "app", "--once", "--retry-for", "1s", "--ca", certificate, log)
+        if serves:
+            assert shipper.ok(*ship)["documents"] == 1
+        else:
+            shipper.fails(*ship, says=["CA:TRUE", "basicConstraints=critical,CA:FALSE"])
+        assert server.stop() == DONE
+
+
 def test_containers_and_the_journal_are_read_by_ship_and_by_ingest(frostline, shipper, tmp_path):
     pod = tmp_path / "pods" / "shop_web-7d9_3f2c" / "nginx"
     pod.mkdir(parents=True)
