@@ -291,13 +291,7 @@ impl Search {
         let memory = reservation(&local.memory, "answer");
         let context = context(local)?;
         let asked = self.asked().instrument(info_span!(target: STAGE, "ask needle segments")).await;
-        let reading = info_span!(
-            target: STAGE,
-            "read splits",
-            frostline.gets = Empty,
-            frostline.bytes = Empty,
-            frostline.splits_opened = Empty,
-        );
+        let reading = reading_splits();
         let found = self.found(self.plan(&asked)?, &context).instrument(reading.clone()).await?;
         tell(&reading, &found.report);
         let mut report = found.report;
@@ -595,6 +589,17 @@ impl Search {
         });
         hits.collect()
     }
+}
+
+/// The stage in which splits are read, of which [`tell`] says what it cost.
+pub(super) fn reading_splits() -> Span {
+    info_span!(
+        target: STAGE,
+        "read splits",
+        frostline.gets = Empty,
+        frostline.bytes = Empty,
+        frostline.splits_opened = Empty,
+    )
 }
 
 /// Says in the span of a stage what it took.

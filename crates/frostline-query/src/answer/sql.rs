@@ -26,11 +26,10 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use frostline_base::STAGE;
 use frostline_catalog::Index;
 use futures::stream::TryStreamExt;
-use tracing::field::Empty;
 use tracing::{Instrument, info_span};
 
 use crate::answer::response::QueryCost;
-use crate::answer::search::{SearchOptions, read_filter, tell};
+use crate::answer::search::{SearchOptions, read_filter, reading_splits, tell};
 use crate::answer::sql_error::worded;
 use crate::errors::internal;
 use crate::exec::codec;
@@ -124,13 +123,7 @@ impl Sql {
         let schema = plan.schema();
         let context = self.session.task_ctx();
         let memory = reservation(context.memory_pool(), "rows of the answer");
-        let reading = info_span!(
-            target: STAGE,
-            "read splits",
-            frostline.gets = Empty,
-            frostline.bytes = Empty,
-            frostline.splits_opened = Empty,
-        );
+        let reading = reading_splits();
         let mut batches = Vec::new();
         let read = async {
             let mut stream = execute_stream(Arc::clone(&plan), context).map_err(internal)?;
