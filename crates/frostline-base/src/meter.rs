@@ -30,7 +30,7 @@ pub enum Count {
     BytesRead = 5,
     /// Bytes sent to the store.
     BytesWritten = 6,
-    /// Bytes that readers received, from the store or a cache.
+    /// Bytes that readers received, from the store or a cache. What is open or unpacked in memory is not read.
     BytesUsed = 7,
     /// Requests repeated after a failure, or hedged because the first was slow.
     Retries = 8,

@@ -274,6 +274,11 @@ impl Node {
         self.searcher.memory_held()
     }
 
+    /// Bytes of memory kept between queries: hot footers of open splits, and unpacked blocks of dictionaries.
+    pub fn memory_kept(&self) -> (u64, u64) {
+        self.searcher.memory_kept()
+    }
+
     /// How many indices this node has opened, and how many splits they have.
     pub fn known(&self) -> (usize, usize) {
         let opened = self.opened();
@@ -468,6 +473,7 @@ fn searcher(settings: &Settings, repository: &Repository, reader: Arc<dyn ReadRa
         memory_bytes_max: bytes(memory),
         query_bytes_max: bytes(settings.query_bytes_max.unwrap_or(memory / 2)),
         open_bytes_max: recommended.open_bytes_max.min(memory / 4),
+        unpacked_bytes_max: recommended.unpacked_bytes_max.min(memory / 16),
         segment_bytes_max: recommended.segment_bytes_max.min(memory / 4),
         ..recommended
     };

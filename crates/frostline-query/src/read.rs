@@ -14,4 +14,5 @@ pub(crate) mod output;
 pub(crate) mod packs;
 pub(crate) mod segments;
 pub(crate) mod shown;
+pub(crate) mod unpacked;
 pub(crate) mod view;

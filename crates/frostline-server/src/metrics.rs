@@ -269,6 +269,17 @@ fn searches(state: &State, page: &mut Page) {
     ] {
         page.one(Kind::Gauge, name, help, &[], value as u64);
     }
+    let (open_splits, dictionaries) = state.node.memory_kept();
+    for (name, help, value) in [
+        ("frostline_open_splits_memory_bytes", "Memory of hot footers that stay open.", open_splits),
+        (
+            "frostline_dictionaries_memory_bytes",
+            "Memory of blocks of dictionaries that stay unpacked.",
+            dictionaries,
+        ),
+    ] {
+        page.one(Kind::Gauge, name, help, &[], value);
+    }
     for (name, help, value) in [
         (
             "frostline_searches_refused_total",

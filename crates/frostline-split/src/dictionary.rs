@@ -15,10 +15,13 @@
 //! stand for one that is looked for.
 //!
 //! Reading has two steps, with the caller's read between them: [`Table::blocks`] returns
-//! the byte ranges, [`Dictionary::scan`] decodes them. A key that is in no block is in no row.
+//! the byte ranges, [`Dictionary::scan`] decodes them. A key that is in no block is in no row. Who reads a block often
+//! keeps it as an [`UnpackedBlock`].
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::ToByteSlice;
 use frostline_base::{ByteRange, Error, Result};
@@ -103,6 +106,42 @@ impl KeyRange {
     /// The whole `token` in every field of the text dictionary.
     pub fn token(token: &str) -> Self {
         Self::prefix([token.as_bytes(), &[Form::Whole as u8]].concat())
+    }
+}
+
+/// One block of a dictionary, checked and unpacked. Where it is scanned again, that begins near the first wanted key.
+#[derive(Debug)]
+pub struct UnpackedBlock {
+    range: ByteRange,
+    raw: Box<[u8]>,
+    was_scanned: AtomicBool,
+    starts: OnceLock<Box<[Start]>>,
+}
+
+/// An entry at which a scan may begin: no short key before it can stand for a key that is not below it.
+#[derive(Debug)]
+struct Start {
+    key: Box<[u8]>,
+    /// Where the entry begins, and how many bytes its key takes there.
+    at: usize,
+    key_bytes: usize,
+}
+
+/// About how many bytes of entries are from one [`Start`] to the next.
+const START_BYTES: usize = 1 << 10;
+
+impl UnpackedBlock {
+    /// Of the bytes at the block's range.
+    pub fn new(block: &Block, bytes: &[u8]) -> Result<UnpackedBlock> {
+        block.check(bytes)?;
+        let raw = unpack_entries(bytes).map_err(|e| e.with("range", format!("{:?}", block.range)))?;
+        let (was_scanned, starts) = Default::default();
+        Ok(UnpackedBlock { range: block.range.clone(), raw: raw.into(), was_scanned, starts })
+    }
+
+    /// About how many bytes of memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<UnpackedBlock>() + self.raw.len() + self.raw.len() / START_BYTES * 2 * size_of::<Start>()
     }
 }
 
@@ -215,12 +254,19 @@ impl Dictionary {
         block: &Block,
         bytes: &[u8],
         keys: &KeyRanges,
+        visit: impl FnMut(Entry<'_>),
+    ) -> Result<()> {
+        self.scan_unpacked(&UnpackedBlock::new(block, bytes)?, keys, visit)
+    }
+
+    /// [`Dictionary::scan`] of a block that is unpacked.
+    pub fn scan_unpacked(
+        &self,
+        block: &UnpackedBlock,
+        keys: &KeyRanges,
         mut visit: impl FnMut(Entry<'_>),
     ) -> Result<()> {
-        block.check(bytes)?;
-        unpack_entries(bytes)
-            .and_then(|raw| self.scan_raw(&raw, keys, &mut visit))
-            .map_err(|e| e.with("range", format!("{:?}", block.range)))
+        self.scan_raw(&block.raw, keys, &mut visit).map_err(|e| e.with("range", format!("{:?}", block.range)))
     }
 
     /// [`Dictionary::scan`] without its checksum, for fuzzers.
@@ -230,11 +276,24 @@ impl Dictionary {
         keys: &KeyRanges,
         visit: &mut dyn FnMut(Entry<'_>),
     ) -> Result<()> {
-        let mut cursor = Cursor::new(raw);
-        let mut key = Vec::new();
+        self.scan_from(raw, None, keys, visit)
+    }
+
+    fn scan_from(
+        &self,
+        raw: &[u8],
+        mut start: Option<&Start>,
+        keys: &KeyRanges,
+        visit: &mut dyn FnMut(Entry<'_>),
+    ) -> Result<()> {
+        let mut cursor = Cursor::new(start.map_or(raw, |start| &raw[start.at..]));
+        let mut key = start.map_or_else(Vec::new, |start| start.key.to_vec());
         while !cursor.is_empty() {
             let left = cursor.rest().len();
-            read_key(&mut cursor, &mut key)?;
+            match start.take() {
+                Some(start) => drop(cursor.take(start.key_bytes)?),
+                None => read_key(&mut cursor, &mut key)?,
+            }
             // What a short key stands for is above it, too.
             if keys.hull().ends_before(&key) {
                 return Ok(());

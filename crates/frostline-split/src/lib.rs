@@ -50,7 +50,8 @@ pub use byte_counts::{ByteCounts, FieldBytes, SplitBytes};
 pub use column_lists::{ColumnList, ColumnListRead};
 pub use columns::{ColumnRead, KnownTexts, TextAs};
 pub use dictionary::{
-    Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, Entry, HeldText, TextKey, exact_key, ip_key, is_hashed,
+    Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, Entry, HeldText, TextKey, UnpackedBlock, exact_key,
+    ip_key, is_hashed,
 };
 pub use digest::{BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, Squares, ValueCount, ValueCounts};
 pub use distribution::{

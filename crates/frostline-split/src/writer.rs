@@ -133,6 +133,20 @@ impl Default for WriterOptions {
     }
 }
 
+impl WriterOptions {
+    /// For documents as they come, in small splits that are searched much and merged soon: a term is found in the
+    /// dictionary alone, and a page has few documents. That takes more bytes, until they are merged.
+    pub fn live() -> WriterOptions {
+        WriterOptions {
+            source_page_bytes: 128 << 10,
+            list_inline_bytes_max: 1 << 10,
+            list_column_bytes_max: 0,
+            list_column_part: 0,
+            ..WriterOptions::default()
+        }
+    }
+}
+
 /// What was written: what the catalog and Delta need to know of a split.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sealed {

@@ -19,12 +19,15 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
-    UploadPart,
+    Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    RenameOptions, Result, UploadPart,
 };
 
-/// A directory as a store.
+/// So much is read from the kernel's memory without a thread: a tenth of a millisecond.
+const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
+
+/// A directory as a store. What the kernel has in memory is read at once: another thread would take longer to wake.
 #[derive(Debug)]
 pub(crate) struct Directory {
     files: Arc<LocalFileSystem>,
@@ -83,7 +86,11 @@ impl ObjectStore for Directory {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.files.get_opts(location, options).await
+        let at_once = from_memory(&self.files.path_to_filesystem(location)?, location, &options);
+        match at_once {
+            Some(read) => read,
+            None => self.files.get_opts(location, options).await,
+        }
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
@@ -256,6 +263,60 @@ fn walk(root: &FilePath, prefix: &Path, deep: bool) -> io::Result<ListResult> {
         }
     }
     Ok(found)
+}
+
+/// What a get answers, from what the kernel has in memory; none where a disk has to be waited for, or where the kernel or
+/// the file system does not tell.
+#[cfg(target_os = "linux")]
+fn from_memory(file: &FilePath, location: &Path, options: &GetOptions) -> Option<Result<GetResult>> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    let GetOptions {
+        if_match: None,
+        if_none_match: None,
+        if_modified_since: None,
+        if_unmodified_since: None,
+        range,
+        version: None,
+        head: false,
+        ..
+    } = options
+    else {
+        return None;
+    };
+    let file = match openat2(CWD, file, OFlags::CLOEXEC, Mode::empty(), ResolveFlags::CACHED) {
+        Ok(file) => File::from(file),
+        Err(error @ rustix::io::Errno::NOENT) => return Some(Err(named(location, error.into()))),
+        Err(_) => return None,
+    };
+    let meta = file.metadata().ok().filter(fs::Metadata::is_file)?;
+    let range = match range {
+        Some(range) => range.as_range(meta.len()).ok()?,
+        None => 0..meta.len(),
+    };
+    let length = range.end - range.start;
+    if length > AT_ONCE_BYTES_MAX {
+        return None;
+    }
+    let mut bytes = vec![0; length as usize];
+    let mut into = [io::IoSliceMut::new(&mut bytes)];
+    let read = rustix::io::preadv2(&file, &mut into, range.start, rustix::io::ReadWriteFlags::NOWAIT);
+    if read != Ok(length as usize) {
+        return None;
+    }
+    let meta = ObjectMeta {
+        location: location.clone(),
+        last_modified: meta.modified().ok()?.into(),
+        size: meta.len(),
+        e_tag: None,
+        version: None,
+    };
+    let payload = GetResultPayload::Stream(stream::once(async { Ok(Bytes::from(bytes)) }).boxed());
+    Some(Ok(GetResult { payload, meta, range, attributes: Attributes::default() }))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn from_memory(_: &FilePath, _: &Path, _: &GetOptions) -> Option<Result<GetResult>> {
+    None
 }
 
 /// Whether a part of `key` is a symbolic link. The root itself may be one.

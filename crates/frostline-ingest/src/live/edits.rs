@@ -857,7 +857,7 @@ const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 
 /// Writes new documents to splits.
 fn write(output: &Output, documents: &[(Bytes, Identity)]) -> Result<Vec<NewSplit>> {
-    let writer = || SplitWriter::new(output.index.mapping().clone(), WriterOptions::default());
+    let writer = || SplitWriter::new(output.index.mapping().clone(), WriterOptions::live());
     let (mut splits, mut some) = (Vec::new(), writer());
     for (document, identity) in documents {
         match some.add_identified(document, identity) {

@@ -283,7 +283,7 @@ enum Place {
 }
 
 fn write(output: &Output, requests: &[Vec<Bytes>]) -> Result<Written> {
-    let options = WriterOptions::default();
+    let options = WriterOptions::live();
     let mut writer = SplitWriter::new(output.index.mapping().clone(), options.clone());
     let (mut splits, mut places) = (Vec::new(), Vec::new());
     for document in requests.iter().flatten() {

@@ -59,7 +59,7 @@ pub struct UpkeepOptions {
 impl Default for UpkeepOptions {
     fn default() -> Self {
         UpkeepOptions {
-            every: Duration::from_secs(30),
+            every: Duration::from_secs(5),
             rest_max: Duration::from_secs(300),
             merge: Some(MergePolicy { memory_bytes_max: 512 << 20, ..MergePolicy::gradual() }),
             vacuum: Some(Vacuum::default()),

@@ -19,7 +19,7 @@ use crate::agg::{AggState, AggTree, Batch, Collector, FieldColumn, LevelRows, Sc
 use crate::errors::internal;
 use crate::exec::results::shared::{Answers, Question, Shared};
 use crate::exec::results::{Key, Results};
-use crate::exec::scan::{Scan, Tally, spawned};
+use crate::exec::scan::{Scan, Tally, apart};
 use crate::filter::{FieldRef, Filter, Scalar};
 use crate::prune::{self, Target, bounds, nanos_of};
 use crate::read::memory::{Room, reservation};
@@ -84,7 +84,8 @@ impl Aggregation {
         let (known, mut unknown) = if self.may_know() { (all, Vec::new()) } else { (Vec::new(), all) };
         let known = each(known);
         let known = known.map(|(number, of)| {
-            spawned(async move { Ok((number, of.known(&of.scan.targets[number]).await?)) })
+            let scan = Arc::clone(&of.scan);
+            apart(scan, number, async move { Ok((number, of.known(&of.scan.targets[number]).await?)) })
         });
         let mut known = known.buffer_unordered(in_flight);
         while let Some((number, part)) = known.try_next().await? {
@@ -97,7 +98,7 @@ impl Aggregation {
         let asked = self.ask_others(&mut unknown, &mut merging).await?;
         self.scan.expect(unknown.iter().copied()).await;
         let found = each(unknown).map(|(number, of)| {
-            spawned(async move {
+            apart(Arc::clone(&of.scan), number, async move {
                 let target = &of.scan.targets[number];
                 of.scan.tolerate(target, of.find(target).await)
             })

@@ -3,6 +3,7 @@
 //! A [`Scan`] lives as long as one leaf runs, and is shared only by that leaf's tasks.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +15,7 @@ use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use frostline_base::{Meter, chain};
 use frostline_catalog::{Index, SplitEntry};
 use frostline_split::{row_numbers, row_parts};
+use futures::FutureExt;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
@@ -229,7 +231,7 @@ impl Scan {
             let numbers: Vec<usize> = wave.iter().map(|target| target.number).collect();
             let counted = stream::iter(numbers).map(|number| {
                 let scan = Arc::clone(self);
-                spawned(async move {
+                apart(Arc::clone(self), number, async move {
                     let target = &scan.targets[number];
                     scan.tolerate(target, scan.count(target).await)
                 })
@@ -320,6 +322,24 @@ impl Searcher {
 
 /// Splits searched concurrently when not all have to be.
 pub(crate) const WAVE_SPLITS: usize = 16;
+
+/// Splits of at most so many rows are searched where their query is, if it has at most so many splits: another thread
+/// takes longer to wake than one of them takes.
+const SMALL_ROWS: u64 = 8_192;
+const SMALL_SPLITS: usize = 64;
+
+/// Runs `work` on one split of a scan, as a separate task where that is faster. What panics fails as a task does.
+pub(crate) async fn apart<T: Send + 'static>(
+    scan: Arc<Scan>,
+    number: usize,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    if scan.targets.len() > SMALL_SPLITS || scan.targets[number].entry.rows > SMALL_ROWS {
+        return spawned(work).await;
+    }
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    done.map_err(|_| Error::internal("a part of the query failed unexpectedly"))?
+}
 
 /// Runs `work` as a separate task, so that many splits use many cores. The task is aborted when its waiter is
 /// dropped.

@@ -17,7 +17,7 @@ use roaring::RoaringBitmap;
 
 use crate::Result;
 use crate::errors::internal;
-use crate::exec::scan::{Scan, WAVE_SPLITS, spawned};
+use crate::exec::scan::{Scan, WAVE_SPLITS, apart};
 use crate::filter::Filter;
 use crate::read::memory::{Room, reservation};
 use crate::read::output::{Output, bytes_of, read_rows};
@@ -58,7 +58,9 @@ impl TimeTop {
             chosen.retain(|chosen| asked.insert(chosen.number));
             let batches = stream::iter(chosen).map(|chosen| {
                 let top = self.clone();
-                spawned(async move { top.read(chosen.number, with_documents).await })
+                apart(Arc::clone(&self.scan), chosen.number, async move {
+                    top.read(chosen.number, with_documents).await
+                })
             });
             let mut batches = batches.buffer_unordered(in_flight);
             is_whole = true;
@@ -90,7 +92,7 @@ impl TimeTop {
         let in_flight = self.scan.in_flight();
         let counted = stream::iter(numbers.to_vec()).map(|number| {
             let scan = Arc::clone(&self.scan);
-            spawned(async move { candidates_of(&scan, number).await })
+            apart(Arc::clone(&self.scan), number, async move { candidates_of(&scan, number).await })
         });
         counted.buffered(in_flight).try_collect().await
     }

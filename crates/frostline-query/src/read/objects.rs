@@ -18,6 +18,7 @@ use crate::json::Json;
 use crate::read::documents::LIMITS;
 use crate::read::memory::Permits;
 use crate::read::open::OpenSplit;
+use crate::read::unpacked::UnpackedOfSplit;
 use crate::read::view::View;
 
 /// Objects of some documents.
@@ -115,7 +116,8 @@ impl Written {
         let bytes = InMemory(bytes.into());
         let split = Split::open(&bytes.range(&sealed.footer)?)?;
         let entry = Arc::new(SplitEntry::new(id, String::new(), &sealed));
-        Ok(Some(Written { open: OpenSplit { entry, split }, bytes, objects: sealed.order }))
+        let open = OpenSplit { entry, split, unpacked: UnpackedOfSplit::none() };
+        Ok(Some(Written { open, bytes, objects: sealed.order }))
     }
 }
 

@@ -16,6 +16,7 @@ use crate::read::memory::{Budget, Memory, Permits};
 use crate::read::numbered::{KnownVersions, Numbered};
 use crate::read::packs::Packs;
 use crate::read::segments::{self, LeftByNeedle, OpenSegments, Segments};
+use crate::read::unpacked::{Unpacked, UnpackedOfSplit};
 use crate::{Error, Result};
 
 /// Reads splits through a cache or a store, and remembers the hot footers of those it opened.
@@ -29,6 +30,7 @@ pub struct Searcher {
     pub(crate) memory: Arc<dyn MemoryPool>,
     /// By their objects: a table that was restored has the splits of another as objects of its own.
     open: Cache<ObjectRef, Arc<OpenSplit>, ByMemory>,
+    unpacked: Arc<Unpacked>,
     pub(crate) segments: Segments,
     pub(crate) left_by_needle: LeftByNeedle,
     pub(crate) packs: Packs,
@@ -48,6 +50,8 @@ pub struct Settings {
     pub query_bytes_max: usize,
     /// Memory of the hot footers that are kept open between queries.
     pub open_bytes_max: u64,
+    /// Memory of the blocks of dictionaries that are kept unpacked between queries.
+    pub unpacked_bytes_max: u64,
     /// Memory of the directories of needle segments, which are also kept.
     pub segment_bytes_max: u64,
     /// Memory of the directories of packs, which are also kept.
@@ -70,6 +74,7 @@ impl Default for Settings {
             memory_bytes_max: 2 << 30,
             query_bytes_max: 1 << 30,
             open_bytes_max: 512 << 20,
+            unpacked_bytes_max: 128 << 20,
             segment_bytes_max: 512 << 20,
             pack_bytes_max: 64 << 20,
             pack_splits_min: 16,
@@ -85,6 +90,7 @@ impl Default for Settings {
 pub(crate) struct OpenSplit {
     pub(crate) entry: Arc<SplitEntry>,
     pub(crate) split: Split,
+    pub(crate) unpacked: UnpackedOfSplit,
 }
 
 impl Searcher {
@@ -93,6 +99,7 @@ impl Searcher {
         let (prices, simulated) = (repository.prices().clone(), repository.is_simulated());
         let splits = usize::try_from(settings.open_bytes_max / OPEN_BYTES_TYPICAL).unwrap_or(usize::MAX);
         let open = Cache::with_weighter(splits.max(16), settings.open_bytes_max, ByMemory);
+        let unpacked = Unpacked::new(settings.unpacked_bytes_max);
         let reads = Permits::new(settings.memory_bytes_max / 4);
         let memory = Arc::new(GreedyMemoryPool::new(settings.memory_bytes_max / 4 * 3));
         let segments = Segments::new(settings.segment_bytes_max);
@@ -106,6 +113,7 @@ impl Searcher {
             simulated,
             memory,
             open,
+            unpacked,
             segments,
             left_by_needle,
             packs,
@@ -117,6 +125,11 @@ impl Searcher {
     /// Bytes that queries hold now, and what all of them may hold.
     pub fn memory_held(&self) -> (usize, usize) {
         (self.memory.reserved(), self.settings.memory_bytes_max / 4 * 3)
+    }
+
+    /// Bytes of memory kept between queries: hot footers of open splits, and unpacked blocks of dictionaries.
+    pub fn memory_kept(&self) -> (u64, u64) {
+        (self.open.weight(), self.unpacked.bytes())
     }
 
     /// The memory of one more query.
@@ -160,6 +173,7 @@ impl Searcher {
     /// Forgets every open split, needle segment and pack, as a restarted process would.
     pub fn forget(&self) {
         self.open.clear();
+        self.unpacked.forget();
         self.versions.forget();
         self.segments.forget();
         self.left_by_needle.forget();
@@ -210,7 +224,8 @@ impl Searcher {
                 Error::corrupt("the object is another split than the catalog says").with("object", key)
             );
         }
-        let open = Arc::new(OpenSplit { entry: Arc::clone(entry), split });
+        let unpacked = self.unpacked.of_split();
+        let open = Arc::new(OpenSplit { entry: Arc::clone(entry), split, unpacked });
         self.open.insert(entry.object.clone(), Arc::clone(&open));
         Ok(open)
     }

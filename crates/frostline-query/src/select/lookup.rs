@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use bytes::Bytes;
 use frostline_base::Share;
 use frostline_split::{
-    Block, ColumnList, Dictionary, Entry, Form, KeyRange, KeyRanges, Keys, Postings, Says, TextKey, Wanted,
-    decode_postings, union,
+    Block, ColumnList, Dictionary, Entry, Form, KeyRange, KeyRanges, Keys, Postings, Says, TextKey,
+    UnpackedBlock, Wanted, decode_postings, union,
 };
 use futures::future::{try_join, try_join_all};
 use roaring::RoaringBitmap;
@@ -133,8 +133,8 @@ impl View<'_> {
         Ok(by_field)
     }
 
-    /// What `take` makes of every entry inside the ranges, and of short keys that may stand for one; all blocks are read
-    /// at once.
+    /// What `take` makes of every entry inside the ranges, and of short keys that may stand for one; all blocks that are
+    /// not in memory are read at once.
     pub(super) async fn scan<T>(
         self,
         dictionary: &Dictionary,
@@ -149,15 +149,28 @@ impl View<'_> {
             }
         }
         let (blocks, ranges): (Vec<Block>, Vec<Vec<&KeyRange>>) = by_start.into_values().unzip();
+        let unpacked = self.open.unpacked.of(&blocks);
+        let absent = blocks.iter().zip(&unpacked).filter(|(_, unpacked)| unpacked.is_none());
+        let absent: Vec<Block> = absent.map(|(block, _)| block.clone()).collect();
+        let fewer = || Error::internal("fewer blocks were read than asked for");
         let decode = |read: Vec<(&Block, &[u8])>| {
+            let mut read = read.into_iter();
             let mut found = Vec::new();
-            for ((block, bytes), ranges) in read.into_iter().zip(&ranges) {
+            for (unpacked, ranges) in unpacked.iter().zip(&ranges) {
                 let ranges = KeyRanges::new(ranges.iter().copied());
-                dictionary.scan(block, bytes, &ranges, |entry| found.extend(take(entry)))?;
+                let visit = |entry: Entry<'_>| found.extend(take(entry));
+                if let Some(unpacked) = unpacked {
+                    dictionary.scan_unpacked(unpacked, &ranges, visit)?;
+                    continue;
+                }
+                let (block, bytes) = read.next().ok_or_else(fewer)?;
+                let unpacked = UnpackedBlock::new(block, bytes)?;
+                dictionary.scan_unpacked(&unpacked, &ranges, visit)?;
+                self.open.unpacked.keep(block, unpacked);
             }
             Ok(found)
         };
-        self.blocks(&blocks, Share::Index, decode).await
+        self.blocks(&absent, Share::Index, decode).await
     }
 
     /// The rows of each of the postings; what is stored and what is left to columns is read at once.

@@ -35,7 +35,9 @@ fn found(dictionary: &Dictionary, file: &[u8], keys: &KeyRange) -> BTreeMap<Vec<
     let mut found = BTreeMap::new();
     for block in dictionary.table().blocks(keys).unwrap() {
         let bytes = &file[block.range.start as usize..block.range.end as usize];
-        let visit = |Entry { key, is_short, value, postings, .. }: Entry<'_>| {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let visit = |Entry { key, is_short, value, postings, bytes }: Entry<'_>| {
+            after.push((key.to_vec(), postings.clone(), bytes));
             let has_value = dictionary.entries != Entries::WithoutHeads && has_value(key);
             assert_eq!((is_short, value), (false, has_value.then_some(HeldText::Written("v"))));
             let rows: RoaringBitmap = match postings {
@@ -49,7 +51,11 @@ fn found(dictionary: &Dictionary, file: &[u8], keys: &KeyRange) -> BTreeMap<Vec<
             };
             found.insert(key.to_vec(), rows.iter().collect());
         };
-        dictionary.scan(&block, bytes, &KeyRanges::from(keys), visit).unwrap();
+        let (unpacked, ranges) = (UnpackedBlock::new(&block, bytes).unwrap(), KeyRanges::from(keys));
+        let again = |entry: Entry<'_>| before.push((entry.key.to_vec(), entry.postings, entry.bytes));
+        dictionary.scan_unpacked(&unpacked, &ranges, again).unwrap();
+        dictionary.scan_unpacked(&unpacked, &ranges, visit).unwrap();
+        assert_eq!(before, after, "a block that is kept");
     }
     found
 }

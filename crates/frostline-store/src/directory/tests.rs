@@ -1,3 +1,4 @@
+use futures::FutureExt as _;
 use object_store::ObjectStoreExt;
 
 use super::*;
@@ -77,4 +78,33 @@ async fn a_file_in_the_way_of_a_key_is_no_fault_of_the_bytes() {
     let error = store.put(&Path::from("a/b/c"), "x".into()).await.unwrap_err();
     let said = crate::explain("dir", "write", "a/b/c", error);
     assert_eq!(said.kind(), frostline_base::ErrorKind::Refused, "{said:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_the_kernel_has_in_memory_is_read_without_a_thread() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Directory::new(root.path()).unwrap();
+    let key = Path::from("a");
+    store.put(&key, "0123456789".into()).await.unwrap();
+    assert_eq!(store.get(&key).await.unwrap().bytes().await.unwrap(), "0123456789");
+    let ranged = |range| GetOptions { range: Some(range), ..GetOptions::default() };
+    let file = root.path().join("a");
+    // Whether it is there is the kernel's affair.
+    if let Some(read) = from_memory(&file, &key, &ranged((3..7).into())) {
+        let read = read.unwrap();
+        assert_eq!((read.range.clone(), read.meta.size), (3..7, 10));
+        assert_eq!(read.bytes().await.unwrap(), "3456");
+        let at_once = store.get_opts(&key, ranged((3..7).into())).now_or_never();
+        assert_eq!(at_once.unwrap().unwrap().bytes().now_or_never().unwrap().unwrap(), "3456");
+        let beyond = store.get_opts(&key, ranged((8..20).into())).await.unwrap();
+        assert_eq!((beyond.range.clone(), beyond.bytes().await.unwrap()), (8..10, Bytes::from("89")));
+    }
+    // What has a condition, or no range that it could have, is left to the store below.
+    let conditional = GetOptions { if_match: Some("other".into()), ..GetOptions::default() };
+    assert!(from_memory(&file, &key, &conditional).is_none());
+    assert!(from_memory(&file, &key, &ranged((20..30).into())).is_none());
+    assert!(from_memory(root.path(), &key, &GetOptions::default()).is_none(), "a directory is no object");
+    let absent = store.get(&Path::from("b")).await.unwrap_err();
+    assert!(matches!(absent, Error::NotFound { .. }), "{absent:?}");
 }
