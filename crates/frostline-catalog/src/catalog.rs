@@ -226,13 +226,24 @@ impl Catalog {
         mapping: Mapping,
         settings: Settings,
     ) -> Result<Index> {
+        self.open_or_create_with(name, mapping, settings, |_| Ok(Vec::new())).await
+    }
+
+    /// The same; where it creates the index, with what `also` says, as [`Catalog::create_with`] does.
+    pub async fn open_or_create_with(
+        &self,
+        name: &IndexName,
+        mapping: Mapping,
+        settings: Settings,
+        also: impl Fn(&Records) -> Result<Vec<RecordChange>> + Send + Sync,
+    ) -> Result<Index> {
         let mut lost = 0;
         loop {
             match self.open_to_write(name).await {
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
                 opened => return opened,
             }
-            match self.create(name, mapping.clone(), settings.clone()).await {
+            match self.create_with(name, mapping.clone(), settings.clone(), &also).await {
                 // Another writer created it in the meantime, and a third one may already have deleted it.
                 Err(e) if e.kind() == ErrorKind::Conflict && lost < LOST_MAX => lost += 1,
                 created => return created,

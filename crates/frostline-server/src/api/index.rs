@@ -41,7 +41,8 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
     let mapping = composed.mapping()?;
     let warnings = settings::warning(body.get("settings")).into_iter().chain(mapping::warning(&mapping));
     let warnings: Vec<String> = warnings.collect();
-    names::make_index(&call.state, &index_name, mapping, &composed.aliases, &index_settings).await?;
+    let birth = names::birth(&index_name, mapping, composed.aliases, index_settings);
+    names::make_index(&call.state, &index_name, birth).await?;
     let answer = json!({ "acknowledged": true, "shards_acknowledged": true, "index": name });
     Ok(Answer::json(&answer)?.with_warnings(warnings))
 }
