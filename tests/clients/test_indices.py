@@ -107,6 +107,23 @@ def test_the_command_makes_an_index_as_its_templates_say(servers, frostline, tmp
     assert not client.indices.exists(index="stream-1,refused-1")
 
 
+def test_documents_are_written_to_names_of_date_math(client, servers, frostline, tmp_path):
+    today
+    client.index(index=today, body={"n": 1})
+    made = client.bulk(body=[{"index": {"_index": today, "_id": "a"}}, {"n": 2}, {"create": {"_index": "<new-{x}>"}}, {"n": 3}])
+    statuses = [(item["status"], item.get("_index")) for each in made["items"] for item in each.values()]
+    name = statuses[0][1]
+    assert statuses[0][0] == 201 and name.startswith("new-20") and statuses[1][0] == 400
+    assert client.get(index=today, id="a")["_source"] == {"n": 2}
+    frostline.ingest(today, [{"n": 4}])
+    assert client.count(index=name)["count"] == 3
+    client.reindex(body={"source": {"index": name}, "dest": {"index": "<copy-{now/y{yyyy}}>"}}, refresh=True)
+    assert client.count(index="copy-20*")["count"] == 3
+    assert client.indices.create(index="<made-{now/d}>")["index"].startswith("made-20")
+    client.indices.put_alias(index="made-20*", name="rolled")
+    assert client.indices.rollover(alias="rolled", new_index="<made-{now/d}-000002>")["new_index"].endswith("-000002")
+
+
 def test_a_policy_is_kept(servers):
     client = elasticsearch.Elasticsearch(servers[0].url)
     policy = {"phases": {"delete": {"min_age": "30d", "actions": {"delete": {}}}}}

@@ -381,6 +381,17 @@ impl Catalog {
         }
     }
 
+    /// Deletes indices and changes what `also` says of the records that are then left, all at once or not at all: an alias may
+    /// take the name of an index that goes. `NotFound` where one of the indices is missing. Their objects are deleted
+    /// afterwards, as by [`Catalog::delete`].
+    pub async fn delete_with(
+        &self,
+        names: &[IndexName],
+        also: impl Fn(&Records) -> Result<Vec<RecordChange>> + Send + Sync,
+    ) -> Result<()> {
+        deletion::delete_all(&self.shared, names, also).await
+    }
+
     /// Removes what slow writers left in the folders of deleted indices, if it is older than the grace period of
     /// orphans.
     /// Cost: the repository log, and one LIST for each such folder.

@@ -16,6 +16,9 @@ use crate::nesting::deeper;
 pub(crate) use field::Measure;
 pub use field::{FieldPath, FieldRef, TypedReading};
 
+/// The field that every document has the name of its index in.
+pub const INDEX: &str = "_index";
+
 /// A predicate over documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Filter {
@@ -199,6 +202,13 @@ impl Filter {
             Filter::Nested(nested) => nested.candidates.clone(),
             leaf => leaf.clone(),
         }
+    }
+
+    /// Whether it asks in which index a document is.
+    pub fn asks_index(&self) -> bool {
+        let mut asks = false;
+        self.each_field(&mut |field| asks |= field.name() == INDEX);
+        asks
     }
 
     /// Whether it asks for `_id`s.

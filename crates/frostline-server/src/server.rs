@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use frostline_base::{Error, IndexName, Result};
+use frostline_base::{Error, Result};
+use frostline_catalog::name_of;
 use frostline_ingest::{Random, Upkeep};
 use frostline_node::Node;
 use hyper::server::conn::{http1, http2};
@@ -122,7 +123,7 @@ fn check(settings: &Settings) -> Result<()> {
         return Err(Error::invalid("--syslog-client-ca checks clients of --syslog-tls: give that, too"));
     }
     for index in [&settings.otlp_index, &settings.syslog_index] {
-        index.parse::<IndexName>()?;
+        name_of(index, 0)?;
     }
     Ok(())
 }

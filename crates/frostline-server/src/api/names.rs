@@ -37,6 +37,12 @@ pub(crate) fn parse(name: &str) -> Result<IndexName> {
     name.parse().map_err(|e| ApiError::from(e).named("invalid_index_name_exception").about("index", name))
 }
 
+/// Reads the name of an index, which may be date math: `<logs-{now/d}>`.
+pub(crate) fn resolved(state: &State, name: &str) -> Result<IndexName> {
+    let resolved = frostline_catalog::name_of(name, state.node.clock().now_us());
+    resolved.map_err(|e| ApiError::from(e).named("invalid_index_name_exception").about("index", name))
+}
+
 /// The index that takes documents which are sent to `name`. An index costs no request once the server has seen it: what
 /// another server has closed or blocked just now is refused when the documents are about to be committed.
 pub(crate) async fn target(

@@ -34,7 +34,7 @@ const SPLIT_BYTES_MIN: u64 = 64 << 10;
 
 pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome> {
     let node = config.node_made()?;
-    let name: IndexName = given.index.parse()?;
+    let name = frostline_catalog::name_of(&given.index, node.clock().now_us())?;
     let has_stream = given.inputs.iter().any(|input| input.as_os_str() == "-");
     if given.follow && has_stream {
         bail!("standard input is always read until it ends: omit --follow");
