@@ -108,7 +108,7 @@ def test_the_command_makes_an_index_as_its_templates_say(servers, frostline, tmp
 
 
 def test_documents_are_written_to_names_of_date_math(client, servers, frostline, tmp_path):
-    today
+    today = "<new-{now/d{yyyy.MM.dd}}>"
     client.index(index=today, body={"n": 1})
     made = client.bulk(body=[{"index": {"_index": today, "_id": "a"}}, {"n": 2}, {"create": {"_index": "<new-{x}>"}}, {"n": 3}])
     statuses = [(item["status"], item.get("_index")) for each in made["items"] for item in each.values()]

@@ -154,6 +154,7 @@ def test_indices_are_chosen_by_a_condition_on_their_name(frostline):
     for query, expected in [
         ({"term": {"_index": "web-1"}}, all_of["web-1"]),
         ({"term": {"_index": {"value": "WEB-1", "case_insensitive": True}}}, all_of["web-1"]),
+        ({"term": {"_index.keyword": "web-1"}}, all_of["web-1"]),
         ({"term": {"_index": "web"}}, []),
         ({"term": {"_index": "web-*"}}, webs),
         ({"terms": {"_index": ["web-1", "app", "gone"]}}, all_of["app"] + all_of["web-1"]),

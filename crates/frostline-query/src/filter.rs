@@ -14,10 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::nesting::deeper;
 
 pub(crate) use field::Measure;
-pub use field::{FieldPath, FieldRef, TypedReading};
-
-/// The field that every document has the name of its index in.
-pub const INDEX: &str = "_index";
+pub(crate) use field::is_index;
+pub use field::{FieldPath, FieldRef, INDEX, TypedReading};
 
 /// A predicate over documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -207,7 +205,7 @@ impl Filter {
     /// Whether it asks in which index a document is.
     pub fn asks_index(&self) -> bool {
         let mut asks = false;
-        self.each_field(&mut |field| asks |= field.name() == INDEX);
+        self.each_field(&mut |field| asks |= field.is_index());
         asks
     }
 

@@ -12,9 +12,9 @@ use frostline_base::TimeRange;
 use frostline_catalog::SplitEntry;
 use frostline_split::{Moment, ValueType};
 
-use crate::Result;
 use crate::filter::pattern::Matcher;
 use crate::filter::{Bound, Edge, Filter, Pattern, Scalar};
+use crate::{Error, Result};
 
 /// A split that may hold matches, and what of the filter is still to be asked of it.
 #[derive(Clone, Debug)]
@@ -273,7 +273,8 @@ fn is_named(leaf: &Filter, name: &str) -> Result<bool> {
         }
         Filter::Match { text, .. } | Filter::Phrase { text, .. } => whole(text),
         Filter::Pattern { pattern, case_insensitive, .. } => matches(pattern, *case_insensitive),
-        _ => Ok(true),
+        Filter::Exists { .. } => Ok(true),
+        other => Err(Error::internal(format!("a condition on the name of an index that is none: {other:?}"))),
     }
 }
 

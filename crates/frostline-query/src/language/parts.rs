@@ -5,7 +5,7 @@ use super::date::parse_duration_us;
 use super::json::{self, At, Object};
 use super::text::{self, any};
 use crate::Result;
-use crate::filter::{FieldRef, Filter, INDEX};
+use crate::filter::{FieldRef, Filter, INDEX, is_index};
 
 pub(crate) fn not(filter: Filter) -> Filter {
     match filter {
@@ -33,9 +33,9 @@ pub(crate) fn exists(field: &str, context: &Context<'_>) -> Filter {
 
 /// Refuses a condition on the name of the index where no index is chosen by it.
 pub(crate) fn refuse_index(field: &str, at: &At<'_>, what_to_do: &str) -> Result<()> {
-    match field {
-        INDEX => Err(at.unsupported(INDEX, what_to_do)),
-        _ => Ok(()),
+    match is_index(field) {
+        true => Err(at.unsupported(INDEX, what_to_do)),
+        false => Ok(()),
     }
 }
 

@@ -350,8 +350,12 @@ impl Parser<'_> {
     fn field(&mut self) -> Result<Option<Vec<Piece>>> {
         let start = self.position;
         let pieces = self.word(false)?;
-        if !pieces.is_empty() && self.skip(':') {
-            return Ok(Some(pieces));
+        if !pieces.is_empty() {
+            // As in Lucene there may be spaces around the colon.
+            self.skip_space();
+            if self.skip(':') {
+                return Ok(Some(pieces));
+            }
         }
         self.position = start;
         Ok(None)
@@ -636,7 +640,7 @@ impl Parser<'_> {
         (upper, upper_included): (Option<String>, bool),
     ) -> Result<Filter> {
         self.refuse_id(targets, start)?;
-        if targets.iter().flatten().any(|field| field.name() == INDEX) {
+        if targets.iter().flatten().any(FieldRef::is_index) {
             return Err(self.error(start, &format!("[{INDEX}]: {BY_NAME}")));
         }
         let several = targets.len() > 1;

@@ -128,7 +128,7 @@ impl Remote {
         }
         let said: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         let reason = said.pointer("/error/reason").or(said.get("error")).and_then(Value::as_str);
-        let reason = reason.map_or_else(|| format!("it answers {}", reply.status), printable);
+        let reason = reason.map_or_else(|| format!("it answers {}", reply.status), printable_lines);
         match reply.status {
             401 => bail!(
                 "{} does not know who asks ({reason}): pass --api-key-file FILE or set FROSTLINE_API_KEY",
@@ -137,6 +137,11 @@ impl Remote {
             _ => bail!("{}: {reason}", self.url),
         }
     }
+}
+
+/// Text of a server, of which lines stay lines: a caret is below what it points to.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(printable).collect::<Vec<String>>().join("\n")
 }
 
 /// Why an answer was not read.

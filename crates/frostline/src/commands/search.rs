@@ -90,8 +90,8 @@ fn tell_of_warnings(response: &Response) {
 }
 
 pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outcome> {
-    if given.server.is_some() {
-        bail!("explain reads the repository itself: leave out --server");
+    if let Some(option) = given.running() {
+        bail!("explain reads the repository itself, and runs nothing: leave out {option}");
     }
     check_quotes(&given)?;
     let node = config.node()?;
