@@ -190,7 +190,7 @@ pub(crate) fn warning(json: Option<&Value>) -> Option<String> {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!others.is_empty()).then(|| {
         format!(
-            "{}{more} have no effect: those that have are blocks, default_pipeline, final_pipeline, hidden and time_field",
+            "the settings {}{more} have no effect: those that have are blocks, default_pipeline, final_pipeline, hidden and time_field",
             others.join(", ")
         )
     })
@@ -277,7 +277,9 @@ mod tests {
         assert_eq!(warning(Some(&json!({ "number_of_shards": 3, "index.number_of_replicas": 0 }))), None);
         let json = json!({ "index": { "default_pipeline": "_none", "refresh_interval": "1s" } });
         assert!(IndexSettings::read(Some(&json)).unwrap().is_empty());
-        assert!(warning(Some(&json)).unwrap().starts_with("[index.refresh_interval] have no effect"));
+        assert!(
+            warning(Some(&json)).unwrap().starts_with("the settings [index.refresh_interval] have no effect")
+        );
         let many: Map<String, Value> = (0..30).map(|n| (format!("codec{n:02}"), json!(1))).collect();
         let told = warning(Some(&Value::Object(many))).unwrap();
         assert!(

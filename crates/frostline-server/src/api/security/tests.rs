@@ -108,7 +108,7 @@ async fn a_key_reads_and_writes_what_it_was_made_for() {
         ("DELETE", "/web", ""),
         ("POST", "/_sql", "{\"query\":\"select 1 from app\"}"),
         ("POST", "/_aliases", "{}"),
-        ("GET", "/_alias", ""),
+        ("GET", "/app/_alias", ""),
         ("GET", "/_tasks", ""),
         ("POST", "/_security/api_key", "{\"name\":\"more\"}"),
     ] {
