@@ -368,11 +368,8 @@ impl Reading {
     /// twice as many at a time, until whoever reads has enough.
     fn waves(&self, in_flight: usize) -> Vec<Range<usize>> {
         let all = self.scan.targets.len();
-        if self.limit.is_none() {
-            return vec![0..all];
-        }
         let mut waves = Vec::new();
-        let (mut start, mut size) = (0, 1);
+        let (mut start, mut size) = (0, if self.limit.is_none() { in_flight } else { 1 });
         while start < all {
             // What many splits have none of is not in the next few either.
             let end = if size >= in_flight { all } else { all.min(start + size) };
