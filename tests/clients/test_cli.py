@@ -579,3 +579,56 @@ def test_an_id_is_neither_sorted_by_nor_aggregated(frostline):
         frostline.fails("search", "--index", "x", "--body", "-", stdin=json.dumps(body), status=FAILED, says=["_id"])
     found = frostline.search("x", {})["hits"]["hits"]
     assert [hit["_id"] for hit in frostline.search("x", {"query": {"query_string": {"query": f'_id:{found[0]["_id"]}'}}})["hits"]["hits"]] == [found[0]["_id"]]
+
+
+def test_json_over_several_lines_is_refused_with_what_to_do(frostline, tmp_path):
+    documents = [{"n": 1, "inner": {"a": [1, 2]}}, {"n": 2}]
+    each = "\n".join(json.dumps(document, indent=2) for document in documents) + "\n"
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, text in {"objects.json": each, "array.json": json.dumps(documents, indent=4), "bom.json": "\ufeff\n" + each}.items():
+        (folder / name).write_text(text)
+        for options, stdin in [((folder / name,), None), (("--format", "ndjson", folder / name), None), (("-",), text)]:
+            outcome = frostline.run("ingest", "--index", "pretty", *options, stdin=stdin)
+            assert (outcome.status, outcome.json["documents"], outcome.json["skipped"]) == (FAILED, 0, []), outcome
+            assert "jq -c" in outcome.json["failed"][0]["reason"] and "nothing was ingested" in outcome.stderr
+    assert frostline.ok("index", "list")["indices"] == []
+    (folder / "good.json").write_text("".join(json.dumps(document) + "\n" for document in documents))
+    report = frostline.ok("ingest", "--index", "pretty", folder)
+    assert report["documents"] == 2 and len(report["skipped"]) == 3 and "jq -c" in report["skipped"][0]["reason"]
+    # Arrays with an object a line, and what is text for whoever says so, are read.
+    frostline.ok("ingest", "--index", "lines", "-", stdin='[\n{"n":1},\n{"n":2}\n]\n')
+    frostline.ok("ingest", "--index", "text", "--format", "plain", "-", stdin=each)
+    assert frostline.search("lines", {})["hits"]["total"]["value"] == 2
+    assert frostline.search("text", {})["hits"]["total"]["value"] > 0
+
+
+def test_explain_lists_what_acts_and_refuses_the_rest(frostline):
+    frostline.ingest("logs", [{"n": 1}])
+    listed = subprocess.run([frostline.binary, "explain", "--help"], capture_output=True, text=True).stdout
+    assert "--since" in listed and "--sort" in listed
+    for option in ["--server", "--all", "--strict", "--no-result-cache", "--format", "--api-key-file", "--ca"]:
+        assert option not in listed, option
+        assert option in subprocess.run([frostline.binary, "search", "--help"], capture_output=True, text=True).stdout
+    for option in ["--all", "--strict", "--no-result-cache", "--ca=x", "--server=http://127.0.0.1:1"]:
+        frostline.fails("explain", "--index", "logs", "n:1", option, says=["leave out " + option.split("=")[0]])
+
+
+def test_a_text_compared_with_numbers_says_what_to_write(frostline):
+    frostline.ingest("logs", [{"response": 404, "@timestamp": "2024-05-01T00:00:00Z"}])
+    for condition, says in [
+        ("response = 'abc'", ["'abc' is not a number", "as varchar", "in: select"]),
+        ("response in (1, 'abc')", ["'abc' is not a number"]),
+        ("\"@timestamp\" > 'yesterday'", ["'yesterday' is not a time"]),
+    ]:
+        said = frostline.fails("sql", f"select * from logs where {condition}", says=says)
+        assert "Arrow" not in said and "Cast error" not in said
+    assert frostline.sql("select response from logs where cast(response as varchar) = '404'") == [[404]]
+
+
+def test_spaces_around_the_colon_of_a_field_mean_nothing(frostline):
+    frostline.ingest("logs", [{"response": 404, "m": "x"}, {"response": 200, "m": "response 404"}])
+    for query in ["response:404", "response : 404", "response :404", "(response : 404)", "m:x AND response : (404 OR 405)"]:
+        hits = frostline.ok("search", "--index", "logs", query)["hits"]["hits"]
+        assert [hit["_source"]["m"] for hit in hits] == ["x"], query
+    frostline.fails("search", "--index", "logs", "response : ", says=["a value is missing"])

@@ -187,3 +187,21 @@ def test_mounting_reads_footers_and_directories_of_segments_only(many, cold):
 def test_a_dollar_is_a_sum_of_requests(one, cold):
     first, _ = cost(cold(one), "response:404")
     assert first["usd"] == pytest.approx(first["gets"] * 0.0004 / 1000)
+
+
+def test_a_limit_without_an_order_reads_the_splits_that_it_needs(frostline):
+    for n in range(12):
+        frostline.ingest("many", [{"n": n * 10 + k, "even": n % 2 == 0} for k in range(10)])
+    assert frostline.ok("index", "show", "many")["splits"][11]
+    for query, rows, opened in [
+        ("select * from many limit 1", 1, 1),
+        ("select n from many limit 10", 10, 1),
+        ("select n from many limit 25", 25, 3),
+        ("select n from many where n >= 0 limit 1", 1, 1),
+        ("select n from many limit 1000", 120, 12),
+    ]:
+        answer = frostline.ok("sql", query)
+        assert len(answer["rows"]) == rows, query
+        assert answer["cost"]["splits"]["opened"] == opened, (query, answer["cost"])
+    found = frostline.ok("sql", "select n from many where n = 117 limit 1")
+    assert found["rows"] == [[117]]

@@ -76,6 +76,54 @@ def test_hidden_names_and_templates_are_as_they_say(client):
     assert client.count(index="ones")["count"] == 1
 
 
+def test_the_command_makes_an_index_as_its_templates_say(servers, frostline, tmp_path):
+    client = elasticsearch.Elasticsearch(servers[0].url)
+    client.cluster.put_component_template(name="ids", template={"mappings": {"properties": {"id": {"type": "keyword"}}}})
+    client.indices.put_index_template(name="new", index_patterns=["new-*"], composed_of=["ids"], template={
+        "mappings": {"properties": {"n": {"type": "keyword"}}},
+        "settings": {"index.hidden": True, "index.time_field": "when"}, "aliases": {"news": {"is_write_index": True}},
+    })
+    document = {"when": "2024-05-01T00:00:00Z", "id": 7, "n": 1}
+    mapping = tmp_path / "mapping.json"
+    mapping.write_text(json.dumps({"mappings": {"properties": {"n": {"type": "long"}, "more": {"type": "ip"}}}}))
+    client.index(index="new-1", document=document)
+    frostline.ingest("new-2", [document])
+    about = [client.indices.get(index=name)[name] for name in ["new-1", "new-2"]]
+    assert [one["mappings"] for one in about] == [about[0]["mappings"]] * 2
+    assert [one["aliases"] for one in about] == [{"news": {"is_write_index": False}}, {"news": {"is_write_index": True}}]
+    for one in about:
+        assert one["settings"]["index"]["hidden"] == "true" and one["settings"]["index"]["time_field"] == "when"
+    # What is given is laid over what the templates say, also by the run that finds the index there.
+    for n in range(2):
+        frostline.ingest("new-3", [{**document, "n": n}], "--mapping", mapping)
+    properties = client.indices.get_mapping(index="new-3")["new-3"]["mappings"]["properties"]
+    assert {name: about["type"] for name, about in properties.items()} == {
+        "id": "keyword", "more": "ip", "n": "long", "when": "date",
+    }
+    client.indices.put_index_template(name="streams", index_patterns=["stream-*"], data_stream={})
+    client.indices.put_index_template(name="refused", index_patterns=["refused-*"], allow_auto_create=False)
+    for index, says in [("stream-1", "data stream"), ("refused-1", "refused-1")]:
+        frostline.fails("ingest", "--index", index, "-", stdin=json.dumps(document) + "\n", says=[says])
+    assert not client.indices.exists(index="stream-1,refused-1")
+
+
+def test_documents_are_written_to_names_of_date_math(client, servers, frostline, tmp_path):
+    today = "<new-{now/d{yyyy.MM.dd}}>"
+    client.index(index=today, body={"n": 1})
+    made = client.bulk(body=[{"index": {"_index": today, "_id": "a"}}, {"n": 2}, {"create": {"_index": "<new-{x}>"}}, {"n": 3}])
+    statuses = [(item["status"], item.get("_index")) for each in made["items"] for item in each.values()]
+    name = statuses[0][1]
+    assert statuses[0][0] == 201 and name.startswith("new-20") and statuses[1][0] == 400
+    assert client.get(index=today, id="a")["_source"] == {"n": 2}
+    frostline.ingest(today, [{"n": 4}])
+    assert client.count(index=name)["count"] == 3
+    client.reindex(body={"source": {"index": name}, "dest": {"index": "<copy-{now/y{yyyy}}>"}}, refresh=True)
+    assert client.count(index="copy-20*")["count"] == 3
+    assert client.indices.create(index="<made-{now/d}>")["index"].startswith("made-20")
+    client.indices.put_alias(index="made-20*", name="rolled")
+    assert client.indices.rollover(alias="rolled", new_index="<made-{now/d}-000002>")["new_index"].endswith("-000002")
+
+
 def test_a_policy_is_kept(servers):
     client = elasticsearch.Elasticsearch(servers[0].url)
     policy = {"phases": {"delete": {"min_age": "30d", "actions": {"delete": {}}}}}

@@ -147,3 +147,16 @@ def test_documents_behind_a_page_that_cannot_be_read_are_written(frostline):
         page = frostline.run("search", *through, "--index", "torn", "--sort", "@timestamp:asc", "--size", "7")
         assert page.status == PARTIAL and len(page.json["hits"]["hits"]) == 7, page
     assert server.stop() == 0
+
+
+def test_an_error_points_at_its_place_through_a_server_too(served):
+    frostline, server = served
+    told = [frostline.fails("search", *through, "--index", "logs-web", "status:404 AND (n:1") for through in [(), ("--server", server.url)]]
+    pointing = [said.splitlines()[-2:] for said in told]
+    assert pointing[0] == pointing[1] and pointing[0][1].strip() == "^"
+
+
+def test_no_time_has_no_unit(served):
+    _, server = served
+    status, _, body = server.ask("POST", "/logs-web/_async_search?wait_for_completion_timeout=0&keep_on_completion=true", {})
+    assert status == 200 and json.loads(body)["id"]

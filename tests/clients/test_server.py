@@ -722,3 +722,10 @@ def test_a_time_field_replaces_no_index_that_was_made_with_care(server, frostlin
     mapping = json.loads(server.ask("GET", "/declared/_mapping")[2])["declared"]["mappings"]
     assert mapping["properties"]["code"] == declared["mappings"]["properties"]["code"]
     assert server.ask("GET", "/other-name/_count")[0] == 200
+
+
+def test_a_server_that_asks_nobody_says_so_where_there_are_keys(frostline):
+    for options, warns in [((), False), (("--auth",), False), ((), True)]:
+        server = Server(frostline, "--no-upkeep", *options)
+        assert server.stop() == DONE
+        assert ("nobody is asked for them" in server.log.read_text()) == warns, options

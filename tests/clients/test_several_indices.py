@@ -98,4 +98,86 @@ def test_a_misspelt_time_field_can_be_given_again(frostline, tmp_path):
     frostline.ok("ingest", "--index", "misspelt", "--time-field", "when", path)
     since = frostline.ok("search", "--index", "misspelt", "--since", "2023", "--until", "2025")
     assert since["hits"]["total"]["value"] == 1
-    frostline.fails("search", "--index", "misspelt,other", "u:1", says=['"when" in misspelt', '"@timestamp" in other'])
+    frostline.fails("sql", 'select u from "misspelt,other"', says=['"when" in misspelt', '"@timestamp" in other'])
+
+
+def test_each_index_is_searched_by_its_own_time_field(frostline):
+    frostline.ingest("a", [{"u": n, "@timestamp": f"2024-01-0{n}T00:00:00Z"} for n in [1, 3, 5]])
+    frostline.ingest("b", [{"u": n, "when": f"2024-01-0{n}T00:00:00Z"} for n in [2, 4]], "--time-field", "when")
+
+    def found(index, **body):
+        return [hit["_source"]["u"] for hit in frostline.search(index, {"size": 100, **body})["hits"]["hits"]]
+
+    for order, expected in [("asc", [1, 2, 3, 4, 5]), ("desc", [5, 4, 3, 2, 1])]:
+        assert found("*", sort=[{"@timestamp": order}]) == expected
+    since = {"gte": "2024-01-03"}
+    for name, expected in [("@timestamp", {3, 4, 5}), ("when", {4})]:
+        assert set(found("*", query={"range": {name: since}})) == expected
+        assert set(found("*", query={"query_string": {"query": f"{name}:>=2024-01-03"}})) == expected
+    assert set(found("*", query={"exists": {"field": "when"}})) == {2, 4}
+    by_day = {"date_histogram": {"field": "@timestamp", "fixed_interval": "2d"}, "aggs": {"u": {"sum": {"field": "u"}}}}
+    late = {"filter": {"range": {"@timestamp": since}}}
+    answer = frostline.search("*", {"size": 0, "aggs": {"by_day": by_day, "late": late}})["aggregations"]
+    assert [bucket["u"]["value"] for bucket in answer["by_day"]["buckets"]] == [1, 5, 9]
+    assert answer["late"]["doc_count"] == 3
+    hits = frostline.ok("search", "--index", "*", "--since", "2024-01-02", "--until", "2024-01-04")["hits"]["hits"]
+    assert {hit["_source"]["u"] for hit in hits} == {2, 3}
+    command = [word for word in frostline.command("search", "--index", "*", "--all") if word != "--json"]
+    exported = subprocess.run(command, capture_output=True, text=True, env=frostline.clean_environment()).stdout
+    assert [json.loads(line)["u"] for line in exported.splitlines()] == [1, 2, 3, 4, 5]
+    # What is the time of some and not of others has no meaning for all.
+    for body in [{"sort": ["when"]}, {"aggs": {"last": {"max": {"field": "when"}}}}, {"collapse": {"field": "when"}}]:
+        frostline.fails("search", "--index", "*", "--body", json.dumps(body), says=['"when" is the time of the documents of b'])
+    frostline.ingest("c", [{"u": 6, "when": "2024-01-06T00:00:00Z", "@timestamp": "2030-01-01T00:00:00Z"}], "--time-field", "when")
+    assert set(found("*", query={"range": {"@timestamp": since}})) == {3, 4, 5, 6}
+    frostline.fails("search", "--index", "*", "--since", "2024-01-02", says=["search them separately"])
+    frostline.fails("search", "--index", "*", "--body", '{"sort":["@timestamp"]}', says=["@timestamp"])
+
+
+def test_indices_are_chosen_by_a_condition_on_their_name(frostline):
+    for name in ["web-1", "web-2", "app"]:
+        frostline.ingest(name, [{"name": name, "n": n} for n in range(2)])
+
+    def found(query, **body):
+        answer = frostline.search("*", {"size": 100, "query": query, **body})
+        names = sorted(hit["_source"]["name"] for hit in answer["hits"]["hits"])
+        assert answer["hits"]["total"]["value"] == len(names) or "post_filter" in body
+        counted = frostline.search("*", {"size": 0, "query": query, "aggs": {"n": {"value_count": {"field": "n"}}}})
+        assert counted["aggregations"]["n"]["value"] == answer["hits"]["total"]["value"] or "post_filter" in body
+        # Of the others no split is opened.
+        opened = answer["cost"]["splits"]["opened"]
+        assert opened <= len(set(names)) or "post_filter" in body, (query, opened)
+        return names
+
+    all_of = {name: [name] * 2 for name in ["app", "web-1", "web-2"]}
+    webs = all_of["web-1"] + all_of["web-2"]
+    for query, expected in [
+        ({"term": {"_index": "web-1"}}, all_of["web-1"]),
+        ({"term": {"_index": {"value": "WEB-1", "case_insensitive": True}}}, all_of["web-1"]),
+        ({"term": {"_index.keyword": "web-1"}}, all_of["web-1"]),
+        ({"term": {"_index": "web"}}, []),
+        ({"term": {"_index": "web-*"}}, webs),
+        ({"terms": {"_index": ["web-1", "app", "gone"]}}, all_of["app"] + all_of["web-1"]),
+        ({"prefix": {"_index": "web"}}, webs),
+        ({"wildcard": {"_index": "*-2"}}, all_of["web-2"]),
+        ({"regexp": {"_index": "web-[0-9]"}}, webs),
+        ({"match": {"_index": "app"}}, all_of["app"]),
+        ({"exists": {"field": "_index"}}, all_of["app"] + webs),
+        ({"query_string": {"query": "_index:web-1 OR _index:app"}}, all_of["app"] + all_of["web-1"]),
+        ({"query_string": {"query": "_index:web* AND n:1"}}, ["web-1", "web-2"]),
+        ({"bool": {"must_not": [{"term": {"_index": "app"}}], "filter": [{"term": {"n": 0}}]}}, ["web-1", "web-2"]),
+        ({"bool": {"should": [{"term": {"_index": "app"}}, {"term": {"n": 1}}]}}, ["app", "app", "web-1", "web-2"]),
+    ]:
+        assert found(query) == expected, query
+    assert found({"match_all": {}}, post_filter={"term": {"_index": "web-2"}}) == all_of["web-2"]
+    named = {"bool": {"should": [{"term": {"_index": {"value": "app", "_name": "its"}}}, {"match_all": {}}]}}
+    hits = frostline.search("*", {"size": 100, "query": named})["hits"]["hits"]
+    assert {hit["_index"] for hit in hits if hit.get("matched_queries") == ["its"]} == {"app"}
+    # A document's own field of this name is another one.
+    frostline.ingest("own", [{"_index": "app", "name": "own", "n": 0}])
+    assert found({"term": {"_index": "app"}}) == all_of["app"]
+    for body in [
+        {"query": {"range": {"_index": {"gt": "a"}}}}, {"sort": ["_index"]},
+        {"aggs": {"a": {"filter": {"term": {"_index": "app"}}}}}, {"aggs": {"a": {"terms": {"field": "_index"}}}},
+    ]:
+        frostline.fails("search", "--index", "*", "--body", json.dumps(body), says=["_index"])

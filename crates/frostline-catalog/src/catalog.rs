@@ -226,13 +226,24 @@ impl Catalog {
         mapping: Mapping,
         settings: Settings,
     ) -> Result<Index> {
+        self.open_or_create_with(name, mapping, settings, |_| Ok(Vec::new())).await
+    }
+
+    /// The same; where it creates the index, with what `also` says, as [`Catalog::create_with`] does.
+    pub async fn open_or_create_with(
+        &self,
+        name: &IndexName,
+        mapping: Mapping,
+        settings: Settings,
+        also: impl Fn(&Records) -> Result<Vec<RecordChange>> + Send + Sync,
+    ) -> Result<Index> {
         let mut lost = 0;
         loop {
             match self.open_to_write(name).await {
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
                 opened => return opened,
             }
-            match self.create(name, mapping.clone(), settings.clone()).await {
+            match self.create_with(name, mapping.clone(), settings.clone(), &also).await {
                 // Another writer created it in the meantime, and a third one may already have deleted it.
                 Err(e) if e.kind() == ErrorKind::Conflict && lost < LOST_MAX => lost += 1,
                 created => return created,
@@ -368,6 +379,17 @@ impl Catalog {
             Some((record, Some(mounted))) => self.unmount(name, record, mounted).await,
             _ => deletion::delete(&self.shared, name).await,
         }
+    }
+
+    /// Deletes indices and changes what `also` says of the records that are then left, all at once or not at all: an alias may
+    /// take the name of an index that goes. `NotFound` where one of the indices is missing. Their objects are deleted
+    /// afterwards, as by [`Catalog::delete`].
+    pub async fn delete_with(
+        &self,
+        names: &[IndexName],
+        also: impl Fn(&Records) -> Result<Vec<RecordChange>> + Send + Sync,
+    ) -> Result<()> {
+        deletion::delete_all(&self.shared, names, also).await
     }
 
     /// Removes what slow writers left in the folders of deleted indices, if it is older than the grace period of

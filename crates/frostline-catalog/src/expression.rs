@@ -161,6 +161,11 @@ pub fn spelled_out(expression: &str, now_us: i64) -> Result<Vec<IndexName>> {
     Ok(names.collect())
 }
 
+/// The one name that a text is, by [date math](date_math) where it is in angle brackets. `Invalid` if it is no name.
+pub fn name_of(text: &str, now_us: i64) -> Result<IndexName> {
+    date_math::resolve(text, now_us)?.parse()
+}
+
 /// Those of some names that an expression names by themselves. `Invalid` if it is not an expression.
 pub(crate) fn named<'a>(
     expression: &str,

@@ -47,7 +47,7 @@ pub use merge::{Group, Merge, MergePolicy, MergeProgress, MergeReport, Merging};
 pub use needle::{Needles, Rebuilt, SegmentState, SegmentStatus, Status, Unread, Verified};
 pub use packs::PACK_SPLITS_MIN;
 pub use pipeline::{
-    Batch, Cancel, Deliver, Delivery, Forward, ForwardOptions, ForwardReport, Ingest, IngestOptions,
-    IngestReport, InputReport, KnownInput, Pause, Progress, Random, Reached,
+    Also, Batch, Birth, Cancel, Deliver, Delivery, Forward, ForwardOptions, ForwardReport, Ingest,
+    IngestOptions, IngestReport, InputReport, KnownInput, Pause, Progress, Random, Reached,
 };
 pub use rejects::{Reject, Rejects};

@@ -32,6 +32,7 @@ pub(crate) use detect::LINES_MAX as SAMPLE_LINES;
 pub(crate) use events::Events;
 pub use events::Multiline;
 pub(crate) use jsonl::announces_document;
+pub(crate) use jsonl::is_pretty;
 
 /// Why one line or document is not taken. It comes from reading that line and from nothing else, and is no
 /// error of the run: a store that fails can never become a refused line.

@@ -38,7 +38,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use frostline_base::{Clock, Cost, Error, IndexName, Result};
-use frostline_catalog::{Catalog, Index};
+use frostline_catalog::{Catalog, Index, Records};
 use frostline_split::{Mapping, WriterOptions};
 use frostline_store::Repository;
 use serde::Serialize;
@@ -53,7 +53,7 @@ use committer::Committer;
 use merging::Merges;
 use reader::Reader;
 use reading::{Before, Counters, Reading};
-use target::Target;
+use target::{Births, Target};
 use worker::{Outcome, Source, Worker};
 
 const SHARE_BYTES_MIN: u64 = 128 << 20;
@@ -63,6 +63,7 @@ const LINE_BYTES_MAX: usize = 16 << 20;
 
 pub use forward::{Batch, Deliver, Delivery, Forward, ForwardOptions, ForwardReport, Reached};
 pub use reading::KnownInput;
+pub use target::{Also, Birth};
 
 /// Where 128 random bits for the name of a split come from.
 pub type Random = Arc<dyn Fn() -> u128 + Send + Sync>;
@@ -280,6 +281,7 @@ pub struct Ingest {
     pause: Option<Box<dyn Pause>>,
     own: Own,
     tell: Tell,
+    births: Option<Arc<Births>>,
 }
 
 /// The inputs of a run.
@@ -303,6 +305,7 @@ impl Ingest {
             pause: None,
             own: Own::default(),
             tell: Arc::new(|_| {}),
+            births: None,
         }
     }
 
@@ -347,6 +350,16 @@ impl Ingest {
     #[must_use]
     pub fn with_own(mut self, own: Own) -> Self {
         self.own = own;
+        self
+    }
+
+    /// Asks `births` what the index is created with if it does not exist, instead of taking [`IngestOptions::mapping`] alone.
+    #[must_use]
+    pub fn with_births(
+        mut self,
+        births: impl Fn(&Records, &IndexName) -> Result<Birth> + Send + Sync + 'static,
+    ) -> Self {
+        self.births = Some(Arc::new(births));
         self
     }
 

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::nesting::deeper;
 
 pub(crate) use field::Measure;
-pub use field::{FieldPath, FieldRef, TypedReading};
+pub(crate) use field::is_index;
+pub use field::{FieldPath, FieldRef, INDEX, TypedReading};
 
 /// A predicate over documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -199,6 +200,13 @@ impl Filter {
             Filter::Nested(nested) => nested.candidates.clone(),
             leaf => leaf.clone(),
         }
+    }
+
+    /// Whether it asks in which index a document is.
+    pub fn asks_index(&self) -> bool {
+        let mut asks = false;
+        self.each_field(&mut |field| asks |= field.is_index());
+        asks
     }
 
     /// Whether it asks for `_id`s.

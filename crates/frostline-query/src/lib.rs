@@ -34,6 +34,7 @@ pub use answer::sql::{Sql, SqlAnswer, SqlRows};
 pub use exec::results::Results;
 pub use exec::results::shared::Worth;
 pub use exec::session::run_plan;
+pub use exec::splits::time_name;
 pub use frostline_base::{Error, ErrorKind, Result};
 pub use json::Json;
 pub use read::memory::Memory;

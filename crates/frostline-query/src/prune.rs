@@ -12,7 +12,9 @@ use frostline_base::TimeRange;
 use frostline_catalog::SplitEntry;
 use frostline_split::{Moment, ValueType};
 
-use crate::filter::{Bound, Edge, Filter};
+use crate::filter::pattern::Matcher;
+use crate::filter::{Bound, Edge, Filter, Pattern, Scalar};
+use crate::{Error, Result};
 
 /// A split that may hold matches, and what of the filter is still to be asked of it.
 #[derive(Clone, Debug)]
@@ -235,6 +237,47 @@ fn fact(leaf: &Filter, entry: &SplitEntry) -> Option<Known> {
     }
 }
 
+/// What a filter asks of the documents of the index of that name: where it asks for the name, it is answered.
+pub(crate) fn in_index(filter: &Filter, name: &str) -> Result<Filter> {
+    let each = |parts: &[Filter]| parts.iter().map(|part| in_index(part, name)).collect::<Result<Vec<_>>>();
+    Ok(match filter {
+        Filter::And(parts) => and(each(parts)?.into_iter()),
+        Filter::AtLeast { minimum, parts } => at_least(*minimum, each(parts)?.into_iter()),
+        Filter::Not(part) => negated(in_index(part, name)?),
+        leaf if leaf.asks_index() => {
+            if is_named(leaf, name)? {
+                Filter::All
+            } else {
+                Filter::None
+            }
+        }
+        leaf => leaf.clone(),
+    })
+}
+
+/// Whether a condition on the name of the index holds. As in Elasticsearch a whole name may have `*`.
+fn is_named(leaf: &Filter, name: &str) -> Result<bool> {
+    let matches = |pattern: &Pattern, any_case: bool| Ok(Matcher::new(pattern, any_case)?.is_match(name));
+    let whole = |text: &str| matches(&Pattern::Wildcard(text.to_owned()), false);
+    match leaf {
+        Filter::Equals { values, .. } => values.iter().try_fold(false, |found, value| {
+            Ok(found
+                || match value {
+                    Scalar::Text(text) => whole(text)?,
+                    Scalar::Long(number) => whole(&number.to_string())?,
+                    Scalar::Double(_) | Scalar::Boolean(_) => false,
+                })
+        }),
+        Filter::Match { text, prefix_last: true, .. } | Filter::Phrase { text, prefix_last: true, .. } => {
+            matches(&Pattern::Prefix(text.clone()), false)
+        }
+        Filter::Match { text, .. } | Filter::Phrase { text, .. } => whole(text),
+        Filter::Pattern { pattern, case_insensitive, .. } => matches(pattern, *case_insensitive),
+        Filter::Exists { .. } => Ok(true),
+        other => Err(Error::internal(format!("a condition on the name of an index that is none: {other:?}"))),
+    }
+}
+
 /// `filter` as far as what is known of its conditions on time leaves it open.
 fn simplify(filter: &Filter, known: &mut impl Iterator<Item = Known>) -> Filter {
     match filter {
@@ -252,12 +295,16 @@ fn simplify(filter: &Filter, known: &mut impl Iterator<Item = Known>) -> Filter 
             let parts: Vec<Filter> = parts.iter().map(|part| simplify(part, known)).collect();
             at_least(*minimum, parts.into_iter())
         }
-        Filter::Not(part) => match simplify(part, known) {
-            Filter::All => Filter::None,
-            Filter::None => Filter::All,
-            left => Filter::Not(Box::new(left)),
-        },
+        Filter::Not(part) => negated(simplify(part, known)),
         _ => filter.clone(),
+    }
+}
+
+fn negated(filter: Filter) -> Filter {
+    match filter {
+        Filter::All => Filter::None,
+        Filter::None => Filter::All,
+        open => Filter::Not(Box::new(open)),
     }
 }
 

@@ -39,6 +39,7 @@ mod testing;
 mod tls;
 mod traces;
 
+pub use api::names::birth_of;
 pub use api::snapshot::{Chosen, check_name as check_snapshot_name, chosen as chosen_of_snapshot};
 pub use jwt::JwtSettings;
 pub use server::{Reload, Server};

@@ -86,6 +86,10 @@ impl Params {
 
 /// A duration such as `30s`, which the request calls `name`.
 pub(crate) fn duration(text: &str, name: &str) -> Result<Duration> {
+    // Nothing of any unit.
+    if !text.is_empty() && text.bytes().all(|digit| digit == b'0') {
+        return Ok(Duration::ZERO);
+    }
     let us = parse_duration_us(text);
     let us = us.map_err(|e| ApiError::invalid(format!("failed to parse setting [{name}]: {e}")))?;
     Ok(Duration::from_micros(us))
@@ -105,6 +109,7 @@ mod tests {
         assert_eq!(params.list("list"), Some(vec!["a", "b"]));
         assert!(params.flag("v").unwrap_err().reason.contains("[no]"));
         assert_eq!(Params::parse("t=1m").duration("t").unwrap(), Some(Duration::from_secs(60)));
-        assert!(Params::parse("t=soon").duration("t").is_err());
+        assert_eq!(Params::parse("t=0").duration("t").unwrap(), Some(Duration::ZERO));
+        assert!(["t=soon", "t=", "t=1"].iter().all(|wrong| Params::parse(wrong).duration("t").is_err()));
     }
 }

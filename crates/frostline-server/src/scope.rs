@@ -177,6 +177,7 @@ const SCOPED: &[&str] = &[
     "async_search.status",
     "async_search.submit",
     "bulk",
+    "cat.aliases",
     "cat.count",
     "cat.indices",
     "cat.segments",
@@ -189,6 +190,7 @@ const SCOPED: &[&str] = &[
     "field_caps",
     "get",
     "get_source",
+    "ilm.explain_lifecycle",
     "index",
     "indices.add_block",
     "indices.analyze",
@@ -199,6 +201,10 @@ const SCOPED: &[&str] = &[
     "indices.exists",
     "indices.flush",
     "indices.forcemerge",
+    "indices.get",
+    "indices.get_alias",
+    "indices.get_data_lifecycle",
+    "indices.get_data_stream",
     "indices.get_field_mapping",
     "indices.get_mapping",
     "indices.get_settings",
@@ -206,6 +212,7 @@ const SCOPED: &[&str] = &[
     "indices.put_mapping",
     "indices.refresh",
     "indices.remove_block",
+    "indices.resolve_index",
     "indices.segments",
     "indices.stats",
     "indices.validate_query",
@@ -231,7 +238,29 @@ const SCOPED: &[&str] = &[
     "update_by_query",
 ];
 
-/// Of those, the ones that whoever sees only some of the fields can use: they ask indices without the others, and show
+/// APIs that the cluster privilege `monitor` allows as well: they say what the server is and does, which templates there are,
+/// and of indices what the scope lets be known.
+const MONITORED: &[&str] = &[
+    "cat.health",
+    "cat.nodes",
+    "cat.pending_tasks",
+    "cat.tasks",
+    "cat.templates",
+    "cluster.get_component_template",
+    "cluster.get_settings",
+    "cluster.pending_tasks",
+    "cluster.state",
+    "cluster.stats",
+    "indices.get_index_template",
+    "indices.get_template",
+    "nodes.hot_threads",
+    "nodes.info",
+    "nodes.stats",
+    "tasks.get",
+    "tasks.list",
+];
+
+/// Of those of [`SCOPED`], the ones that whoever sees only some of the fields can use: they ask indices without the others, and show
 /// documents without them.
 const FIELD_SCOPED: &[&str] = &[
     "close_point_in_time",
@@ -303,11 +332,12 @@ impl Scope {
             }
         };
         let needed = Snapshots::needed(api.name);
+        let is_monitored = api.action == Action::Observe || MONITORED.contains(&api.name);
         let is_allowed = match api.action {
             Action::Probe => true,
             Action::Observe => self.monitors,
             _ if needed != Snapshots::Nothing => self.snapshots >= needed,
-            _ => self.is_all() || SCOPED.contains(&api.name),
+            _ => self.is_all() || SCOPED.contains(&api.name) || (self.monitors && is_monitored),
         };
         if is_allowed && self.limits_fields() && api.action != Action::Probe && api.action != Action::Observe
         {
@@ -316,7 +346,7 @@ impl Scope {
         if is_allowed {
             return Ok(Scope { privilege, ..self.clone() });
         }
-        let or = if api.action == Action::Observe { Some("monitor") } else { needed.name() };
+        let or = if is_monitored { Some("monitor") } else { needed.name() };
         let or = or.map_or(String::new(), |privilege| format!(" or the cluster privilege [{privilege}]"));
         let name = api.name;
         let reason =
@@ -446,7 +476,13 @@ mod tests {
     #[test]
     fn what_does_not_look_at_the_scope_needs_everything() {
         let scope = scope(&["*"], &["all"]);
-        for name in ["sql.query", "indices.update_aliases", "tasks.list", "indices.put_index_template"] {
+        for name in [
+            "sql.query",
+            "indices.update_aliases",
+            "tasks.list",
+            "tasks.cancel",
+            "indices.put_index_template",
+        ] {
             assert_eq!(
                 scope.for_api(api(name), "a key").unwrap_err().status,
                 StatusCode::FORBIDDEN,
@@ -458,6 +494,11 @@ mod tests {
             assert!(scope.for_api(api(name), "a key").is_ok(), "{name}");
         }
         assert!(Privilege::of("superuser").is_err());
+        let monitor = scope.monitoring(true);
+        for name in MONITORED {
+            assert!(!SCOPED.contains(name) && monitor.for_api(api(name), "a key").is_ok(), "{name}");
+        }
+        assert!(monitor.for_api(api("tasks.cancel"), "a key").is_err());
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use frostline_base::{Error, IndexName, Result};
+use frostline_base::{Error, Result};
+use frostline_catalog::name_of;
 use frostline_ingest::{Random, Upkeep};
 use frostline_node::Node;
 use hyper::server::conn::{http1, http2};
@@ -22,7 +23,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::api::security::first_key;
+use crate::api::security::{first_key, has_credentials};
 use crate::doors::syslog::Queue;
 use crate::doors::{grpc, syslog};
 use crate::patience::Patience;
@@ -122,7 +123,7 @@ fn check(settings: &Settings) -> Result<()> {
         return Err(Error::invalid("--syslog-client-ca checks clients of --syslog-tls: give that, too"));
     }
     for index in [&settings.otlp_index, &settings.syslog_index] {
-        index.parse::<IndexName>()?;
+        name_of(index, 0)?;
     }
     Ok(())
 }
@@ -173,7 +174,15 @@ impl Server {
             true => first_key(&state)
                 .await
                 .map_err(|e| Error::unavailable(e.reason).context("cannot make a key"))?,
-            false => None,
+            false => {
+                let records = state.node.catalog().records().await;
+                if records.is_ok_and(|records| has_credentials(&records)) {
+                    tracing::warn!(
+                        "the repository has keys or users, and nobody is asked for them: start with --auth"
+                    );
+                }
+                None
+            }
         };
         Ok(Server { http, grpc, syslog, syslog_tls, upkeep, state: Arc::new(state), first_key })
     }

@@ -44,6 +44,9 @@ pub(crate) fn command() -> clap::Command {
                 .help("Check this repository instead of the host: logs, splits, segments, packs, orphans");
             hide(doctor, &["data", "volumes", "memory", "query-memory"]).arg(repo)
         })
+        .mut_subcommand("explain", |explain| {
+            RUNNING.iter().fold(explain, |explain, name| explain.mut_arg(name, |option| option.hide(true)))
+        })
         .mut_subcommand("serve", |serve| serve.mut_args(with_variable))
 }
 
@@ -293,6 +296,30 @@ pub(crate) struct Access {
     /// CA certificates in PEM to trust for the server, beside those of the system [env: FROSTLINE_CA]
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+}
+
+/// Options of a search that say how it runs and what is written, of which `explain` does neither.
+const RUNNING: [&str; 9] =
+    ["server", "api_key_file", "user", "password_file", "ca", "format", "all", "no_result_cache", "strict"];
+
+impl Search {
+    /// An option of [`RUNNING`] that is given.
+    pub(crate) fn running(&self) -> Option<String> {
+        let Access { api_key_file, user, password_file, ca } = &self.access;
+        let given = [
+            self.server.is_some(),
+            api_key_file.is_some(),
+            user.is_some(),
+            password_file.is_some(),
+            ca.is_some(),
+            self.format.is_some_and(|format| format != Format::Json),
+            self.all,
+            self.no_result_cache,
+            self.strict,
+        ];
+        let (name, _) = RUNNING.iter().zip(given).find(|(_, is_given)| *is_given)?;
+        Some(format!("--{}", name.replace('_', "-")))
+    }
 }
 
 #[derive(Debug, Args)]

@@ -750,9 +750,11 @@ fn the_doctor_finds_what_is_wrong_with_a_repository() {
         said.contains("2 faults; --full reads everything") && said.contains("frostline vacuum deletes them"),
         "{said}"
     );
+    std::fs::create_dir(place.path("none")).unwrap();
     for (arguments, why) in [
         (vec!["doctor", "--full"], "name one with --repo"),
         (vec!["doctor", "--repo", "/nowhere/at/all"], "/nowhere/at/all"),
+        (vec!["doctor", "--repo", &place.path("none")], "there is no repository of indices in"),
     ] {
         let output = place.run(&arguments);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -10,15 +10,15 @@ use futures::StreamExt as _;
 use object_store::path::Path;
 use serde_json::json;
 
-use frostline_base::{ErrorKind, IndexName, Result};
+use frostline_base::{Error, ErrorKind, IndexName, Result};
 use frostline_commits::{Replica as _, objects};
 
 use crate::actions::{Commit, ENGINE};
 use crate::index::Index;
 use crate::kept;
 use crate::log::Log;
-use crate::records;
-use crate::repository_log::{IndexRecord, Record, Registry, RetiredRecord, index_key};
+use crate::records::{self, RecordChange, Records};
+use crate::repository_log::{IndexRecord, LogEntry, Record, Registry, RetiredRecord, index_key, mounted_key};
 use crate::shared::Shared;
 use crate::vacuum::{is_ours, kept_of};
 
@@ -32,6 +32,67 @@ pub(super) async fn delete(shared: &Arc<Shared>, name: &IndexName) -> Result<()>
     if folders.is_empty() {
         return Err(registry.no_such_index(name.as_str()));
     }
+    purge_all(shared, name, folders).await
+}
+
+/// Deletes indices, and changes what `also` says of the records that are left, by one entry; then removes their objects.
+pub(super) async fn delete_all(
+    shared: &Arc<Shared>,
+    names: &[IndexName],
+    also: impl Fn(&Records) -> Result<Vec<RecordChange>> + Send + Sync,
+) -> Result<()> {
+    let registry = shared.registry().await?;
+    let mut gone = Vec::new();
+    for name in names {
+        let record = registry.indices.get(name).ok_or_else(|| registry.no_such_index(name.as_str()))?;
+        gone.push((name, Arc::clone(record)));
+    }
+    let mut removals = Vec::new();
+    for (name, record) in &gone {
+        removals.push((*name, removal(shared, name, record)?));
+    }
+    let entry = shared.entry("delete");
+    let plan = |registry: &Registry| {
+        let (mut entry, mut left) = (entry.clone(), registry.clone());
+        for ((name, removal), (_, record)) in removals.iter().zip(&gone) {
+            if left.indices.get(*name) != Some(record) {
+                return Err(Error::conflict(format!("the index {name} was just deleted or made again")));
+            }
+            let mut step = removal.clone();
+            records::add(&mut step, &left, records::without(&left, name))?;
+            left.apply(&step)?;
+            entry.then(step);
+        }
+        let mut last = LogEntry::default();
+        let changes = also(&Records::of(Arc::new(left.clone())))?;
+        records::add(&mut last, &left, changes)?;
+        entry.then(last);
+        Ok(Some(entry))
+    };
+    let registry = shared.repository_log.append(registry, plan).await?;
+    for (name, record) in gone {
+        match &record.mounted {
+            Some(mounted) => kept::delete(&shared.table(name, &record.folder), [&mounted.kept()]).await?,
+            None => purge_all(shared, name, registry.unpurged(name)).await?,
+        }
+    }
+    Ok(())
+}
+
+/// What removes an index from the repository log, apart from the names that stand for it.
+fn removal(shared: &Shared, name: &IndexName, record: &IndexRecord) -> Result<LogEntry> {
+    let mut removal = LogEntry::default();
+    match record.mounted {
+        Some(_) => removal.removes = vec![mounted_key(name)],
+        None => {
+            removal.removes = vec![index_key(name)];
+            removal.puts = vec![shared.retired(name, record.table.clone(), &record.folder)?];
+        }
+    }
+    Ok(removal)
+}
+
+async fn purge_all(shared: &Arc<Shared>, name: &IndexName, folders: Vec<String>) -> Result<()> {
     for folder in folders {
         purge(shared, name, &folder).await?;
     }
@@ -46,8 +107,7 @@ async fn retire(
     record: &IndexRecord,
 ) -> Result<Arc<Registry>> {
     let mut entry = shared.entry("delete");
-    entry.removes = vec![index_key(name)];
-    entry.puts = vec![shared.retired(name, record.table.clone(), &record.folder)?];
+    entry.then(removal(shared, name, record)?);
     let plan = |registry: &Registry| {
         let is_there = registry.indices.get(name).is_some_and(|there| there.folder == record.folder);
         if !is_there {

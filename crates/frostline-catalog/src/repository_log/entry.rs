@@ -85,6 +85,18 @@ impl LogEntry {
         LogEntry { info: Info { format: FORMAT, id, time_ms, operation, engine }, ..LogEntry::default() }
     }
 
+    /// Adds what another entry would do after this one.
+    pub(crate) fn then(&mut self, later: LogEntry) {
+        let is_changed = |put: &Record| {
+            let mut removes = later.removes.iter();
+            removes.any(|(kind, name)| *kind == put.kind && *name == put.name)
+                || later.puts.iter().any(|other| other.kind == put.kind && other.name == put.name)
+        };
+        self.puts.retain(|put| !is_changed(put));
+        self.removes.extend(later.removes);
+        self.puts.extend(later.puts);
+    }
+
     /// The same entry, to be written under that number.
     pub(crate) fn numbered(self, version: u64, key: &str) -> Self {
         LogEntry { version, key: key.to_owned(), ..self }

@@ -52,6 +52,20 @@ pub(super) fn fits(line: &str) -> bool {
     }
 }
 
+/// Whether a content that begins with `sample` has JSON that is written over several lines: with the brace of the first object
+/// on a line of its own, and a member on the next one.
+pub(crate) fn is_pretty(sample: &[u8]) -> bool {
+    let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
+    let mut lines =
+        sample.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let first = match lines.next() {
+        Some(b"[") => lines.next(),
+        first => first,
+    };
+    matches!(first, Some(b"{" | b"[{"))
+        && lines.next().is_some_and(|line| line.starts_with(b"\"") || line.starts_with(b"}"))
+}
+
 /// Whether a line ends with the end of an object or an array.
 pub(super) fn is_closed(line: &str) -> bool {
     let line = without_hex_escapes(line);

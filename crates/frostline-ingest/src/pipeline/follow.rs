@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Pause;
-use super::reader::{Feed, IDLE_US, Reader, Stopped, no_text};
+use super::reader::{Feed, IDLE_US, Reader, Stopped, no_lines};
 use crate::blocks::Upto;
 use crate::content::{Content, Recognised};
 use crate::identity::HEAD_BYTES_MAX;
@@ -272,7 +272,7 @@ impl<'a> Follower<'a> {
             self.copies.insert(id, Copy { of, stamp });
             return Ok(false);
         }
-        let no_text = no_text(&recognised.sample, true);
+        let no_text = no_lines(self.reader.run.format, &recognised.sample, true);
         if let Some(reason) = no_text {
             self.note(&path, &io::Error::other(reason));
         }
@@ -331,7 +331,7 @@ impl<'a> Follower<'a> {
                 return Ok(None);
             }
             self.close(id, stamp, &path);
-            if let Some(reason) = no_text(&recognised.sample, true) {
+            if let Some(reason) = no_lines(self.reader.run.format, &recognised.sample, true) {
                 return Err(io::Error::other(reason));
             }
             if recognised.is_done {

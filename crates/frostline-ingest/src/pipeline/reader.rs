@@ -17,7 +17,7 @@ use crate::blocks::{BlockLimits, Blocks, LineEnds, Piece, Upto, line_feeds};
 use crate::content::{Content, Recognised, SAMPLE_BYTES};
 use crate::identity::{Known, Mark, Prefix, SourceKey};
 use crate::inputs::{Input, Inputs, Opened, Own, Skipped};
-use crate::lines::{Format, LineParser, SAMPLE_LINES};
+use crate::lines::{Format, LineParser, SAMPLE_LINES, is_pretty};
 
 const LIMITS: BlockLimits = BlockLimits { block_bytes: 2 << 20, line_bytes_max: LINE_BYTES_MAX };
 /// The last line of a file that has not changed for this long needs no end.
@@ -69,6 +69,8 @@ pub(super) struct Feed {
     growing: Option<Content>,
     /// What was dealt of an input whose format is not certain yet: its lines were few.
     seen: Option<Vec<u8>>,
+    /// Whether it has no lines to read.
+    is_refused: bool,
 }
 
 impl Reader {
@@ -132,7 +134,7 @@ impl Reader {
                 return Ok(());
             }
         };
-        if let Some(reason) = no_text(&recognised.sample, from_directory) {
+        if let Some(reason) = no_lines(self.run.format, &recognised.sample, from_directory) {
             self.unopened(name, &io::Error::other(reason), from_directory);
             return Ok(());
         }
@@ -215,7 +217,7 @@ impl Reader {
         let seen = recognised.sample.get(..prefix.bytes() as usize).map(<[u8]>::to_vec);
         let seen = seen.filter(|_| !self.is_certain(&source, &recognised.sample));
         let blocks = Blocks::new(LIMITS, source.line_ends.clone(), prefix);
-        Ok(Feed { reader, blocks, source, growing, seen })
+        Ok(Feed { reader, blocks, source, growing, seen, is_refused: false })
     }
 
     fn read_stream(&mut self, name: String, stream: Box<dyn Read + Send>) -> Result<(), Stopped> {
@@ -228,7 +230,7 @@ impl Reader {
         };
         let source = self.source(name, self.run.format, b"", None);
         let blocks = Blocks::new(LIMITS, LineEnds::All, Prefix::default());
-        self.deal(Feed { reader, blocks, source, growing: None, seen: Some(Vec::new()) })
+        self.deal(Feed { reader, blocks, source, growing: None, seen: Some(Vec::new()), is_refused: false })
     }
 
     fn read_documents(
@@ -258,7 +260,7 @@ impl Reader {
         }
         let source = self.source(name, Format::NdJson, b"", Some(key));
         let blocks = Blocks::new(LIMITS, source.line_ends.clone(), prefix);
-        self.deal(Feed { reader: documents, blocks, source, growing: None, seen: None })
+        self.deal(Feed { reader: documents, blocks, source, growing: None, seen: None, is_refused: false })
     }
 
     /// An input as its lines are parsed.
@@ -281,7 +283,7 @@ impl Reader {
     /// of another input what was not dealt is left for the next run.
     fn deal(&mut self, mut feed: Feed) -> Result<(), Stopped> {
         let mut waiting_us = None;
-        loop {
+        while !feed.is_refused {
             while self.place_next(&mut feed, Upto::Full)? {
                 waiting_us = None;
                 if feed.source.key.is_some() && self.run.cancel.is_cancelled() {
@@ -302,6 +304,7 @@ impl Reader {
                 }
             }
         }
+        Ok(())
     }
 
     /// Seals what waits for more of a slow stream when it has waited long enough.
@@ -338,6 +341,15 @@ impl Reader {
                 Upto::Lines | Upto::Whole => feed.blocks.has_lines(),
                 Upto::End => true,
             };
+            if is_due && feed.seen.as_ref().is_some_and(Vec::is_empty) {
+                let pending = feed.blocks.pending();
+                let sample = pending.get(..SAMPLE_BYTES).unwrap_or(pending);
+                if is_unlined(self.run.format, sample) {
+                    self.fail(feed.source.name.clone(), &io::Error::other(PRETTY));
+                    feed.is_refused = true;
+                    return Ok(false);
+                }
+            }
             if is_due {
                 self.detect(feed);
             }
@@ -393,6 +405,9 @@ impl Reader {
             return self.place_rest(feed, Upto::Whole);
         }
         self.place_rest(feed, Upto::End)?;
+        if feed.is_refused {
+            return Ok(());
+        }
         let mark = feed.blocks.prefix().mark(true);
         if mark.offset == 0 {
             let name = feed.source.name.clone();
@@ -482,9 +497,23 @@ impl Batch {
     }
 }
 
+/// Why a content that begins with `sample` is not read as lines of this format.
+pub(super) fn no_lines(format: Format, sample: &[u8], from_directory: bool) -> Option<&'static str> {
+    no_text(sample, from_directory).or(is_unlined(format, sample).then_some(PRETTY))
+}
+
+/// Whether what may be read as JSON has objects over several lines.
+fn is_unlined(format: Format, sample: &[u8]) -> bool {
+    matches!(format, Format::Auto | Format::NdJson | Format::Nginx) && is_pretty(sample)
+}
+
+/// What to do with JSON that is not a document a line.
+const PRETTY: &str =
+    "JSON over several lines, which are no documents: pipe it through jq -c . (an array through jq -c '.[]')";
+
 /// Why a content that begins with `sample` has no lines to read. A file that was named may hold NUL bytes, such as those
 /// that a crash leaves, while most of its lines are text; one found in a directory may not.
-pub(super) fn no_text(sample: &[u8], from_directory: bool) -> Option<&'static str> {
+fn no_text(sample: &[u8], from_directory: bool) -> Option<&'static str> {
     const ARCHIVES: [(usize, &[u8], &str); 6] = [
         (257, b"ustar", "a tar archive: unpack it first"),
         (0, b"PK\x03\x04", "a zip archive: unpack it first"),

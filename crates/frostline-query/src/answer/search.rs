@@ -37,8 +37,8 @@ use crate::exec::results::Results;
 use crate::exec::scan::Local;
 use crate::exec::search::{Hits, Search as SearchLeaf};
 use crate::exec::session::{context, ready, run};
-use crate::exec::splits::{RuledOut, Splits, mapping};
-use crate::filter::{FieldRef, Filter};
+use crate::exec::splits::{RuledOut, Splits, check_time, mapping};
+use crate::filter::{FieldRef, Filter, INDEX};
 use crate::json::Json;
 use crate::language::{self, Context, IndexVersion, InnerHits, SearchRequest, TotalHits};
 use crate::read::memory::reservation;
@@ -120,16 +120,20 @@ impl Search {
         body: &[u8],
         options: &SearchOptions,
     ) -> Result<Search> {
-        let joined = mapping(indices)?;
+        let joined = mapping(indices);
         let read = |mapping: &Mapping| {
             SearchRequest::parse(body, &Context { now_us: options.now_us, mapping, keeps_optional: false })
         };
         let mut search = Search::with(searcher, indices, &joined, read(&joined)?, options)?;
-        let classes = classes(indices, &joined, &search.named());
-        if classes.len() > 1 {
+        search.ordering().iter().try_for_each(|field| check_time(indices, field.name()))?;
+        let classes = classes(indices, &joined, &search.named(), |name| search.meant_in(name))?;
+        if classes.len() > 1 || search.asks_index() {
             let reading = |class: &Vec<usize>| {
                 let of: Vec<Arc<Index>> = class.iter().map(|index| Arc::clone(&indices[*index])).collect();
-                let request = read(mapping(&of)?.as_ref())?;
+                let mut request = read(mapping(&of).as_ref())?;
+                if let Some(first) = of.first() {
+                    answer_index(&mut request, first.name().as_str())?;
+                }
                 let splits = search.splits.of_indices(|index| class.contains(&index));
                 Reading::new(of, splits, request)
             };
@@ -142,6 +146,22 @@ impl Search {
             }
         }
         Ok(search)
+    }
+
+    /// Whether it asks in which index documents are.
+    fn asks_index(&self) -> bool {
+        self.conditions().any(|filter| filter.asks_index())
+    }
+
+    /// What the conditions ask of the documents of the index of that name, if they ask for the name.
+    fn meant_in(&self, name: &IndexName) -> Result<Vec<Filter>> {
+        let asking = self.conditions().filter(|filter| filter.asks_index());
+        asking.map(|filter| prune::in_index(filter, name.as_str())).collect()
+    }
+
+    fn conditions(&self) -> impl Iterator<Item = &Filter> {
+        let SearchRequest { filter, post_filter, named, .. } = &self.request;
+        [filter].into_iter().chain(post_filter).chain(named.iter().map(|(_, filter)| filter))
     }
 
     /// Leaves of each index what its filter matches.
@@ -191,7 +211,7 @@ impl Search {
         request: SearchRequest,
         options: &SearchOptions,
     ) -> Result<Search> {
-        Search::with(searcher, indices, mapping(indices)?.as_ref(), request, options)
+        Search::with(searcher, indices, mapping(indices).as_ref(), request, options)
     }
 
     fn with(
@@ -229,10 +249,8 @@ impl Search {
     fn unknown_fields(&self) -> Vec<String> {
         let mut named = self.named();
         named.extend(self.tree.fields().iter().cloned());
-        named.extend(self.request.sort.iter().filter_map(|sort| match &sort.by {
-            language::SortBy::Field(field) if sort.unmapped_type.is_none() => Some(field.clone()),
-            _ => None,
-        }));
+        let is_needed = |sort: &&language::Sort| sort.unmapped_type.is_none();
+        named.extend(self.request.sort.iter().filter(is_needed).filter_map(language::Sort::field).cloned());
         named.extend(self.request.collapse.iter().cloned());
         let unknown = named.iter().filter(|field| !field.is_known()).map(FieldRef::name);
         let is_shown = |name: &str| {
@@ -242,6 +260,19 @@ impl Search {
         let unshown = self.request.source.names().filter(|name| !is_shown(name));
         let all: BTreeSet<&str> = unknown.chain(unshown).filter(|name| !name.starts_with('_')).collect();
         all.into_iter().map(str::to_owned).collect()
+    }
+
+    /// The fields that have one meaning in all indices: those of the order, of groups of hits and of aggregations.
+    fn ordering(&self) -> BTreeSet<FieldRef> {
+        let mut named: BTreeSet<FieldRef> = self.tree.fields().iter().cloned().collect();
+        self.tree.filters().iter().for_each(|filter| {
+            filter.each_field(&mut |field| {
+                named.insert(field.clone());
+            });
+        });
+        named.extend(self.request.sort.iter().filter_map(language::Sort::field).cloned());
+        named.extend(self.request.collapse.iter().cloned());
+        named
     }
 
     fn indices(&self) -> impl Iterator<Item = &Arc<Index>> {
@@ -444,11 +475,9 @@ impl Search {
             })
             .collect();
         let documents = (groups.len() == 1).then(|| self.parts());
-        let time_field = self.readings.iter().flat_map(|reading| &reading.indices).next();
-        let time_field = time_field.map_or(TIME_FIELD, |index| index.mapping().time_field());
-        let hits = || {
-            let (order, time_field) = (self.order.clone(), time_field.to_owned());
-            Hits { order, wanted, documents, time_field }
+        let hits = |reading: &Reading| {
+            let time_field = mapping(&reading.indices).time_field().to_owned();
+            Hits { order: self.order.clone(), wanted, documents, time_field }
         };
         let mut targets: Vec<u32> = asked.iter().flat_map(Splits::ordinals).collect();
         targets.sort_unstable();
@@ -458,7 +487,7 @@ impl Search {
                 filter: reading.filter.clone(),
                 post_filter: reading.post_filter.clone(),
                 aggs: self.aggs(),
-                hits: (self.request.size > 0).then(hits),
+                hits: (self.request.size > 0).then(|| hits(reading)),
                 count_up_to: match self.request.track_total_hits {
                     TotalHits::Exact => u64::MAX,
                     TotalHits::UpTo(limit) => limit,
@@ -609,33 +638,63 @@ pub(super) fn tell(stage: &Span, report: &Report) {
     stage.record("frostline.splits_opened", report.counts.opened as i64);
 }
 
-/// The positions of the indices, together where their declarations of the named fields agree: where each name means
-/// the same paths, by whole values or by words. An index without such a field agrees with all.
-fn classes(indices: &[Arc<Index>], joined: &Mapping, named: &BTreeSet<FieldRef>) -> Vec<Vec<usize>> {
-    let mut classes: Vec<(Vec<Option<Resolved<'_>>>, Vec<usize>)> = Vec::new();
+/// The positions of the indices, together where they have the time of their documents in one field, and their declarations
+/// of the named fields agree: where each name means the same paths, by whole values or by words. An index without such a
+/// field, or without documents, agrees with all. What is asked of the name of the index is answered alike in them, too.
+fn classes(
+    indices: &[Arc<Index>],
+    joined: &Mapping,
+    named: &BTreeSet<FieldRef>,
+    meant: impl Fn(&IndexName) -> Result<Vec<Filter>>,
+) -> Result<Vec<Vec<usize>>> {
+    // Names that mean the time of documents in some of the indices.
+    let is_time = |index: &Arc<Index>, field: &FieldRef| index.mapping().resolve(field.name()).is_time;
+    let differs = |field: &&FieldRef| {
+        let of_all = joined.resolve(field.name()).is_time;
+        indices.iter().any(|index| is_time(index, field) != of_all)
+    };
+    let times_differ: BTreeSet<&str> = named.iter().filter(differs).map(FieldRef::name).collect();
+    type Meanings<'a> = (Option<&'a str>, Vec<Option<Resolved<'a>>>, Vec<Filter>);
+    let mut classes: Vec<(Meanings<'_>, Vec<usize>)> = Vec::new();
     for (position, index) in indices.iter().enumerate() {
         let meanings: Vec<Option<Resolved<'_>>> = named
             .iter()
             .map(|field| {
                 let (all, own) = (joined.resolve(field.name()), index.mapping().resolve(field.name()));
                 let has_any = all.paths.iter().any(|(path, _)| index.mapping().field(path).is_some());
-                (has_any || own.is_time != all.is_time).then_some(own)
+                let is_time = (own.is_time || all.is_time) && times_differ.contains(field.name());
+                (has_any || is_time).then_some(own)
             })
             .collect();
-        let agrees = |known: &[Option<Resolved<'_>>]| {
-            known.iter().zip(&meanings).all(|pair| !matches!(pair, (Some(a), Some(b)) if a != b))
+        let time = (!index.splits().is_empty()).then(|| index.mapping().time_field());
+        let meant = meant(index.name())?;
+        let agrees = |(known_time, known, known_meant): &Meanings<'_>| {
+            *known_meant == meant
+                && !matches!((known_time, time), (Some(a), Some(b)) if *a != b)
+                && known.iter().zip(&meanings).all(|pair| !matches!(pair, (Some(a), Some(b)) if a != b))
         };
         match classes.iter_mut().find(|(known, _)| agrees(known)) {
-            Some((known, class)) => {
+            Some(((known_time, known, _), class)) => {
+                *known_time = known_time.or(time);
                 for (known, meaning) in known.iter_mut().zip(meanings) {
                     *known = known.take().or(meaning);
                 }
                 class.push(position);
             }
-            None => classes.push((meanings, vec![position])),
+            None => classes.push(((time, meanings, meant), vec![position])),
         }
     }
-    classes.into_iter().map(|(_, class)| class).collect()
+    Ok(classes.into_iter().map(|(_, class)| class).collect())
+}
+
+/// Answers what a request asks of the name of an index.
+fn answer_index(request: &mut SearchRequest, name: &str) -> Result<()> {
+    let SearchRequest { filter, post_filter, named, .. } = request;
+    let all = [filter].into_iter().chain(post_filter).chain(named.iter_mut().map(|(_, filter)| filter));
+    for filter in all.filter(|filter| filter.asks_index()) {
+        *filter = prune::in_index(filter, name)?;
+    }
+    Ok(())
 }
 
 /// A document without the fields that are not seen.
@@ -715,13 +774,23 @@ fn check_versions(mut wanted: Vec<IndexVersion>, mut given: Vec<IndexVersion>) -
 
 /// Reads a query that is no part of a request, against the fields of some indices.
 pub(crate) fn read_filter(query: &Value, indices: &[Arc<Index>], now_us: i64) -> Result<Filter> {
-    let mapping = mapping(indices)?;
-    language::parse_query(query, "filter", &Context { now_us, mapping: &mapping, keeps_optional: false })
+    let mapping = mapping(indices);
+    let context = Context { now_us, mapping: &mapping, keeps_optional: false };
+    without_index(language::parse_query(query, "filter", &context)?)
+}
+
+/// Refuses what asks in which index documents are, where no index is chosen by it.
+fn without_index(filter: Filter) -> Result<Filter> {
+    match filter.asks_index() {
+        true => Err(Error::invalid(format!("[{INDEX}] is asked for in the query of a search alone"))),
+        false => Ok(filter),
+    }
 }
 
 fn parse_aggs(aggs: &Value, mapping: &Mapping, now_us: i64) -> Result<AggTree> {
     let context = Context { now_us, mapping, keeps_optional: false };
-    let filter = |clause: &Value, position: &str| language::parse_query(clause, position, &context);
+    let filter =
+        |clause: &Value, position: &str| without_index(language::parse_query(clause, position, &context)?);
     AggTree::parse(aggs, &ParseContext { now_us, mapping, filter: &filter })
 }
 

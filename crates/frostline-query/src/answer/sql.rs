@@ -196,7 +196,7 @@ impl Sql {
             ))
         })?;
         let frame = self.session.execute_logical_plan(plan).await.map_err(|e| worded(query, e))?;
-        let plan = frame.create_physical_plan().await.map_err(internal)?;
+        let plan = frame.create_physical_plan().await.map_err(|e| worded(query, e))?;
         session::ready(plan, &self.session.task_ctx(), &self.searcher)
     }
 }

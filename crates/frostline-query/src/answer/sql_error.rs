@@ -1,5 +1,6 @@
 //! Errors of SQL queries, rewritten for users.
 
+use arrow::error::ArrowError;
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -23,6 +24,10 @@ pub(crate) fn worded(query: &str, error: DataFusionError) -> Error {
         DataFusionError::NotImplemented(what) if what.starts_with("Dot access") => {
             Some(dotted(query).unwrap_or_else(|| "a value has no parts".to_owned()))
         }
+        DataFusionError::ArrowError(error, _) => match error.as_ref() {
+            ArrowError::CastError(what) | ArrowError::ParseError(what) => no_value(what),
+            _ => None,
+        },
         _ => None,
     };
     match what {
@@ -49,6 +54,24 @@ fn no_column(query: &str, field: &Column, valid: &[Column]) -> String {
         0 => format!("{what}; the columns are {}", shown.join(", ")),
         more => format!("{what}; the columns are {} and {more} more", shown.join(", ")),
     }
+}
+
+/// What is wrong with a text that is compared with values of another type.
+fn no_value(what: &str) -> Option<String> {
+    let read = |pattern: &str| Some(Regex::new(pattern).ok()?.captures(what)?.get(1)?.as_str().to_owned());
+    if let Some(text) =
+        read(r"^Cannot cast string '(?s:(.*))' to value of U?(?:Int|Float|Decimal)[\w(), ]* type")
+    {
+        return Some(format!(
+            "the text '{text}' is not a number, and the column that it is compared with has numbers: to compare it as text, \
+             write cast(COLUMN as varchar)"
+        ));
+    }
+    if let Some(text) = read(r"^Error parsing timestamp from '(?s:(.*))':") {
+        return Some(format!("the text '{text}' is not a time: write it as in '2024-05-01T10:00:00Z'"));
+    }
+    let (text, ty) = what.strip_prefix("Cannot cast string '")?.rsplit_once("' to value of ")?;
+    Some(format!("the text '{text}' is not a value of the type {}", ty.trim_end_matches(" type")))
 }
 
 fn not_sql(query: &str, error: &ParserError) -> String {
@@ -98,6 +121,25 @@ mod tests {
         assert_eq!(dotted("select \"a.b\", 'c.d', 1.5 from web"), None);
         let error = ParserError::ParserError("Expected: end of statement, found: - at Line: 1".to_owned());
         assert!(not_sql("select * from logs-1", &error).ends_with("quote names with a dash: \"logs-1\""));
+    }
+
+    #[test]
+    fn a_text_that_is_no_value_of_the_column_says_what_to_write() {
+        let said = |what: &str| no_value(what).unwrap_or_default();
+        assert!(
+            said("Cannot cast string 'it's' to value of Int64 type")
+                .starts_with("the text 'it's' is not a number")
+        );
+        assert!(
+            said("Cannot cast string 'x' to value of Decimal128(10, 2) type")
+                .contains("cast(COLUMN as varchar)")
+        );
+        let boolean = said("Cannot cast string 'x' to value of Boolean type");
+        assert_eq!(boolean, "the text 'x' is not a value of the type Boolean");
+        let time =
+            said("Error parsing timestamp from 'yesterday': timestamp must contain at least 10 characters");
+        assert!(time.starts_with("the text 'yesterday' is not a time"), "{time}");
+        assert_eq!(no_value("something else"), None);
     }
 
     #[test]

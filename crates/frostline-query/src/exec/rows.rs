@@ -60,7 +60,8 @@ impl Rows {
 
     /// The same rows, of which `enough` suffice.
     pub(crate) fn enough(mut self, enough: Enough) -> Rows {
-        if let Enough::ByTime { .. } = enough {
+        // Several streams would each read as much as suffices.
+        if enough != Enough::All {
             self.streams = 1;
         }
         self.enough = enough;
@@ -87,8 +88,8 @@ impl Rows {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        let by_time = matches!(self.enough, Enough::ByTime { .. });
-        if self.streams == 0 || self.streams > STREAMS_MAX || (by_time && self.streams > 1) {
+        let is_one = self.enough != Enough::All;
+        if self.streams == 0 || self.streams > STREAMS_MAX || (is_one && self.streams > 1) {
             return Err(Error::corrupt(format!("a plan of {} streams", self.streams)));
         }
         Ok(())

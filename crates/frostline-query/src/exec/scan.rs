@@ -3,6 +3,7 @@
 //! A [`Scan`] lives as long as one leaf runs, and is shared only by that leaf's tasks.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -368,15 +369,34 @@ impl Reading {
         let in_flight = (self.scan.in_flight() / streams).max(1);
         let reading = self.clone();
         let expected = async move { reading.expect().await };
-        let rows = stream::iter(0..self.scan.targets.len())
-            .map(move |number| {
-                let reading = self.clone();
-                spawned(async move { reading.start(number).await })
-            })
-            .buffer_unordered(in_flight)
-            .map_ok(SplitRows::batches)
-            .try_flatten_unordered(in_flight);
+        let waves = stream::iter(self.waves(in_flight));
+        let rows = waves.flat_map(move |wave| {
+            let reading = self.clone();
+            stream::iter(wave)
+                .map(move |number| {
+                    let reading = reading.clone();
+                    spawned(async move { reading.start(number).await })
+                })
+                .buffer_unordered(in_flight)
+                .map_ok(SplitRows::batches)
+                .try_flatten_unordered(in_flight)
+        });
         stream::once(expected).flat_map(|()| stream::empty()).chain(rows).boxed()
+    }
+
+    /// The targets that are read together. Where some rows suffice, a few splits may have them: one is read first, then
+    /// twice as many at a time, until whoever reads has enough.
+    fn waves(&self, in_flight: usize) -> Vec<Range<usize>> {
+        let all = self.scan.targets.len();
+        let mut waves = Vec::new();
+        let (mut start, mut size) = (0, if self.limit.is_none() { in_flight } else { 1 });
+        while start < all {
+            // What many splits have none of is not in the next few either.
+            let end = if size >= in_flight { all } else { all.min(start + size) };
+            waves.push(start..end);
+            (start, size) = (end, size * 2);
+        }
+        waves
     }
 
     /// All splits that have to be opened are, unless the reader stops when it has enough.

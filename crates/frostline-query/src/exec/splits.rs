@@ -1,11 +1,12 @@
 //! The splits of a query, and the numbers by which query and answer refer to them.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use frostline_base::{Cost, ObjectRef, SplitId};
 use frostline_catalog::{Index, SplitEntry};
-use frostline_split::{Mapping, Origin};
+use frostline_split::{FieldType, Mapping, Origin, TIME_FIELD};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
@@ -20,30 +21,80 @@ use crate::read::open::Searcher;
 use crate::read::packs::PackFile;
 use crate::{Error, Result};
 
-/// The fields of some indices: a field has the readings that it has in any of them. `Invalid` where documents have their
-/// time in different fields; an index without documents says nothing of that.
-pub(crate) fn mapping(indices: &[Arc<Index>]) -> Result<Cow<'_, Mapping>> {
-    let time_field = |index: &Arc<Index>| index.mapping().time_field().to_owned();
-    let mut with_documents = indices.iter().filter(|index| !index.splits().is_empty());
-    let leading = with_documents.next().or(indices.first());
-    let here = leading.map(time_field);
-    if let Some(leading) = leading
-        && let Some(other) = with_documents.find(|other| Some(time_field(other)) != here)
-    {
-        return Err(Error::invalid(format!(
-            "documents have their time in {:?} in {} and in {:?} in {}: search them separately",
-            time_field(leading),
-            leading.name(),
-            time_field(other),
-            other.name(),
-        )));
-    }
-    let mut mappings =
-        indices.iter().filter(|index| Some(time_field(index)) == here).map(|index| index.mapping());
-    let Some(first) = mappings.next() else { return Ok(Cow::Owned(Mapping::dynamic())) };
+/// The fields of some indices: a field has the readings that it has in any of them. Where documents have their time in
+/// different fields, it is known as `@timestamp`; an index without documents says nothing of that.
+pub(crate) fn mapping(indices: &[Arc<Index>]) -> Cow<'_, Mapping> {
+    let times = time_fields(indices);
+    let is_alike = |index: &&Arc<Index>| times.contains(index.mapping().time_field());
+    let mut mappings = indices.iter().filter(is_alike).map(|index| index.mapping());
+    let Some(first) = mappings.next() else { return Cow::Owned(Mapping::dynamic()) };
     let mut joined = Cow::Borrowed(first);
     mappings.for_each(|other| joined.to_mut().join(other));
-    Ok(joined)
+    if times.len() > 1 {
+        let mut of_all = joined.into_owned().with_time_field(TIME_FIELD);
+        for time in times.into_iter().filter(|time| *time != TIME_FIELD) {
+            if of_all.field(time).is_none() {
+                // It is known, but what it means is for each index to say.
+                let _ = of_all.declare(time, FieldType::Date);
+            }
+        }
+        joined = Cow::Owned(of_all);
+    }
+    joined
+}
+
+/// The fields in which documents of some indices have their time: of those that have documents, or else of the first one.
+fn time_fields(indices: &[Arc<Index>]) -> BTreeSet<&str> {
+    fn of(index: &Arc<Index>) -> &str {
+        index.mapping().time_field()
+    }
+    let with_documents = indices.iter().filter(|index| !index.splits().is_empty());
+    let times: BTreeSet<&str> = with_documents.map(of).collect();
+    if times.is_empty() { indices.first().map(of).into_iter().collect() } else { times }
+}
+
+/// The name by which all of these indices know the time of their documents. `Invalid` where there is none.
+pub fn time_name(indices: &[Arc<Index>]) -> Result<&str> {
+    let times = time_fields(indices);
+    match times.first() {
+        Some(time) if times.len() == 1 => Ok(time),
+        Some(_) => check_time(indices, TIME_FIELD).map(|()| TIME_FIELD),
+        None => Ok(TIME_FIELD),
+    }
+}
+
+/// `Invalid` where a name means the time of the documents of some of these indices and something else in others.
+pub(crate) fn check_time(indices: &[Arc<Index>], name: &str) -> Result<()> {
+    let with_documents = || indices.iter().filter(|index| !index.splits().is_empty());
+    let is_time = |index: &&Arc<Index>| index.mapping().resolve(name).is_time;
+    match (with_documents().find(is_time), with_documents().find(|index| !is_time(index))) {
+        (Some(one), Some(other)) => Err(Error::invalid(format!(
+            "{name:?} is the time of the documents of {}, and not of those of {}, which have it in {:?}: search them \
+             separately{}",
+            one.name(),
+            other.name(),
+            other.mapping().time_field(),
+            if name == TIME_FIELD { "" } else { ", or use \"@timestamp\" for the time of each" },
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// `Invalid` where documents have their time in different fields.
+pub(crate) fn check_one_time_field(indices: &[Arc<Index>]) -> Result<()> {
+    let with_documents = || indices.iter().filter(|index| !index.splits().is_empty());
+    let time = |index: &Arc<Index>| index.mapping().time_field().to_owned();
+    let Some(first) = with_documents().next() else { return Ok(()) };
+    match with_documents().find(|other| time(other) != time(first)) {
+        Some(other) => Err(Error::invalid(format!(
+            "documents have their time in {:?} in {} and in {:?} in {}: search them separately",
+            time(first),
+            first.name(),
+            time(other),
+            other.name(),
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Splits of one or several indices, ordered by identity, so that their numbers compare as the identities do. A

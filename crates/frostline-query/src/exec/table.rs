@@ -23,7 +23,7 @@ use crate::exec::needle::matching;
 use crate::exec::nulls::looked_through;
 use crate::exec::results::Results;
 use crate::exec::rows::{Enough, Rows};
-use crate::exec::splits::{Splits, mapping};
+use crate::exec::splits::{Splits, check_one_time_field, mapping};
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
 use crate::read::merge;
 use crate::read::open::Searcher;
@@ -51,7 +51,8 @@ impl IndexTable {
         results: Option<Arc<Results>>,
         indices: &[Arc<Index>],
     ) -> Result<IndexTable> {
-        let mapping = mapping(indices)?.into_owned();
+        check_one_time_field(indices)?;
+        let mapping = mapping(indices).into_owned();
         let columns = columns(&mapping);
         let schema = Arc::new(Schema::new(columns.iter().map(Output::field).collect::<Vec<Field>>()));
         let splits = Splits::of(searcher, indices);

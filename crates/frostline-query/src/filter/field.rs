@@ -19,6 +19,14 @@ use crate::Result;
 #[serde(transparent)]
 pub struct FieldRef(Arc<Meaning>);
 
+/// The field that has the name of the index of every document.
+pub const INDEX: &str = "_index";
+
+/// Whether a field of that name has the name of the index.
+pub(crate) fn is_index(name: &str) -> bool {
+    name.strip_suffix(".keyword").unwrap_or(name) == INDEX
+}
+
 #[derive(PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 struct Meaning {
     name: String,
@@ -135,6 +143,11 @@ impl FieldRef {
     /// Whether the documents' time is one of the values.
     pub fn is_time(&self) -> bool {
         self.0.time
+    }
+
+    /// Whether it is the name of the index, which is whole anyway.
+    pub fn is_index(&self) -> bool {
+        is_index(&self.0.name)
     }
 
     /// Whether whole values are requested in one of the paths, so that letters keep their case.

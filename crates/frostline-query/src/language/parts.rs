@@ -5,7 +5,7 @@ use super::date::parse_duration_us;
 use super::json::{self, At, Object};
 use super::text::{self, any};
 use crate::Result;
-use crate::filter::{FieldRef, Filter};
+use crate::filter::{FieldRef, Filter, INDEX, is_index};
 
 pub(crate) fn not(filter: Filter) -> Filter {
     match filter {
@@ -18,7 +18,7 @@ pub(crate) fn not(filter: Filter) -> Filter {
 /// The field has a value; every document has metadata.
 pub(crate) fn exists_in(field: &FieldRef) -> Filter {
     match field.name() {
-        "_id" | "_source" | "_index" => Filter::All,
+        "_id" | "_source" | INDEX => Filter::All,
         _ => Filter::Exists { field: field.clone() },
     }
 }
@@ -31,10 +31,21 @@ pub(crate) fn exists(field: &str, context: &Context<'_>) -> Filter {
     }
 }
 
+/// Refuses a condition on the name of the index where no index is chosen by it.
+pub(crate) fn refuse_index(field: &str, at: &At<'_>, what_to_do: &str) -> Result<()> {
+    match is_index(field) {
+        true => Err(at.unsupported(INDEX, what_to_do)),
+        false => Ok(()),
+    }
+}
+
+/// What the name of an index is found by.
+pub(crate) const BY_NAME: &str =
+    "it is found by term, terms, prefix, wildcard, regexp and match, and by no range";
+
 /// Names that a request could mean as metadata, and that no document can answer for.
 pub(crate) fn check_field<'a>(field: &'a str, at: &At<'_>) -> Result<&'a str> {
     match field {
-        "_index" => Err(at.unsupported("_index", "name the index beside the query")),
         "_score" | "_doc" | "_type" | "_routing" => {
             Err(at.unsupported(field, "it is not a field of documents"))
         }

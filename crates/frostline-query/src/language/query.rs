@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use super::date::DateReader;
 use super::json::{self, At, Object};
-use super::parts::{check_analysis, check_field, exists, not};
+use super::parts::{BY_NAME, check_analysis, check_field, exists, not, refuse_index};
 use super::query_string::QueryStringOptions;
 use super::text::{
     self, MatchOptions, Target, all, any, at_least, match_across, match_any, match_in, or_date,
 };
 use super::{Context, range, regexp, simple};
 use crate::Result;
-use crate::filter::{FieldRef, Filter, Nested, Pattern, Scalar};
+use crate::filter::{FieldRef, Filter, INDEX, Nested, Pattern, Scalar};
 use frostline_base::chain;
 
 /// Most values of one `terms` clause.
@@ -419,6 +419,7 @@ impl<'a> Clause<'a> {
         let (field, body) = self.field()?;
         let at = self.at.key(field);
         refuse_id(field, &at)?;
+        refuse_index(field, &at, BY_NAME)?;
         range::parse(field, body, &at, self.context)
     }
 
@@ -581,6 +582,9 @@ impl Clause<'_> {
         }
         if filter.asks_ids() {
             return Err(self.at.unsupported("ids", "an object has no _id: ask for it beside [nested]"));
+        }
+        if filter.asks_index() {
+            refuse_index(INDEX, self.at, "an object has no index: ask for it beside [nested]")?;
         }
         Ok(Filter::Nested(Box::new(Nested::new(path, filter, mapping))))
     }

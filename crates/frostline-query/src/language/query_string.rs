@@ -19,11 +19,11 @@ use serde_json::Value;
 use super::Context;
 use super::date::{DateReader, Format, parse_time_zone};
 use super::json::{self, At, Object};
-use super::parts::{check_analysis, check_field, exists, exists_in, not};
+use super::parts::{BY_NAME, check_analysis, check_field, exists, exists_in, not};
 use super::range::{Edges, between};
 use super::regexp;
 use super::text::{self, MatchOptions, Target, all, any, match_any};
-use crate::filter::{Bound, FieldRef, Filter, Pattern, Scalar};
+use crate::filter::{Bound, FieldRef, Filter, INDEX, Pattern, Scalar};
 use crate::{Error, Result};
 use frostline_base::chain;
 
@@ -350,8 +350,12 @@ impl Parser<'_> {
     fn field(&mut self) -> Result<Option<Vec<Piece>>> {
         let start = self.position;
         let pieces = self.word(false)?;
-        if !pieces.is_empty() && self.skip(':') {
-            return Ok(Some(pieces));
+        if !pieces.is_empty() {
+            // As in Lucene there may be spaces around the colon.
+            self.skip_space();
+            if self.skip(':') {
+                return Ok(Some(pieces));
+            }
         }
         self.position = start;
         Ok(None)
@@ -636,6 +640,9 @@ impl Parser<'_> {
         (upper, upper_included): (Option<String>, bool),
     ) -> Result<Filter> {
         self.refuse_id(targets, start)?;
+        if targets.iter().flatten().any(FieldRef::is_index) {
+            return Err(self.error(start, &format!("[{INDEX}]: {BY_NAME}")));
+        }
         let several = targets.len() > 1;
         let mut parts = Vec::new();
         for target in targets {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::highlight::{self, Highlight};
 use super::json::{self, At, Object};
-use super::parts::{check_field, milliseconds};
+use super::parts::{check_field, milliseconds, refuse_index};
 use super::point_in_time::Held;
 use super::text::wildcard_matches;
 use super::{Context, query};
@@ -137,6 +137,16 @@ pub struct Sort {
     /// The type to assume where the field is unknown: it then sorts as missing. None: the same, since
     /// no mapping knows every field of a log.
     pub unmapped_type: Option<String>,
+}
+
+impl Sort {
+    /// The field whose values are compared.
+    pub fn field(&self) -> Option<&FieldRef> {
+        match &self.by {
+            SortBy::Field(field) => Some(field),
+            SortBy::Score | SortBy::Doc => None,
+        }
+    }
 }
 
 /// What a sort key compares.
@@ -594,6 +604,7 @@ fn collapse(
     let name = object.string("field")?.ok_or_else(|| at.invalid("[field] is missing"))?;
     object.finish()?;
     check_sort(name, &at)?;
+    refuse_index(name, &at, "search each index by itself")?;
     let field = context.field(check_field(name, &at)?);
     if field.is_time() {
         return Err(at.unsupported(name, "hits are not collapsed by the time of documents"));

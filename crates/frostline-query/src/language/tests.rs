@@ -334,7 +334,7 @@ fn what_is_refused_is_named_with_its_position() {
         (json!({"term": {"a": 1, "b": 2}}), "expected one field, found [a] and [b]"),
         (json!({"term": {"a": {"valeu": 1}}}), "[value] is missing, at `query.term.a`"),
         (json!({"term": {"a": [1]}}), "expected a value, found an array"),
-        (json!({"term": {"_index": "x"}}), "[_index] is not supported"),
+        (json!({"range": {"_index": {"gt": "x"}}}), "[_index] is not supported"),
         (json!({"terms": {"a": {"index": "x"}}}), "[terms lookup] is not supported"),
         (json!({"match": {"a": {"query": "b", "fuzziness": "AUTO"}}}), "[fuzziness] is not supported"),
         (json!({"match": {"a": {"query": "b", "analyzer": "english"}}}), "[analyzer] is not supported"),

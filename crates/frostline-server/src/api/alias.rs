@@ -12,8 +12,9 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::names::parse;
-use crate::api::{blocks, indices};
+use crate::api::{blocks, index, indices};
 use crate::error::{ApiError, Result};
+use crate::scope::Scope;
 use crate::state::{Call, State, only};
 
 /// What is said of an alias where it gets an index.
@@ -127,6 +128,7 @@ impl About {
 enum Step {
     Add { indices: Vec<IndexName>, aliases: Vec<IndexName>, about: About },
     Remove { indices: Vec<IndexName>, aliases: Vec<String>, must_exist: bool },
+    RemoveIndex { indices: Vec<IndexName> },
 }
 
 /// `POST /_aliases`: all steps at once, or none of them.
@@ -142,7 +144,9 @@ pub(crate) async fn update(call: Call) -> Result<Answer> {
     for action in actions {
         let mut members = action.as_object().into_iter().flatten();
         let (Some((name, Value::Object(about))), None) = (members.next(), members.next()) else {
-            return Err(ApiError::unparsed("an action is an object with one of add and remove"));
+            return Err(ApiError::unparsed(
+                "an action is an object with one of add, remove and remove_index",
+            ));
         };
         steps.push(step(&call, name, about).await?);
     }
@@ -161,12 +165,21 @@ async fn step(call: &Call, name: &str, about: &Map<String, Value>) -> Result<Ste
             _ => Err(wrong()),
         }
     };
-    if !matches!(name, "add" | "remove") {
-        let what =
-            format!("the action [{name}] is not supported: use add and remove, and DELETE for an index");
+    if !matches!(name, "add" | "remove" | "remove_index") {
+        let what = format!("the action [{name}] is not supported: use add, remove and remove_index");
         return Err(ApiError::unsupported(what));
     }
     let named = texts("index", "indices")?.join(",");
+    if name == "remove_index" {
+        if let Some(other) =
+            about.keys().find(|member| !["index", "indices", "must_exist"].contains(&member.as_str()))
+        {
+            return Err(ApiError::unparsed(format!("[remove_index] unknown field [{other}]")));
+        }
+        let must_exist = about.get("must_exist").is_none_or(|must| *must != json!(false));
+        let how = Resolve { ignore_unavailable: !must_exist, wildcards: Wildcards::NONE, ..Resolve::ALL };
+        return Ok(Step::RemoveIndex { indices: index::deletable(call, &named, how).await? });
+    }
     let indices = changed(call, &named).await?;
     let aliases = texts("alias", "aliases")?;
     const KNOWN: &[&str] = &["alias", "aliases", "index", "indices", "must_exist"];
@@ -233,6 +246,20 @@ async fn changed(call: &Call, expression: &str) -> Result<Vec<IndexName>> {
 }
 
 async fn apply(state: &State, steps: Vec<Step>) -> Result<Answer> {
+    // As in Elasticsearch indices are removed first, so that an alias may take the name of one.
+    let removed = steps.iter().filter_map(|step| match step {
+        Step::RemoveIndex { indices } => Some(indices),
+        Step::Add { .. } | Step::Remove { .. } => None,
+    });
+    let removed: BTreeSet<&IndexName> = removed.flatten().collect();
+    let removed: Vec<IndexName> = removed.into_iter().cloned().collect();
+    let added = steps.iter().filter_map(|step| match step {
+        Step::Add { indices, .. } => Some(indices),
+        _ => None,
+    });
+    if let Some(index) = added.flatten().find(|index| removed.contains(index)) {
+        return Err(ApiError::no_such_index(index.as_str()));
+    }
     let plan = |records: &Records| {
         let mut changed: BTreeMap<IndexName, Option<Alias>> = BTreeMap::new();
         for step in &steps {
@@ -240,7 +267,11 @@ async fn apply(state: &State, steps: Vec<Step>) -> Result<Answer> {
         }
         Ok(changed.into_iter().map(|(name, alias)| RecordChange::Alias(name, alias)).collect())
     };
-    let done = state.node.catalog().change_records("aliases", plan).await;
+    let catalog = state.node.catalog();
+    let done = match removed.is_empty() {
+        true => catalog.change_records("aliases", plan).await.map(drop),
+        false => catalog.delete_with(&removed, plan).await,
+    };
     done.map_err(|e| match e.kind() {
         ErrorKind::NotFound => {
             ApiError::new(StatusCode::NOT_FOUND, "aliases_not_found_exception", e.to_string())
@@ -250,6 +281,9 @@ async fn apply(state: &State, steps: Vec<Step>) -> Result<Answer> {
         }
         _ => e.into(),
     })?;
+    for index in &removed {
+        state.node.unmount(index).await?;
+    }
     Answer::json(&json!({ "acknowledged": true, "errors": false }))
 }
 
@@ -264,6 +298,7 @@ fn take(
         None => records.aliases().get(name).map(|alias| Alias::clone(alias)),
     };
     match step {
+        Step::RemoveIndex { .. } => {}
         Step::Add { indices, aliases, about } => {
             for name in aliases {
                 let alias = about.joined(name, now(changed, name).unwrap_or_default(), indices)?;
@@ -314,14 +349,17 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
 /// `GET /{index}/_alias/{name}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
     let how = indices::how_of_any(&call.params, Wildcards::ALL)?;
-    let indices = indices::names(&call.state, &call.client.scope, call.index(), how).await?;
+    let scope = &call.client.scope;
+    let indices = indices::names(&call.state, scope, call.index(), how).await?;
     let records = call.state.node.records().await?;
     let wanted: Option<Vec<&str>> = call.part("name").map(|names| names.split(',').collect());
+    let spelled = wanted.iter().flatten().filter(|part| !part.contains('*') && **part != "_all");
+    spelled.filter_map(|part| part.parse().ok()).try_for_each(|name| scope.check(&name))?;
     let is_wanted = |name: &IndexName| wanted.as_ref().is_none_or(|wanted| expression_matches(wanted, name));
     let mut each = Map::new();
     let mut seen = BTreeSet::new();
     for index in &indices {
-        let own = of_index(&records, index).filter(|(name, _)| is_wanted(name));
+        let own = of_index(&records, scope, index).filter(|(name, _)| is_wanted(name));
         let own: Map<String, Value> = own
             .map(|(name, about)| {
                 seen.insert(name.clone());
@@ -369,18 +407,23 @@ fn missing<'a>(parts: &[&'a str], seen: &BTreeSet<IndexName>) -> BTreeSet<&'a st
     absent.map(|(_, part)| *part).collect()
 }
 
-/// The aliases of an index, each with what was said of it for this index.
+/// The aliases of an index that may be known, each with what was said of it for this index.
 pub(crate) fn of_index<'a>(
     records: &'a Records,
+    scope: &'a Scope,
     index: &'a IndexName,
 ) -> impl Iterator<Item = (&'a IndexName, Value)> {
-    let of_it = records.aliases().iter().filter(|(_, alias)| alias.indices.contains(index));
+    let all = records.aliases().iter();
+    let of_it = all.filter(move |(name, alias)| alias.indices.contains(index) && scope.allows(name));
     of_it.map(move |(name, alias)| (name, About::of(alias, index).to_json()))
 }
 
 /// The aliases of an index as an object.
-pub(crate) fn shown(records: &Records, index: &IndexName) -> Value {
-    of_index(records, index).map(|(name, about)| (name.to_string(), about)).collect::<Map<_, _>>().into()
+pub(crate) fn shown(records: &Records, scope: &Scope, index: &IndexName) -> Value {
+    of_index(records, scope, index)
+        .map(|(name, about)| (name.to_string(), about))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 #[cfg(test)]
@@ -440,6 +483,57 @@ mod tests {
         ] {
             assert_eq!(tested.error("PUT", path, &body.to_string()).await.0, 400, "{path} {body}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_alias_takes_the_name_of_an_index_that_goes_at_once() {
+        let tested = Tested::new();
+        for (index, n) in [("old", 1), ("new", 2), ("other", 3)] {
+            let (path, document) = (format!("/{index}/_doc"), json!({ "n": n }).to_string());
+            assert_eq!(tested.send("POST", &path, &document).await.status, 201);
+        }
+        let change = |actions: Value| json!({ "actions": actions }).to_string();
+        for index in ["old", "new", "other"] {
+            let add = json!([{ "add": { "index": index, "alias": "all" } }]);
+            tested.ok("POST", "/_aliases", &change(add)).await;
+        }
+        // What cannot be done leaves everything as it was.
+        for (actions, status) in [
+            (
+                json!([{ "remove_index": { "index": "old" } }, { "remove": { "index": "new", "alias": "none" } }]),
+                404,
+            ),
+            (
+                json!([{ "remove_index": { "index": "old" } }, { "add": { "index": "old", "alias": "a" } }]),
+                404,
+            ),
+            (json!([{ "remove_index": { "index": "gone" } }]), 404),
+            (json!([{ "remove_index": { "index": "o*" } }]), 400),
+            (json!([{ "remove_index": { "index": "all" } }]), 400),
+            (json!([{ "remove_index": { "index": "old", "alias": "all" } }]), 400),
+            (json!([{ "add": { "index": "new", "alias": "old" } }]), 400),
+        ] {
+            assert_eq!(
+                tested.error("POST", "/_aliases", &change(actions.clone())).await.0,
+                status,
+                "{actions}"
+            );
+        }
+        assert_eq!(tested.ok("GET", "/old/_count", "").await["count"], 1);
+        let swap = json!([
+            { "add": { "index": "new", "aliases": ["old", "more"] } },
+            { "remove_index": { "indices": ["old", "other"] } },
+            { "remove_index": { "index": "gone", "must_exist": false } },
+        ]);
+        tested.ok("POST", "/_aliases", &change(swap)).await;
+        let found = tested.ok("GET", "/old/_search", "").await;
+        assert_eq!(
+            (&found["hits"]["hits"][0]["_index"], &found["hits"]["total"]["value"]),
+            (&json!("new"), &json!(1))
+        );
+        let aliases = tested.ok("GET", "/_alias", "").await;
+        assert_eq!(aliases, json!({ "new": { "aliases": { "all": {}, "more": {}, "old": {} } } }));
+        assert_eq!(tested.error("GET", "/other", "").await.0, 404);
     }
 
     #[test]

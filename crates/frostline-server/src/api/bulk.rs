@@ -403,6 +403,12 @@ struct OfIndex {
 async fn write(call: &Call, mut operations: Vec<Operation>, key: Option<String>) -> Result<Vec<Item>> {
     let state = &call.state;
     let mut targets = Targets::new();
+    // Pipelines see the names that are meant.
+    for operation in operations.iter_mut().filter(|operation| operation.index.starts_with('<')) {
+        if let Ok(name) = names::resolved(state, &operation.index) {
+            operation.index = name.to_string();
+        }
+    }
     find_targets(call, &operations, &mut targets).await;
     ingest::apply(call, &mut operations, &mut targets).await?;
     let edits = call.client.scope.to(Privilege::Edit);
@@ -500,7 +506,7 @@ pub(crate) type Targets = BTreeMap<Named, Result<Target>>;
 pub(crate) async fn find_targets(call: &Call, operations: &[Operation], targets: &mut Targets) {
     for operation in operations.iter().filter(|operation| operation.what.is_ok()) {
         if let Entry::Vacant(vacant) = targets.entry(operation.name()) {
-            vacant.insert(match names::parse(&operation.index) {
+            vacant.insert(match names::resolved(&call.state, &operation.index) {
                 Ok(name) => names::target(&call.state, &call.client.scope, &name, operation.required).await,
                 Err(error) => Err(error),
             });

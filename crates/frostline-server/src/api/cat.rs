@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Instant;
 
-use frostline_catalog::{Access, Index, Wildcards};
+use frostline_catalog::{Access, Index, Resolve, Wildcards};
 use frostline_query::language::wildcard_matches;
 use serde_json::{Map, Value, json};
 
@@ -124,7 +124,8 @@ pub(crate) async fn health(call: Call) -> Result<Answer> {
         column("max_task_wait_time", &["mtwt"], "wait time of longest task pending"),
         column("active_shards_percent", &["asp"], "active number of shards in percent"),
     ];
-    let shards = call.state.node.catalog().list().await?.len() as u64;
+    let scope = &call.client.scope;
+    let shards = self::indices::names(&call.state, scope, "_all", Resolve::ALL).await?.len() as u64;
     let [epoch, time] = now(&call);
     let text = |text: &str| Cell::Text(text.to_owned());
     let mut row = vec![epoch, time, text(NAME), text("green"), Cell::Number(1), Cell::Number(1)];
@@ -151,7 +152,9 @@ pub(crate) async fn aliases(call: Call) -> Result<Answer> {
     let is_spelled =
         |name: &str| call.part("name").is_some_and(|names| names.split(',').any(|part| part == name));
     let found = records.aliases().iter().filter(|(name, alias)| {
-        wanted(name.as_str()) && (expanded.hidden || !alias.hidden || is_spelled(name.as_str()))
+        call.client.scope.allows(name)
+            && wanted(name.as_str())
+            && (expanded.hidden || !alias.hidden || is_spelled(name.as_str()))
     });
     let rows = found.flat_map(|(name, alias)| {
         alias.indices.iter().map(move |index| {

@@ -121,7 +121,8 @@ pub(crate) async fn state(call: Call) -> Result<Answer> {
         })
     };
     let metadata = |index: &Arc<Index>| {
-        let aliases = alias::of_index(&records, index.name()).map(|(alias, _)| alias.to_string());
+        let aliases = alias::of_index(&records, &call.client.scope, index.name());
+        let aliases = aliases.map(|(alias, _)| alias.to_string());
         json!({
             "state": if records.is_closed(index.name()) { "close" } else { "open" },
             "settings": settings_of(&records, index, false, &["*"]),

@@ -12,11 +12,12 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::cat::size;
-use crate::api::names::{exists, make_stream, next_backing, parse};
+use crate::api::names::{exists, make_stream, next_backing, parse, resolved};
 use crate::api::template::{Composed, compose};
 use crate::api::{blocks, lifecycle};
 use crate::error::{ApiError, Result};
 use crate::params::duration;
+use crate::scope::Scope;
 use crate::state::{Call, only};
 
 /// `PUT /_data_stream/{name}`.
@@ -34,7 +35,7 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
 /// `GET /_data_stream/{name}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
     let records = call.state.node.records().await?;
-    let each = matching(&records, call.part("name").unwrap_or("*"))?;
+    let each = matching(&records, &call.client.scope, call.part("name").unwrap_or("*"))?;
     let each = each.into_iter().map(|(name, stream)| {
         let managed_by = match &stream.lifecycle {
             Some(lifecycle) if lifecycle.enabled => "Data stream lifecycle",
@@ -69,19 +70,22 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
     Answer::json(&json!({ "data_streams": each.collect::<Vec<_>>() }))
 }
 
-/// The data streams of an expression; an error of status 404 where there is none of a name without a wildcard.
+/// The data streams of an expression that may be known; an error of status 404 where there is none of a name without a wildcard.
 pub(crate) fn matching<'a>(
     records: &'a Records,
+    scope: &Scope,
     wanted: &str,
 ) -> Result<Vec<(&'a IndexName, &'a DataStream)>> {
     let wanted: Vec<&str> = wanted.split(',').map(|name| if name == "_all" { "*" } else { name }).collect();
     let streams = records.data_streams();
     let is_there = |name: &str| name.parse().is_ok_and(|name: IndexName| streams.contains_key(&name));
+    let spelled = wanted.iter().filter(|name| !name.contains('*'));
+    spelled.filter_map(|name| name.parse().ok()).try_for_each(|name| scope.check(&name))?;
     match wanted.iter().find(|name| !name.contains('*') && !is_there(name)) {
         Some(name) => Err(ApiError::no_such_index(name)),
         None => {
             let is_wanted = |name: &IndexName| wanted.iter().any(|w| wildcard_matches(w, name.as_str()));
-            let found = streams.iter().filter(|(name, _)| is_wanted(name));
+            let found = streams.iter().filter(|(name, _)| is_wanted(name) && scope.allows(name));
             Ok(found.map(|(name, stream)| (name, stream.as_ref())).collect())
         }
     }
@@ -91,7 +95,7 @@ pub(crate) fn matching<'a>(
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
     let (catalog, wanted) = (call.state.node.catalog(), call.part("name").unwrap_or_default());
     let records = catalog.records().await?;
-    let found = matching(&records, wanted)?;
+    let found = matching(&records, &call.client.scope, wanted)?;
     for (_, stream) in &found {
         stream.indices.iter().try_for_each(|index| records.check_deletion(index))?;
     }
@@ -121,7 +125,7 @@ pub(crate) async fn rollover(call: Call) -> Result<Answer> {
             "[aliases] of a new index are those of its template: leave them out",
         ));
     }
-    let name = parse(call.index())?;
+    let name = resolved(state, call.index())?;
     let records = catalog.records().await?;
     let (stream, alias) = (records.data_streams().get(&name), records.aliases().get(&name));
     let old = stream.and_then(|stream| stream.indices.last());
@@ -136,7 +140,7 @@ pub(crate) async fn rollover(call: Call) -> Result<Answer> {
                 "new index name may not be specified when rolling over a data stream",
             ));
         }
-        (Some(new), None) => (parse(new)?, 0),
+        (Some(new), None) => (resolved(state, new)?, 0),
         (None, Some(stream)) => next_backing(Some(&records), &name, stream.generation)?,
         (None, None) => (following(&old)?, 0),
     };

@@ -385,7 +385,7 @@ pub(crate) async fn source_in(
 
 /// The index that a name means of those in a scope, by its name or by an alias of it alone.
 pub(crate) async fn holder_in(state: &State, scope: &Scope, name: &str) -> Result<IndexName> {
-    let name = names::parse(name)?;
+    let name = names::resolved(state, name)?;
     let how = Resolve { wildcards: Wildcards::NONE, allow_no_indices: false, ..Resolve::default() };
     let mut indices = indices::names(state, scope, name.as_str(), how).await?;
     blocks::check(state, indices.iter(), Access::Read)?;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use frostline_catalog::{Access, Index, Records, Wildcards};
+use frostline_base::IndexName;
+use frostline_catalog::{Access, Index, Records, Resolve, Wildcards};
 use frostline_ingest::{Merge, MergePolicy};
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
@@ -18,10 +19,10 @@ use crate::state::{Call, only};
 
 /// `PUT /{index}`.
 pub(crate) async fn create(call: Call) -> Result<Answer> {
-    let name = call.index();
     let body = call.object()?;
     only(&body, &["aliases", "mappings", "settings"])?;
-    let index_name = names::parse(name)?;
+    let index_name = names::resolved(&call.state, call.index())?;
+    let name = index_name.as_str();
     call.client.scope.check(&index_name)?;
     let records = call.state.node.catalog().records().await?;
     let mut composed = compose(&records, name)?.unwrap_or_default();
@@ -41,19 +42,28 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
     let mapping = composed.mapping()?;
     let warnings = settings::warning(body.get("settings")).into_iter().chain(mapping::warning(&mapping));
     let warnings: Vec<String> = warnings.collect();
-    names::make_index(&call.state, &index_name, mapping, &composed.aliases, &index_settings).await?;
+    let birth = names::birth(&index_name, mapping, composed.aliases, index_settings);
+    names::make_index(&call.state, &index_name, birth).await?;
     let answer = json!({ "acknowledged": true, "shards_acknowledged": true, "index": name });
     Ok(Answer::json(&answer)?.with_warnings(warnings))
 }
 
 /// `DELETE /{index}`. Names alone: a wildcard deletes more than was meant too easily.
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
-    let expression = call.index();
+    let how = indices::how_of_any(&call.params, Wildcards::NONE)?;
+    for name in deletable(&call, call.index(), how).await? {
+        call.state.node.catalog().delete(&name).await?;
+        call.state.node.unmount(&name).await?;
+    }
+    Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// The indices that an expression names by themselves, and that may be deleted.
+pub(crate) async fn deletable(call: &Call, expression: &str, how: Resolve) -> Result<Vec<IndexName>> {
     if expression.split(',').any(|part| part.contains('*') || part.trim() == "_all" || part.is_empty()) {
         return Err(ApiError::invalid("Wildcard expressions or all indices are not allowed"));
     }
     let catalog = call.state.node.catalog();
-    let how = indices::how_of_any(&call.params, Wildcards::NONE)?;
     let found = indices::names(&call.state, &call.client.scope, expression, how).await?;
     for part in expression.split(',') {
         if part.trim().parse().is_ok_and(|name| catalog.stands_for_others(&name)) {
@@ -73,11 +83,7 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
             )));
         }
     }
-    for name in found {
-        call.state.node.catalog().delete(&name).await?;
-        call.state.node.unmount(&name).await?;
-    }
-    Answer::json(&json!({ "acknowledged": true }))
+    Ok(found)
 }
 
 /// `HEAD /{index}`.
@@ -104,7 +110,7 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
         let mut shown = Map::new();
         for feature in &features {
             let value = match *feature {
-                "aliases" => alias::shown(&records, index.name()),
+                "aliases" => alias::shown(&records, &call.client.scope, index.name()),
                 "mappings" => index.mapping().to_elasticsearch_json(),
                 "settings" => settings_of(&records, &index, flat, &["*"]),
                 other => return Err(ApiError::invalid(format!("unknown feature [{other}]"))),

@@ -1,10 +1,14 @@
 //! Where documents go that are sent to a name: to the index of that name, or to one that an alias, a data stream or a
 //! template says.
 
+use std::sync::Arc;
+
 use frostline_base::{Error, ErrorKind, IndexName};
 use frostline_catalog::{Access, Alias, DataStream, RecordChange, Records, Settings};
+use frostline_ingest::Birth;
 use frostline_split::Mapping;
 use http::StatusCode;
+use serde_json::Value;
 
 use crate::api::alias::Abouts;
 use crate::api::settings::IndexSettings;
@@ -31,6 +35,12 @@ pub(crate) struct Required {
 /// Reads the name of an index.
 pub(crate) fn parse(name: &str) -> Result<IndexName> {
     name.parse().map_err(|e| ApiError::from(e).named("invalid_index_name_exception").about("index", name))
+}
+
+/// Reads the name of an index, which may be date math: `<logs-{now/d}>`.
+pub(crate) fn resolved(state: &State, name: &str) -> Result<IndexName> {
+    let resolved = frostline_catalog::name_of(name, state.node.clock().now_us());
+    resolved.map_err(|e| ApiError::from(e).named("invalid_index_name_exception").about("index", name))
 }
 
 /// The index that takes documents which are sent to `name`. An index costs no request once the server has seen it: what
@@ -84,11 +94,7 @@ async fn target_of(state: &State, scope: &Scope, name: &IndexName, required: Req
 
 /// Makes what a template says of a name that is nothing yet.
 async fn made(state: &State, name: &IndexName, composed: Composed) -> Result<Target> {
-    if !composed.auto_create {
-        let reason =
-            format!("no such index [{name}] and its template does not allow it to be made by a document");
-        return Err(ApiError { reason, ..ApiError::no_such_index(name.as_str()) });
-    }
+    check_auto_create(name, &composed)?;
     let create = composed.mapping()?;
     let settings = composed.index_settings()?;
     let says_more = !composed.aliases.is_empty() || !settings.is_empty();
@@ -104,7 +110,7 @@ async fn made(state: &State, name: &IndexName, composed: Composed) -> Result<Tar
         },
         (false, false) => name.clone(),
         (false, true) => {
-            match make_index(state, name, create.clone(), &composed.aliases, &settings).await {
+            match make_index(state, name, birth(name, create.clone(), composed.aliases, settings)).await {
                 // Another request has just made it.
                 Err(error) if error.kind == EXISTS => {}
                 made => made?,
@@ -121,23 +127,60 @@ const EXISTS: &str = "resource_already_exists_exception";
 pub(crate) async fn make_index(
     state: &State,
     name: &IndexName,
-    mapping: Mapping,
-    aliases: &Abouts,
-    settings: &IndexSettings,
+    Birth { mapping, also }: Birth,
 ) -> Result<()> {
-    let also = |records: &Records| {
-        let joined = aliases.iter().map(|(alias, about)| {
-            let old = records.aliases().get(alias).map(|old| Alias::clone(old)).unwrap_or_default();
-            let joined = about.joined(alias, old, std::slice::from_ref(name))?;
-            Ok(RecordChange::Alias(alias.clone(), Some(joined)))
-        });
-        joined.chain(settings.change(records, name, false).map(Ok)).collect()
-    };
-    let made = state.node.catalog().create_with(name, mapping, Settings::default(), also).await;
+    let made = state.node.catalog().create_with(name, mapping, Settings::default(), &*also).await;
     made.map(drop).map_err(|e| match e.kind() {
         ErrorKind::Conflict => exists(name),
         _ => e.into(),
     })
+}
+
+/// An index with its settings and its aliases, as it is to be made.
+pub(crate) fn birth(name: &IndexName, mapping: Mapping, aliases: Abouts, settings: IndexSettings) -> Birth {
+    let name = name.clone();
+    let also = move |records: &Records| {
+        let joined = aliases.iter().map(|(alias, about)| {
+            let old = records.aliases().get(alias).map(|old| Alias::clone(old)).unwrap_or_default();
+            let joined = about.joined(alias, old, std::slice::from_ref(&name))?;
+            Ok(RecordChange::Alias(alias.clone(), Some(joined)))
+        });
+        joined.chain(settings.change(records, &name, false).map(Ok)).collect()
+    };
+    Birth { mapping, also: Arc::new(also) }
+}
+
+/// What the first document of a name would make there by the templates, for who writes without a server. `mappings` is laid
+/// over theirs. `Invalid` where that is no index.
+pub fn birth_of(
+    records: &Records,
+    name: &IndexName,
+    mappings: Option<&Value>,
+) -> frostline_base::Result<Birth> {
+    let of_templates = || {
+        let composed = compose(records, name.as_str())?.unwrap_or_else(Composed::nothing);
+        check_auto_create(name, &composed)?;
+        if composed.data_stream {
+            return Err(ApiError::invalid(format!(
+                "the template [{}] makes data streams of such names: send the documents to a server, as `frostline ship` \
+                 does, or name another index",
+                composed.template
+            )));
+        }
+        let composed = composed.with(mappings, None)?;
+        let (mapping, settings) = (composed.mapping()?, composed.index_settings()?);
+        Ok(birth(name, mapping, composed.aliases, settings))
+    };
+    of_templates().map_err(|e: ApiError| Error::invalid(e.reason))
+}
+
+fn check_auto_create(name: &IndexName, composed: &Composed) -> Result<()> {
+    if composed.auto_create {
+        return Ok(());
+    }
+    let reason =
+        format!("no such index [{name}] and its template does not allow it to be made by a document");
+    Err(ApiError { reason, ..ApiError::no_such_index(name.as_str()) })
 }
 
 pub(crate) fn exists(name: &IndexName) -> ApiError {

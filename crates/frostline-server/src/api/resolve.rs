@@ -14,25 +14,27 @@ use crate::state::Call;
 pub(crate) async fn index(call: Call) -> Result<Answer> {
     let expression = call.part("name").unwrap_or("_all");
     let how = indices::how_of_any(&call.params, Wildcards::OPEN)?;
-    let names = indices::names(&call.state, &call.client.scope, expression, how).await?;
+    let scope = &call.client.scope;
+    let names = indices::names(&call.state, scope, expression, how).await?;
     let records = call.state.node.records().await?;
     let is_named = |name: &IndexName| {
         let parts = expression.split(',').map(|part| if part == "_all" { "*" } else { part });
         let mut parts = parts.filter(|part| !part.starts_with('-'));
         parts.any(|pattern| wildcard_matches(pattern, name.as_str()))
     };
+    let is_known = |name: &IndexName| is_named(name) && scope.allows(name);
     // An index that is only behind another name is not named itself.
     let own = names.iter().filter(|name| is_named(name) || expression.contains('<'));
     let indices = own.map(|name| {
         let mut attributes = vec![if records.is_closed(name) { "closed" } else { "open" }];
         attributes.extend(records.is_hidden(name).then_some("hidden"));
         let mut shown = json!({ "name": name, "attributes": attributes });
-        let aliases: Vec<_> = alias::of_index(&records, name).map(|(alias, _)| alias).collect();
+        let aliases: Vec<_> = alias::of_index(&records, scope, name).map(|(alias, _)| alias).collect();
         if !aliases.is_empty() {
             shown["aliases"] = json!(aliases);
         }
         let stream = records.data_streams().iter().find(|(_, stream)| stream.indices.contains(name));
-        if let Some((stream, _)) = stream {
+        if let Some((stream, _)) = stream.filter(|(stream, _)| scope.allows(stream)) {
             shown["data_stream"] = json!(stream);
         }
         shown
@@ -40,9 +42,9 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
     let is_spelled = |name: &IndexName| expression.split(',').any(|part| part == name.as_str());
     let is_shown = |name: &IndexName, hidden: bool| !hidden || how.wildcards.hidden || is_spelled(name);
     let aliases =
-        records.aliases().iter().filter(|(name, alias)| is_named(name) && is_shown(name, alias.hidden));
+        records.aliases().iter().filter(|(name, alias)| is_known(name) && is_shown(name, alias.hidden));
     let aliases = aliases.map(|(name, alias)| json!({ "name": name, "indices": alias.indices }));
-    let streams = records.data_streams().iter().filter(|(name, _)| is_named(name));
+    let streams = records.data_streams().iter().filter(|(name, _)| is_known(name));
     let streams = streams.map(|(name, stream)| {
         json!({ "name": name, "backing_indices": stream.indices, "timestamp_field": "@timestamp" })
     });

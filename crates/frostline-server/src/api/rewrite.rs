@@ -182,8 +182,8 @@ fn destination(call: &Call, body: &SearchBody, filter: SourceFilter) -> Result<(
         None | Some("keep" | "discard") => {}
         Some(other) => return Err(ApiError::unsupported(format!("[routing] of [{other}] is not supported"))),
     }
-    let index = names::parse(&name)?;
-    let place = Place::Other { name, create, filter };
+    let index = names::resolved(&call.state, &name)?;
+    let place = Place::Other { name: index.to_string(), create, filter };
     Ok((index, To { place, pipeline: text("pipeline")?, required: bulk::required(call)? }))
 }
 

@@ -101,10 +101,14 @@ async fn make_key(state: &State, about: impl FnOnce(Credential) -> Credential) -
     Ok((id, secret))
 }
 
+/// Whether there are keys or users in the repository.
+pub(crate) fn has_credentials(records: &Records) -> bool {
+    records.others(API_KEY).chain(records.others(USER)).next().is_some()
+}
+
 /// Makes a key that may do everything, if there is no key and no user in the repository yet, as a client sends it.
 pub(crate) async fn first_key(state: &State) -> Result<Option<String>> {
-    let is_first = |records: &Records| records.others(API_KEY).chain(records.others(USER)).next().is_none();
-    if !is_first(&state.node.catalog().records().await?) {
+    if has_credentials(&state.node.catalog().records().await?) {
         return Ok(None);
     }
     let name = |key: Credential| Credential { name: "admin".to_owned(), owner: "admin".to_owned(), ..key };

@@ -178,13 +178,26 @@ pub(crate) fn warning(json: Option<&Value>) -> Option<String> {
         ["number_of_replicas", "number_of_shards", TIME_FIELD].contains(&name)
             || KNOWN.iter().any(|(known, _)| *known == name)
     };
-    let has_others = flat(json).iter().any(|(name, _)| !is_known(name));
-    has_others.then(|| {
-        "the settings have no effect except blocks, default_pipeline, final_pipeline, hidden and time_field: there are no shards and \
-         no replicas"
-            .to_owned()
+    let mut others: Vec<String> = flat(json)
+        .iter()
+        .filter(|(name, _)| !is_known(name))
+        .map(|(name, _)| format!("[index.{name}]"))
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    let more = others.len().saturating_sub(NAMED_MAX);
+    others.truncate(NAMED_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!others.is_empty()).then(|| {
+        format!(
+            "the settings {}{more} have no effect: those that have are blocks, default_pipeline, final_pipeline, hidden and time_field",
+            others.join(", ")
+        )
     })
 }
+
+/// So many settings without an effect are named.
+const NAMED_MAX: usize = 20;
 
 /// The lifecycle policy that settings name.
 pub(crate) fn lifecycle(json: Option<&Value>) -> Option<&str> {
@@ -264,7 +277,14 @@ mod tests {
         assert_eq!(warning(Some(&json!({ "number_of_shards": 3, "index.number_of_replicas": 0 }))), None);
         let json = json!({ "index": { "default_pipeline": "_none", "refresh_interval": "1s" } });
         assert!(IndexSettings::read(Some(&json)).unwrap().is_empty());
-        assert!(warning(Some(&json)).is_some());
+        assert!(
+            warning(Some(&json)).unwrap().starts_with("the settings [index.refresh_interval] have no effect")
+        );
+        let many: Map<String, Value> = (0..30).map(|n| (format!("codec{n:02}"), json!(1))).collect();
+        let told = warning(Some(&Value::Object(many))).unwrap();
+        assert!(
+            told.contains("[index.codec00], [index.codec01]") && told.contains("[index.codec19] and 10 more")
+        );
         for wrong in
             [json!({ "default_pipeline": 1 }), json!({ "hidden": "yes" }), json!({ "blocks.write": 1 })]
         {

@@ -60,6 +60,11 @@ pub(crate) struct Composed {
 }
 
 impl Composed {
+    /// What no template says anything of.
+    pub(crate) fn nothing() -> Composed {
+        Composed { auto_create: true, ..Composed::default() }
+    }
+
     pub(crate) fn mapping(&self) -> Result<Mapping> {
         let mapping = mapping(&self.mappings)?;
         Ok(match settings::time_field(Some(&self.settings))? {
@@ -144,7 +149,7 @@ fn of_legacy(records: &Records, name: &str) -> Result<Option<Composed>> {
     let mut fits: Vec<(&str, &Value)> = fits.collect();
     fits.sort_by_key(|(name, template)| (template_order(template), *name));
     let names: Vec<&str> = fits.iter().map(|(name, _)| *name).collect();
-    let mut composed = Composed { template: names.join(","), auto_create: true, ..Composed::default() };
+    let mut composed = Composed { template: names.join(","), ..Composed::nothing() };
     for (_, body) in &fits {
         composed.take(body)?;
     }

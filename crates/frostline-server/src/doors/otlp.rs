@@ -139,7 +139,7 @@ pub(crate) async fn store(call: &Call, encoding: Encoding) -> Result<Refused> {
             .map_err(|_| ApiError::invalid(format!("the header {INDEX} is not text")))?
             .to_owned(),
     };
-    names::parse(&index)?;
+    names::resolved(state, &index)?;
     // The semaphore is never closed.
     let turn = state.converting.acquire().await;
     let (body, held, received_us) = (call.body.clone(), state.bodies.hold(), state.node.clock().now_us());

@@ -242,7 +242,8 @@ async fn store(state: Arc<State>, batch: Vec<Waiting>) {
 async fn try_store(call: &Call, left: &mut Vec<Bytes>) -> Result<()> {
     let index = &call.state.settings.syslog_index;
     // Where the index itself takes nothing, no document is at fault.
-    names::target(&call.state, &call.client.scope, &names::parse(index)?, Required::default()).await?;
+    let name = names::resolved(&call.state, index)?;
+    names::target(&call.state, &call.client.scope, &name, Required::default()).await?;
     let mut outcomes = bulk::store(call, index, left.clone()).await?.into_iter();
     let (mut refused, mut why, mut later) = (0_u64, String::new(), None);
     left.retain(|_| match outcomes.next() {

@@ -61,7 +61,7 @@ impl Mapping {
     /// body that creates an index has it; their settings and aliases say nothing of fields. Types and parameters that
     /// would change what a search finds and that Frostline does not do are `Invalid`, by name.
     pub fn from_elasticsearch_json(json: &Value) -> Result<Mapping> {
-        let root = inside(as_object(json, "the mapping")?)?;
+        let root = Mapping::inside(json)?;
         let mut mapping = Mapping::dynamic();
         if let Some(mode) = root.get("dynamic") {
             mapping.mode = read_mode(mode)?;
@@ -72,11 +72,21 @@ impl Mapping {
         Ok(mapping)
     }
 
+    /// The mapping inside of what APIs answer and take: what `properties` is a member of.
+    pub fn inside(json: &Value) -> Result<&Map<String, Value>> {
+        inside(as_object(json, "the mapping")?)
+    }
+
     /// The same from the bytes of a request or a file. A key given twice in one object is `Invalid`, too.
     pub fn from_elasticsearch_bytes(json: &[u8]) -> Result<Mapping> {
+        Self::from_elasticsearch_json(&Mapping::json_of_bytes(json)?)
+    }
+
+    /// A mapping's JSON, not read yet. A key given twice in one object is `Invalid`.
+    pub fn json_of_bytes(json: &[u8]) -> Result<Value> {
         let parsed = check_unique_keys(json).and_then(|()| serde_json::from_slice(json));
         let invalid = |error| Error::invalid("the mapping is not valid JSON").with_source(error);
-        Self::from_elasticsearch_json(&parsed.map_err(invalid)?)
+        parsed.map_err(invalid)
     }
 
     /// Elasticsearch's name of the type of the documents' time.

@@ -34,14 +34,15 @@ const SPLIT_BYTES_MIN: u64 = 64 << 10;
 
 pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome> {
     let node = config.node_made()?;
-    let name: IndexName = given.index.parse()?;
+    let name = frostline_catalog::name_of(&given.index, node.clock().now_us())?;
     let has_stream = given.inputs.iter().any(|input| input.as_os_str() == "-");
     if given.follow && has_stream {
         bail!("standard input is always read until it ends: omit --follow");
     }
     let inputs =
         if given.follow { Inputs::default() } else { Inputs::without(&config.own(), &given.inputs)? };
-    let options = options(config, &given)?;
+    let mappings = mappings(&given)?;
+    let options = options(config, &given, mappings.as_ref())?;
     let rejects = given.rejects.clone().unwrap_or_else(|| {
         config.data.join("rejects").join(node.settings().repo_key()).join(format!("{name}.ndjson"))
     });
@@ -49,6 +50,7 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     let ingest = Ingest::new(node.repository(), node.catalog(), Arc::clone(node.clock()), random())
         .with_cancel(&cancel)
         .with_own(config.own())
+        .with_births(move |records, name| frostline_server::birth_of(records, name, mappings.as_ref()))
         .with_rejects(Rejects::new(rejects.clone()))
         .with_progress({
             let bar = bar.clone();
@@ -160,14 +162,19 @@ pub(crate) fn random() -> Random {
     Arc::new(|| rand::rng().random())
 }
 
-fn options(config: &Config, given: &args::Ingest) -> Result<IngestOptions> {
-    let mapping = match &given.mapping {
-        Some(path) => {
-            let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            Some(Mapping::from_elasticsearch_bytes(&text).with_context(|| format!("{}", path.display()))?)
-        }
-        None => None,
-    };
+/// The mapping in the file of `--mapping`, as it is written.
+fn mappings(given: &args::Ingest) -> Result<Option<Value>> {
+    let Some(path) = &given.mapping else { return Ok(None) };
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let inside = || Ok(Mapping::inside(&Mapping::json_of_bytes(&text)?)?.clone());
+    let inside: Result<_> = inside();
+    Ok(Some(Value::Object(inside.with_context(|| format!("{}", path.display()))?)))
+}
+
+fn options(config: &Config, given: &args::Ingest, mappings: Option<&Value>) -> Result<IngestOptions> {
+    let mapping = mappings.map(Mapping::from_elasticsearch_json).transpose();
+    let of_file = given.mapping.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
+    let mapping = mapping.context(of_file)?;
     let split_bytes = parse_bytes(&given.split_bytes).context("--split-bytes")?;
     if split_bytes < SPLIT_BYTES_MIN {
         bail!("--split-bytes: a split holds at least {}", show_bytes(SPLIT_BYTES_MIN));

@@ -1,11 +1,14 @@
 //! Searches through a server.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, anyhow, bail};
 use frostline_query::Response;
 use frostline_ship::{Http, Method, NoAnswer, Reply, Request, TOO_LONG};
 use frostline_show::{note, printable};
 use serde_json::{Value, json};
 
+use super::search::TIME;
 use crate::args;
 
 /// A wildcard that no index matches is a mistake of whoever typed it.
@@ -79,9 +82,18 @@ impl Remote {
             return Ok(None);
         }
         let settings: Value = serde_json::from_slice(&self.read(asked)?.body).unwrap_or_default();
-        let mut each = settings.as_object().into_iter().flatten();
-        let named = each.find_map(|(_, index)| index.pointer("/settings/index/time_field")?.as_str());
-        Ok(named.map(str::to_owned))
+        let time_of = |index: &Value| {
+            let named = index.pointer("/settings/index/time_field").and_then(Value::as_str);
+            named.unwrap_or(TIME).to_owned()
+        };
+        let times: BTreeSet<String> =
+            settings.as_object().into_iter().flatten().map(|(_, index)| time_of(index)).collect();
+        let is_one = times.len() == 1;
+        if times.len() > 1 {
+            let named: Vec<String> = times.iter().map(|time| printable(time)).collect();
+            note!("documents have their time in {}: it is asked for as {TIME}", named.join(" and "));
+        }
+        Ok(times.into_iter().next().filter(|_| is_one))
     }
 
     /// Has the server keep the newest versions of the indices.
@@ -116,7 +128,7 @@ impl Remote {
         }
         let said: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         let reason = said.pointer("/error/reason").or(said.get("error")).and_then(Value::as_str);
-        let reason = reason.map_or_else(|| format!("it answers {}", reply.status), printable);
+        let reason = reason.map_or_else(|| format!("it answers {}", reply.status), printable_lines);
         match reply.status {
             401 => bail!(
                 "{} does not know who asks ({reason}): pass --api-key-file FILE or set FROSTLINE_API_KEY",
@@ -125,6 +137,11 @@ impl Remote {
             _ => bail!("{}: {reason}", self.url),
         }
     }
+}
+
+/// Text of a server, of which lines stay lines: a caret is below what it points to.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(printable).collect::<Vec<String>>().join("\n")
 }
 
 /// Why an answer was not read.

@@ -10,7 +10,7 @@ use frostline_base::ErrorKind;
 use frostline_catalog::Index;
 use frostline_node::Node;
 use frostline_query::language::{Held, IndexVersion, wildcard_matches};
-use frostline_query::{Json, OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost};
+use frostline_query::{Json, OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost, time_name};
 use frostline_show::{Table, json_line, note, printable, say, say_json, show_bytes, show_count};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -90,8 +90,8 @@ fn tell_of_warnings(response: &Response) {
 }
 
 pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outcome> {
-    if given.server.is_some() {
-        bail!("explain reads the repository itself: leave out --server");
+    if let Some(option) = given.running() {
+        bail!("explain reads the repository itself, and runs nothing: leave out {option}");
     }
     check_quotes(&given)?;
     let node = config.node()?;
@@ -126,7 +126,11 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
 async fn asked(node: &Node, given: &args::Search) -> Result<(Vec<Arc<Index>>, Vec<u8>)> {
     let body = given_body(given)?;
     let indices = indices(node, given, body.as_deref().unwrap_or(b"{}")).await?;
-    let body = body.unwrap_or_else(|| written_body(given, time_field(&indices)));
+    let body = match body {
+        Some(body) => body,
+        None if given.since.is_some() || given.until.is_some() => written_body(given, time_name(&indices)?),
+        None => written_body(given, TIME),
+    };
     Ok((indices, body))
 }
 
@@ -201,13 +205,8 @@ fn written_body(given: &args::Search, time_field: &str) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-/// The name of the documents' time: all indices of one search have the same.
-fn time_field(indices: &[Arc<Index>]) -> &str {
-    indices.first().map_or(TIME, |index| index.mapping().time_field())
-}
-
 /// The name of the documents' time where no other was chosen.
-const TIME: &str = "@timestamp";
+pub(crate) const TIME: &str = "@timestamp";
 
 /// The shell gives each word of a query that is not in quotes as an argument of its own.
 fn check_quotes(given: &args::Search) -> Result<()> {
@@ -327,7 +326,7 @@ async fn export_of(
     let (columns, time) = match (Columns::named(&given.source), source) {
         (named, Source::Repository { indices, .. }) => {
             let shown = paths(indices).filter(|path| is_shown(&given.source, path));
-            (named.unwrap_or_else(|| Columns::all(shown)), time_field(indices))
+            (named.unwrap_or_else(|| Columns::all(shown)), time_name(indices)?)
         }
         (Some(columns), Source::Server { time, .. }) => (columns, *time),
         (None, Source::Server { .. }) if as_csv => {

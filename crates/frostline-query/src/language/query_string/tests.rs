@@ -166,7 +166,7 @@ fn errors_name_the_character() {
         ("a ] b", 3, "unexpected ]"),
         ("expires:soon", 9, "failed to parse the date"),
         ("expires:>soon", 9, "failed to parse the date"),
-        ("_index:x", 1, "[_index] is not supported"),
+        ("_index:>x", 8, "[_index]: it is found by"),
     ] {
         let error = read(text, &options).expect_err(text).to_string();
         assert!(

@@ -108,7 +108,7 @@ async fn a_key_reads_and_writes_what_it_was_made_for() {
         ("DELETE", "/web", ""),
         ("POST", "/_sql", "{\"query\":\"select 1 from app\"}"),
         ("POST", "/_aliases", "{}"),
-        ("GET", "/_alias", ""),
+        ("GET", "/app/_alias", ""),
         ("GET", "/_tasks", ""),
         ("POST", "/_security/api_key", "{\"name\":\"more\"}"),
     ] {
@@ -189,6 +189,58 @@ async fn a_key_may_do_everything_only_where_all_of_it_was_granted() {
         let made = ok(&tested, &admin, "POST", "/_security/api_key", &body).await;
         let who = format!("ApiKey {}", made["encoded"].as_str().unwrap());
         assert_eq!(status(&tested, &who, "GET", "/_security/api_key", "").await, expected, "{privileges:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_reads_an_index_may_know_what_it_is_and_of_no_other() {
+    let (tested, admin) = tested().await;
+    for (uri, body) in [
+        ("/app/_alias/front", "{}"),
+        ("/app/_alias/hidden-front", r#"{"filter":{"term":{"n":1}}}"#),
+        ("/web/_alias/back", "{}"),
+        ("/_index_template/streams", r#"{"index_patterns":["stream-*"],"data_stream":{}}"#),
+        ("/_data_stream/stream-a", ""),
+        ("/_data_stream/stream-b", ""),
+    ] {
+        ok(&tested, &admin, "PUT", uri, body).await;
+    }
+    let (reader, _) = key(&tested, &admin, &["app", "front", "stream-a"], &["read"]).await;
+    let get = async |uri: &str| ok(&tested, &reader, "GET", uri, "").await;
+    let shown = get("/app").await;
+    assert_eq!(shown["app"]["aliases"], json!({ "front": {} }));
+    assert!(shown["app"]["mappings"]["properties"].is_object() && shown["app"]["settings"].is_object());
+    assert_eq!(get("/app/_alias").await, json!({ "app": { "aliases": { "front": {} } } }));
+    assert_eq!(get("/_alias/f*").await, json!({ "app": { "aliases": { "front": {} } } }));
+    assert_eq!(get("/_alias/front").await, json!({ "app": { "aliases": { "front": {} } } }));
+    let resolved = get("/_resolve/index/*").await;
+    let names = |kind: &str| -> Vec<String> {
+        let each = resolved[kind].as_array().unwrap().iter();
+        each.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("indices"), ["app", "ds-stream-a-000001"]);
+    assert_eq!((names("aliases"), names("data_streams")), (vec!["front".into()], vec!["stream-a".into()]));
+    for uri in ["/_data_stream", "/_data_stream/stream-a", "/_data_stream/*/_lifecycle"] {
+        let streams = get(uri).await;
+        let streams = streams["data_streams"].as_array().unwrap();
+        assert!(streams.len() == 1 && streams[0]["name"] == "stream-a", "{uri}");
+    }
+    let listed = send(&tested, &reader, "GET", "/_cat/aliases", "").await;
+    assert_eq!(listed.body, "front app - - - -\n");
+    assert_eq!(get("/app/_ilm/explain").await["indices"]["app"]["managed"], false);
+    for uri in [
+        "/web",
+        "/web/_alias",
+        "/_alias/back",
+        "/app/_alias/hidden-front",
+        "/_resolve/index/web",
+        "/_data_stream/stream-b",
+        "/_cat/health",
+    ] {
+        assert_eq!(status(&tested, &reader, "GET", uri, "").await, 403, "{uri}");
+    }
+    for (method, uri) in [("PUT", "/app/_alias/other"), ("DELETE", "/_data_stream/stream-a")] {
+        assert_eq!(status(&tested, &reader, method, uri, "").await, 403, "{uri}");
     }
 }
 
@@ -395,8 +447,30 @@ async fn figures_are_for_keys_that_monitor() {
         assert!(refused.status == 403 && reason.contains("the cluster privilege [monitor]"), "{reason}");
     }
     assert_eq!(tested.get("/metrics").await.status, 401);
+    // And what else tells how the server is, of no index more than was granted.
+    for uri in [
+        "/_cat/health",
+        "/_cat/nodes",
+        "/_cat/templates",
+        "/_cluster/health",
+        "/_cluster/settings",
+        "/_cluster/state",
+        "/_cluster/stats",
+        "/_index_template",
+        "/_nodes",
+        "/_nodes/stats",
+        "/_tasks",
+    ] {
+        let of_it = send(&tested, &monitor, "GET", uri, "").await;
+        assert!(
+            of_it.status == 200 && !String::from_utf8_lossy(&of_it.body).contains("web"),
+            "{uri} {of_it:?}"
+        );
+        let refused = if uri == "/_cluster/health" { 200 } else { 403 };
+        assert_eq!(status(&tested, &none, "GET", uri, "").await, refused, "{uri}");
+    }
     // And for nothing else.
-    for uri in ["/web/_search", "/web", "/_tasks", "/_security/api_key", "/_cluster/stats"] {
+    for uri in ["/web/_search", "/web", "/_security/api_key", "/_ingest/pipeline"] {
         assert_eq!(status(&tested, &monitor, "GET", uri, "").await, 403, "{uri}");
     }
     let shown = ok(&tested, &admin, "GET", &format!("/_security/api_key?id={id}"), "").await;

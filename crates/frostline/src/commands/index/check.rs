@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use frostline_base::{ErrorKind, IndexName, Meter, SplitId};
 use frostline_catalog::{Deleted, Index, Reason, Resolve, Vacuum};
 use frostline_ingest::{Needles, SegmentState, retention};
@@ -85,6 +85,13 @@ pub(crate) async fn run(config: &Config, full: bool) -> Result<Outcome> {
     let found = node.catalog().open_all("*", Resolve::default(), |_| None).await;
     let found =
         found.with_context(|| format!("cannot read which indices are in {}", node.repository().url()))?;
+    if found.is_empty() && node.catalog().seen_records().is_none() {
+        bail!(
+            "there is no repository of indices in {}: it has neither a log of indices (_frostline/log) nor an index. Check the \
+             URL; snapshots of directories are checked by frostline volume verify",
+            node.repository().url()
+        );
+    }
     for (index, opened) in found {
         match opened {
             Ok(opened) => {
