@@ -8,7 +8,7 @@ use crate::{NOW_US, mapping};
 
 /// What every request is read against.
 pub fn context() -> Context<'static> {
-    Context { now_us: NOW_US, mapping: mapping(), keeps_optional: false }
+    Context { now_us: NOW_US, mapping: mapping(), joined: None, keeps_optional: false }
 }
 
 /// Parses the `aggs` of a request.

@@ -49,7 +49,7 @@ use crate::nesting::deeper;
 use chosen::{Chosen, Include};
 use decimal::Decimal;
 use distinct::Precision;
-use frostline_split::{Mapping, parse_ip};
+use frostline_split::{Field, FieldType, Mapping, parse_ip};
 use keys::{Common, FieldIndex, Key};
 use path::Path;
 use script::Script;
@@ -121,6 +121,18 @@ impl AggTree {
     /// Which objects are asked for a filter; none where documents are.
     pub(crate) fn level_of_filter(&self, filter: usize) -> Option<usize> {
         self.filter_levels.get(filter).copied().flatten()
+    }
+
+    /// The same aggregations of indices with these declarations alone, which read their filters so already.
+    pub(crate) fn within(mut self, mapping: &Mapping) -> AggTree {
+        for field in &mut self.fields {
+            *field = field.within(mapping);
+        }
+        for level in &mut self.levels {
+            level.is_mapped = mapping.field(&level.path).and_then(Field::ty) == Some(FieldType::Nested);
+            level.mapping = mapping.declarations_below(&level.path);
+        }
+        self
     }
 
     /// The names of the aggregations at the top.

@@ -115,7 +115,11 @@ pub struct Nested {
 impl Nested {
     /// Objects at `path` that match.
     pub fn new(path: &str, filter: Filter, mapping: &Mapping) -> Nested {
-        let exists = Filter::Exists { field: FieldRef::resolve(mapping, path) };
+        let exists = match mapping.may_ignore_below(path) {
+            // An object may be there of which nothing was indexed.
+            true => Filter::All,
+            false => Filter::Exists { field: FieldRef::resolve(mapping, path) },
+        };
         let candidates = Filter::And(vec![exists, filter.of_whole()]);
         Nested { path: path.to_owned(), filter, candidates, mapping: mapping.declarations_below(path) }
     }
@@ -168,6 +172,21 @@ impl Filter {
                 Filter::Nested(Box::new(Nested::new(&nested.path, filter, mapping)))
             }
             same => same,
+        }
+    }
+
+    /// Calls `visit` with the path of all objects that are asked by themselves.
+    pub(crate) fn each_nested(&self, visit: &mut dyn FnMut(&str)) {
+        match self {
+            Filter::And(parts) | Filter::AtLeast { parts, .. } => {
+                parts.iter().for_each(|part| part.each_nested(visit));
+            }
+            Filter::Not(part) => part.each_nested(visit),
+            Filter::Nested(nested) => {
+                visit(&nested.path);
+                nested.filter.each_nested(visit);
+            }
+            _ => {}
         }
     }
 

@@ -43,6 +43,8 @@ pub struct Context<'a> {
     pub now_us: i64,
     /// The fields that wildcards in field names expand to, and their readings.
     pub mapping: &'a Mapping,
+    /// The fields of all indices that are asked, where `mapping` is that of some.
+    pub joined: Option<&'a Mapping>,
     /// Whether clauses that need not match are kept, for whoever asks what a query looks for: as a [`Filter::AtLeast`] of
     /// none.
     pub keeps_optional: bool,

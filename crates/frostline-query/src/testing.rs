@@ -86,9 +86,14 @@ impl Place {
 
     /// A further index of the same repository, of that name. No two of its splits have the identity of others.
     pub(crate) async fn beside(&self, name: &str, groups: &[Vec<Value>]) -> Place {
+        self.beside_with(name, groups, Mapping::dynamic()).await
+    }
+
+    /// The same with this mapping.
+    pub(crate) async fn beside_with(&self, name: &str, groups: &[Vec<Value>], mapping: Mapping) -> Place {
         let lines = |group: &Vec<Value>| group.iter().map(Value::to_string).collect();
         let (groups, options): (Vec<_>, _) = (groups.iter().map(lines).collect(), WriterOptions::default());
-        let (repository, mapping) = (self.repository.clone(), Mapping::dynamic());
+        let repository = self.repository.clone();
         let other = Place::lines_in(repository, (name, name.len() * 1_000), &groups, mapping, options).await;
         Place { searcher: Arc::clone(&self.searcher), ..other }
     }
@@ -234,6 +239,21 @@ impl Place {
     pub(crate) fn search(&self, body: &Value) -> crate::Result<Search> {
         let options = SearchOptions { now_us: NOW_US, ..SearchOptions::default() };
         Search::new(&self.searcher, std::slice::from_ref(&self.index), body.to_string().as_bytes(), &options)
+    }
+
+    /// A search of this index and others together, in this order.
+    pub(crate) fn search_with(&self, others: &[&Place], body: &Value) -> crate::Result<Search> {
+        let options = SearchOptions { now_us: NOW_US, ..SearchOptions::default() };
+        let indices = [self].into_iter().chain(others.iter().copied()).map(|place| Arc::clone(&place.index));
+        let indices: Vec<Arc<Index>> = indices.collect();
+        Search::new(&self.searcher, &indices, body.to_string().as_bytes(), &options)
+    }
+
+    /// The same with another mapping merged into that of the index.
+    pub(crate) async fn mapped(mut self, mapping: Mapping) -> Place {
+        let change = Change { mapping: Some(mapping), operation: "test".to_owned(), ..Change::default() };
+        self.index = Arc::new(self.index.commit(change).await.unwrap());
+        self
     }
 
     /// The answer to a search body.

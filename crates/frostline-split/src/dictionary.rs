@@ -266,7 +266,42 @@ impl Dictionary {
         keys: &KeyRanges,
         mut visit: impl FnMut(Entry<'_>),
     ) -> Result<()> {
-        self.scan_raw(&block.raw, keys, &mut visit).map_err(|e| e.with("range", format!("{:?}", block.range)))
+        let scanned = match block.was_scanned.swap(true, Ordering::Relaxed) {
+            false => self.scan_raw(&block.raw, keys, &mut visit),
+            true => self.starts(block).and_then(|starts| {
+                let after = starts.partition_point(|start| *start.key <= *keys.hull().start);
+                self.scan_from(&block.raw, starts[..after].last(), keys, &mut visit)
+            }),
+        };
+        scanned.map_err(|e| e.with("range", format!("{:?}", block.range)))
+    }
+
+    /// Where scans of the block may begin.
+    fn starts<'b>(&self, block: &'b UnpackedBlock) -> Result<&'b [Start]> {
+        if let Some(starts) = block.starts.get() {
+            return Ok(starts);
+        }
+        let mut cursor = Cursor::new(&block.raw);
+        let (mut key, mut starts, mut last) = (Vec::new(), Vec::new(), 0);
+        let mut short_start: Vec<u8> = Vec::new();
+        while !cursor.is_empty() {
+            let at = block.raw.len() - cursor.rest().len();
+            read_key(&mut cursor, &mut key)?;
+            let key_bytes = block.raw.len() - cursor.rest().len() - at;
+            let Head { is_short, list, .. } = self.read_head(&mut cursor, &key)?;
+            skip_list(list, &mut cursor)?;
+            // Keys that are cut alike are side by side, and no other key starts like them.
+            let is_beside = !short_start.is_empty() && key.starts_with(&short_start);
+            if at >= last + START_BYTES && !is_beside {
+                starts.push(Start { key: key.as_slice().into(), at, key_bytes });
+                last = at;
+            }
+            if is_short {
+                short_start.clear();
+                short_start.extend_from_slice(self.entries.start(&key).0);
+            }
+        }
+        Ok(block.starts.get_or_init(|| starts.into()))
     }
 
     /// [`Dictionary::scan`] without its checksum, for fuzzers.

@@ -268,6 +268,10 @@ pub struct Resolved<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Revision(Arc<()>);
 
+fn is_below(path: &str, parent: &str) -> bool {
+    path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.'))
+}
+
 fn is_above_any(path: &str, paths: &BTreeSet<String>) -> bool {
     let prefix = format!("{path}.");
     let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
@@ -489,6 +493,13 @@ impl Mapping {
         for (path, field) in &other.fields {
             self.fields.entry(path.clone()).or_default().absorb(field);
         }
+        // One that has such copies already goes on with them.
+        if let Err(error) = self.check_copies()
+            && before.check_copies().is_ok()
+        {
+            *self = before;
+            return Err(error);
+        }
         let changed = *self != before;
         if changed {
             self.revision = Revision::default();
@@ -497,10 +508,14 @@ impl Mapping {
     }
 
     /// Takes in the fields of another index, for questions over both: a field has the readings of either, and where
-    /// they declare it differently the declaration here stands.
+    /// they declare it differently the declaration here stands, but that objects are nested where they are in either.
     pub fn join(&mut self, other: &Mapping) {
         for (path, field) in &other.fields {
-            self.fields.entry(path.clone()).or_default().absorb(field);
+            let ours = self.fields.entry(path.clone()).or_default();
+            ours.absorb(field);
+            if field.ty() == Some(FieldType::Nested) && ours.declared == Some(FieldType::Object) {
+                ours.declared = field.ty();
+            }
         }
         self.take_names(other);
         self.hidden.extend(other.hidden.iter().cloned());
@@ -520,22 +535,31 @@ impl Mapping {
         Mapping { fields, rules, has_nanos: false, has_identities: false, ..self.clone() }
     }
 
-    /// The same of the fields below `path`, for documents that have no others: none is refused.
+    /// The same of the fields below `path`, for documents that have no others: none is refused, and fields that were
+    /// learned before others were ignored are still read.
     #[must_use]
     pub fn declarations_below(&self, path: &str) -> Mapping {
         let mut below = self.declarations();
-        below.fields.retain(|field, _| {
-            field.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        });
+        below.fields.retain(|field, _| field == path || is_below(field, path));
+        for learned in self.children(path).filter(|field| self.mode_of(field) == Mode::Ignoring) {
+            below.fields.entry(learned.to_owned()).or_default();
+        }
         below.aliases.clear();
         below.copies.clear();
         below.hidden.clear();
-        below.rules.objects.retain(|_, mode| *mode != Mode::Strict);
-        if below.mode == Mode::Strict {
-            below.mode = Mode::Dynamic;
+        for mode in below.rules.objects.values_mut().chain([&mut below.mode]) {
+            if *mode == Mode::Strict {
+                *mode = Mode::Dynamic;
+            }
         }
         below.revision = Revision::default();
         below
+    }
+
+    /// Whether an object at `path` may have values of which its split has no trace, because of what its author says or
+    /// once said.
+    pub fn may_ignore_below(&self, path: &str) -> bool {
+        is_below(&self.time_field, path) || self.mode == Mode::Ignoring || self.rules.may_ignore()
     }
 
     /// The fields whose values have several types.
@@ -695,6 +719,26 @@ impl Mapping {
         for (to, from) in &other.copies {
             self.copies.entry(to.clone()).or_default().extend(from.iter().cloned());
         }
+    }
+
+    /// `Invalid` where values are copied to a field that would read them as another type: they are found by the type of
+    /// their own field.
+    fn check_copies(&self) -> Result<()> {
+        let declared = |path: &String| self.fields.get(path).and_then(|field| field.declared);
+        for (to, all) in &self.copies {
+            for from in all {
+                let (Some(ours), Some(theirs)) = (declared(from), declared(to)) else { continue };
+                if !theirs.takes_copies_of(ours) {
+                    return Err(Error::invalid(format!(
+                        "field {from:?} of type {} is copied to {to:?} of type {}, which is not supported: declare \
+                         {to:?} as the same type or as text, or write the value to both fields",
+                        ours.name(),
+                        theirs.name()
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn check_mergeable(&self, other: &Mapping) -> Result<()> {
@@ -865,6 +909,16 @@ impl FieldType {
     fn is_opaque(self) -> bool {
         use FieldType::*;
         matches!(self, Flattened | GeoPoint | GeoShape | Histogram | AggregateMetricDouble)
+    }
+
+    /// Whether values of that type are found here as what this type says.
+    fn takes_copies_of(self, from: FieldType) -> bool {
+        match (from.value_type(), self.value_type()) {
+            _ if matches!(self, FieldType::Text | FieldType::MatchOnlyText) => true,
+            (Some(ValueType::Long), Some(ValueType::Double)) => true,
+            (Some(from), Some(own)) => from == own,
+            _ => true,
+        }
     }
 
     /// Whether a query on it means the whole value.

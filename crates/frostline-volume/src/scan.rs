@@ -1,10 +1,14 @@
 //! Looking at a directory: every name below it, and where files have data.
+//!
+//! Names may be replaced meanwhile. What was found is told by its [`Identity`], not by its name: two names are one file
+//! only if it has several names, and what is opened later is read only if it is what was found.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use frostline_base::{ByteRange, Error, ErrorKind, Result};
 use rustix::fs::{Mode, OFlags, SeekFrom};
@@ -15,6 +19,8 @@ use crate::tree::{EXTENTS_MAX, Entry, Meta, Node, PATH_BYTES_MAX, Time, show_pat
 
 /// The file that says that a directory is being restored.
 pub(crate) const UNFINISHED: &str = ".frostline-restore";
+/// A name that is another thing at each look is looked at so often.
+const LOOKS_MAX: usize = 100;
 
 /// A directory as it was found.
 #[derive(Debug)]
@@ -32,7 +38,24 @@ pub(crate) struct Found {
     pub(crate) entry: Entry,
     /// 512-byte blocks that it occupies.
     blocks: u64,
+    pub(crate) identity: Identity,
+    /// Whether it has other names.
+    is_linked: bool,
+}
+
+/// What tells a file from those that have its name or its inode at other times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Identity {
     device: u64,
+    inode: u64,
+    /// An inode number is used again. None where the file system does not tell.
+    created: Option<SystemTime>,
+}
+
+impl Identity {
+    fn of(meta: &Metadata) -> Identity {
+        Identity { device: meta.dev(), inode: meta.ino(), created: meta.created().ok() }
+    }
 }
 
 /// Which names are left out, and how far a scan goes.
@@ -70,7 +93,8 @@ pub(crate) fn scan(root: &Path, scope: &Scope) -> Result<Scan> {
             root.display()
         )));
     }
-    let entries = vec![found(root, Vec::new(), &meta)?];
+    let entry = Entry { path: Vec::new(), meta: meta_of(root, &meta)?, node: Node::Directory };
+    let entries = vec![Found::of(entry, &meta)];
     let mut scan = Scan { root: root.to_owned(), elsewhere: Vec::new(), entries };
     scan.walk(Vec::new(), meta.dev(), scope)?;
     scan.sort();
@@ -84,7 +108,7 @@ impl Scan {
         while let Some(directory) = directories.pop() {
             let folder = self.place(&directory);
             let names = match std::fs::read_dir(&folder) {
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound && !directory.is_empty() => continue,
+                Err(e) if is_gone(&e) && !directory.is_empty() => continue,
                 names => names.map_err(|e| failed("list", &folder, &e))?,
             };
             for name in names {
@@ -93,10 +117,10 @@ impl Scan {
                 if scope.excludes(&path) {
                     continue;
                 }
-                let Some(meta) = self.look(path.clone())? else { continue };
-                let is_other = scope.one_file_system && meta.dev() != device;
-                if meta.is_dir() && !is_other {
-                    directories.push(path);
+                let Some(found) = self.look(path)? else { continue };
+                let is_other = scope.one_file_system && found.identity.device != device;
+                if found.is_directory() && !is_other {
+                    directories.push(found.entry.path.clone());
                 }
             }
         }
@@ -104,25 +128,27 @@ impl Scan {
     }
 
     /// Adds what is at a path. None if it is gone: the last look will tell.
-    fn look(&mut self, path: Vec<u8>) -> Result<Option<Metadata>> {
+    fn look(&mut self, path: Vec<u8>) -> Result<Option<&Found>> {
         if path.len() > PATH_BYTES_MAX {
             return Err(
                 Error::invalid("a path below the directory is too long").with("path", show_path(&path))
             );
         }
-        let full = self.place(&path);
-        let meta = match std::fs::symlink_metadata(&full) {
-            Ok(meta) => meta,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(failed("look at", &full, &e)),
-        };
-        self.entries.push(found(&full, path, &meta)?);
-        Ok(Some(meta))
+        let Some(found) = found(&self.place(&path), path)? else { return Ok(None) };
+        self.entries.push(found);
+        Ok(self.entries.last())
     }
 
     fn sort(&mut self) {
         self.entries.sort_unstable_by(|a, b| a.entry.path.cmp(&b.entry.path));
-        link(&mut self.entries);
+    }
+
+    /// Makes hard links of the further names of files, once all names are there.
+    pub(crate) fn link(&mut self) {
+        let mut links = Links::default();
+        for found in &mut self.entries {
+            links.link(found);
+        }
     }
 
     /// Where what has this path is.
@@ -148,11 +174,11 @@ impl Scan {
         if !self.has(folder) {
             let meta = Meta { inode: 0, attributes: Vec::new(), ..root.unwrap_or_default() };
             let entry = Entry { path: folder.to_vec(), meta, node: Node::Directory };
-            self.entries.push(Found { entry, blocks: 0, device: 0 });
+            self.entries.push(Found::made(entry, 0));
         }
         self.elsewhere.push((path.clone(), place.to_owned()));
-        let device = self.look(path)?.map(|meta| meta.dev()).unwrap_or_default();
-        if self.look(inner.clone())?.is_some_and(|meta| meta.is_dir()) {
+        let device = self.look(path)?.map(|found| found.identity.device).unwrap_or_default();
+        if self.look(inner.clone())?.is_some_and(Found::is_directory) {
             self.walk(inner, device, scope)?;
         }
         self.sort();
@@ -196,30 +222,75 @@ pub(crate) fn below(root: &Path, path: &[u8]) -> PathBuf {
     }
 }
 
-/// What is at `full`, as it was seen.
-pub(crate) fn found(full: &Path, path: Vec<u8>, meta: &Metadata) -> Result<Found> {
-    let kind = meta.file_type();
-    let node = if kind.is_dir() {
-        Node::Directory
-    } else if kind.is_file() {
-        Node::File { bytes: meta.len(), extents: Vec::new(), chunks: 0..0 }
-    } else if kind.is_symlink() {
-        let target = std::fs::read_link(full).map_err(|e| failed("read", full, &e))?;
-        Node::Symlink(target.into_os_string().into_vec())
-    } else {
-        let what = match () {
-            () if kind.is_socket() => "a socket",
-            () if kind.is_fifo() => "a pipe",
-            () if kind.is_block_device() => "a block device",
-            () => "a character device",
+/// What is at `full`, as it was seen. None if nothing is there.
+pub(crate) fn found(full: &Path, path: Vec<u8>) -> Result<Option<Found>> {
+    for _ in 0..LOOKS_MAX {
+        let meta = match std::fs::symlink_metadata(full) {
+            Ok(meta) => meta,
+            Err(e) if is_gone(&e) => return Ok(None),
+            Err(e) => return Err(failed("look at", full, &e)),
         };
-        return Err(Error::invalid(format!(
-            "{} is {what}, which no snapshot can hold: remove it, or leave it out with --exclude",
-            full.display()
-        )));
+        if let Some(node) = node(full, &meta)? {
+            let entry = Entry { path, meta: meta_of(full, &meta)?, node };
+            return Ok(Some(Found::of(entry, &meta)));
+        }
+    }
+    Err(restless(full))
+}
+
+/// The file at `full`, opened, and what was seen of just this file; or else what is there. None if nothing is there.
+pub(crate) fn found_open(full: &Path, path: Vec<u8>) -> Result<Option<(Found, Option<File>)>> {
+    for _ in 0..LOOKS_MAX {
+        let Some(found) = found(full, path.clone())? else { return Ok(None) };
+        if !found.is_file() {
+            return Ok(Some((found, None)));
+        }
+        if let Some(file) = open(full, found.identity)? {
+            return Ok(Some((found, Some(file))));
+        }
+    }
+    Err(restless(full))
+}
+
+fn restless(full: &Path) -> Error {
+    Error::unavailable(format!(
+        "{} is replaced faster than it can be looked at: leave it out with --exclude, or stop what replaces it",
+        full.display()
+    ))
+}
+
+/// What `meta` is of. None where it is not there any more.
+fn node(full: &Path, meta: &Metadata) -> Result<Option<Node>> {
+    let kind = meta.file_type();
+    if kind.is_dir() {
+        return Ok(Some(Node::Directory));
+    }
+    if kind.is_file() {
+        return Ok(Some(Node::File { bytes: meta.len(), extents: Vec::new(), chunks: 0..0 }));
+    }
+    if kind.is_symlink() {
+        return match std::fs::read_link(full) {
+            Ok(target) => Ok(Some(Node::Symlink(target.into_os_string().into_vec()))),
+            // Something else has the name now.
+            Err(e) if is_gone(&e) || e.kind() == std::io::ErrorKind::InvalidInput => Ok(None),
+            Err(e) => Err(failed("read", full, &e)),
+        };
+    }
+    let what = match () {
+        () if kind.is_socket() => "a socket",
+        () if kind.is_fifo() => "a pipe",
+        () if kind.is_block_device() => "a block device",
+        () => "a character device",
     };
+    Err(Error::invalid(format!(
+        "{} is {what}, which no snapshot can hold: remove it, or leave it out with --exclude",
+        full.display()
+    )))
+}
+
+fn meta_of(full: &Path, meta: &Metadata) -> Result<Meta> {
     let time = |seconds, nanos: i64| Time { seconds, nanos: nanos as u32 };
-    let meta_of = Meta {
+    Ok(Meta {
         mode: meta.mode() & 0o7777,
         uid: meta.uid(),
         gid: meta.gid(),
@@ -227,21 +298,36 @@ pub(crate) fn found(full: &Path, path: Vec<u8>, meta: &Metadata) -> Result<Found
         changed: time(meta.ctime(), meta.ctime_nsec()),
         inode: meta.ino(),
         attributes: attributes(full)?,
-    };
-    Ok(Found { entry: Entry { path, meta: meta_of, node }, blocks: meta.blocks(), device: meta.dev() })
+    })
 }
 
-/// Names of one inode become hard links to the first of them.
-fn link(entries: &mut [Found]) {
-    let mut first: HashMap<(u64, u64), Vec<u8>> = HashMap::new();
-    for found in entries {
-        if found.entry.node == Node::Directory {
-            continue;
+/// Whether an error says that nothing has this path any more.
+fn is_gone(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+}
+
+/// The first names of files that have several.
+#[derive(Debug, Default)]
+pub(crate) struct Links(HashMap<Identity, (Vec<u8>, Option<Vec<u8>>)>);
+
+impl Links {
+    /// Makes a hard link to the first name of a file of a further one. What has one name and is met twice was renamed in
+    /// between.
+    pub(crate) fn link(&mut self, found: &mut Found) {
+        if !found.is_linked {
+            return;
         }
-        let inode = (found.device, found.entry.meta.inode);
-        match first.get(&inode) {
-            Some(target) => found.entry.node = Node::HardLink(target.clone()),
-            None => drop(first.insert(inode, found.entry.path.clone())),
+        let symlink = match &found.entry.node {
+            Node::Directory | Node::HardLink(_) => return,
+            Node::File { .. } => None,
+            Node::Symlink(target) => Some(target.clone()),
+        };
+        match self.0.get(&found.identity) {
+            Some((first, target)) if *target == symlink && *first < found.entry.path => {
+                found.entry.node = Node::HardLink(first.clone());
+            }
+            Some(_) => {}
+            None => drop(self.0.insert(found.identity, (found.entry.path.clone(), symlink))),
         }
     }
 }
@@ -253,7 +339,7 @@ fn attributes(path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
             Ok(length) => break length,
             Err(Errno::RANGE) if names.len() < 1 << 20 => names.resize(names.len() * 4, 0),
             // No such attributes here, or the file is gone: the last look will tell.
-            Err(Errno::NOTSUP | Errno::NOENT) => return Ok(Vec::new()),
+            Err(Errno::NOTSUP | Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
             Err(e) => return Err(failed("read the attributes of", path, &e.into())),
         }
     };
@@ -265,7 +351,7 @@ fn attributes(path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
                 value.truncate(length);
                 attributes.push((name.to_vec(), value));
             }
-            Err(Errno::NODATA | Errno::NOENT) => {}
+            Err(Errno::NODATA | Errno::NOENT | Errno::NOTDIR) => {}
             Err(e) => return Err(failed("read the attributes of", path, &e.into())),
         }
     }
@@ -274,32 +360,59 @@ fn attributes(path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 impl Found {
+    fn of(entry: Entry, meta: &Metadata) -> Found {
+        let is_linked = !meta.is_dir() && meta.nlink() > 1;
+        Found { entry, blocks: meta.blocks(), identity: Identity::of(meta), is_linked }
+    }
+
+    /// What is on no file system.
+    fn made(entry: Entry, blocks: u64) -> Found {
+        Found { entry, blocks, identity: Identity::default(), is_linked: false }
+    }
+
     /// A file without holes whose contents are given.
     pub(crate) fn given(path: &[u8], bytes: u64, meta: Meta) -> Found {
         let node = Node::File { bytes, extents: Vec::new(), chunks: 0..0 };
-        Found { entry: Entry { path: path.to_vec(), meta, node }, blocks: u64::MAX, device: 0 }
+        Found::made(Entry { path: path.to_vec(), meta, node }, u64::MAX)
     }
 
     /// Whether both looks saw the same.
     pub(crate) fn is_same(&self, other: &Found) -> bool {
-        self.entry == other.entry && self.device == other.device
+        self.entry == other.entry && self.identity.device == other.identity.device
     }
 
-    /// Where the file at `full` has data. Only a file that may have holes is opened.
-    pub(crate) fn extents(&self, full: &Path) -> Result<Vec<ByteRange>> {
-        let Node::File { bytes, .. } = self.entry.node else { return Ok(Vec::new()) };
+    pub(crate) fn is_directory(&self) -> bool {
+        self.entry.node == Node::Directory
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.entry.node, Node::File { .. })
+    }
+
+    /// Where the file at `full` has data. None where another file is there. Only a file that may have holes is opened.
+    pub(crate) fn extents(&self, full: &Path) -> Result<Option<Vec<ByteRange>>> {
+        let Node::File { bytes, .. } = self.entry.node else { return Ok(Some(Vec::new())) };
         let is_small = bytes <= CHUNK_BYTES as u64 && self.blocks.saturating_mul(512) >= bytes;
-        match is_small || bytes == 0 {
-            true => Ok((bytes > 0).then_some(0..bytes).into_iter().collect()),
-            false => extents(&open(full)?, bytes).map_err(|e| failed("find the holes of", full, &e.into())),
+        if is_small || bytes == 0 {
+            return Ok(Some((bytes > 0).then_some(0..bytes).into_iter().collect()));
         }
+        let Some(file) = open(full, self.identity)? else { return Ok(None) };
+        let extents = extents(&file, bytes).map_err(|e| failed("find the holes of", full, &e.into()))?;
+        Ok(Some(extents))
     }
 }
 
-/// Opens a file for reading, and never what a link points to.
-pub(crate) fn open(path: &Path) -> Result<File> {
+/// Opens a file for reading. None where this file is not there any more, and never what a link points to.
+pub(crate) fn open(path: &Path, identity: Identity) -> Result<Option<File>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    rustix::fs::open(path, flags, Mode::empty()).map(File::from).map_err(|e| failed("read", path, &e.into()))
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        // The last is of a link, and the one before of a socket.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::NXIO | Errno::LOOP) => return Ok(None),
+        Err(e) => return Err(failed("read", path, &e.into())),
+    };
+    let meta = file.metadata().map_err(|e| failed("look at", path, &e))?;
+    Ok((Identity::of(&meta) == identity).then_some(file))
 }
 
 /// Where a file has data up to `bytes`, by `SEEK_DATA` and `SEEK_HOLE`. A file in more pieces than a tree can hold is

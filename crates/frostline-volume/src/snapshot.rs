@@ -6,7 +6,9 @@
 //!    has is not stored again; one of which few pages changed is stored as these pages.
 //! 4. The directory is looked at again. Where it is not what it was, the snapshot is refused. Of a running PostgreSQL,
 //!    its log is read instead.
-//! 5. The tree is written, then the log gets the entry that makes the snapshot exist.
+//! 5. Where a directory may change, what was replaced or appeared meanwhile is read now. A file is one that was there:
+//!    never the length of one and the contents of another, and no name is left out that was there all the time.
+//! 6. The tree is written, then the log gets the entry that makes the snapshot exist.
 
 mod chunks;
 mod packer;
@@ -24,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use frostline_base::{Error, ErrorKind, Result};
+use frostline_base::{Error, Result};
 
 use crate::btree;
 use crate::digest::Digest;
@@ -32,7 +34,7 @@ use crate::freeze::{self, Frozen};
 use crate::log::{Consistency, LogEntry, Running, Snapshot, State, Totals, VolumeName};
 use crate::mount;
 use crate::order;
-use crate::scan::{self, Found, Scan, Scope};
+use crate::scan::{self, Found, Links, Scan, Scope};
 use crate::seal::{self, VolumeKey};
 use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree, chunk_numbers, chunk_range, encode, tree_key};
 use crate::volumes::Volumes;
@@ -49,6 +51,8 @@ const JOB_READS_MAX: usize = 256;
 const RACY_MS: i64 = 2_000;
 /// Changed paths that a refusal names.
 const NAMED_MAX: usize = 5;
+/// Files that are held open at once.
+const OPEN_MAX: usize = 64;
 
 /// How to take a snapshot.
 #[derive(Clone, Debug)]
@@ -279,8 +283,15 @@ impl Writing<'_> {
         self.store(&mut plan, &base, &mut storing).await?;
         let is_backup = backup.is_some();
         let changed = match backup {
-            None => self.changes(&found).await?,
+            None => {
+                let (changed, second) = self.changes(&found, &plan.vanished).await?;
+                if !changed.is_empty() {
+                    self.read_again(&mut found, Some(second), &mut plan, &base, &mut storing).await?;
+                }
+                changed
+            }
             Some(backup) => {
+                self.read_again(&mut found, None, &mut plan, &base, &mut storing).await?;
                 self.end_backup(backup, &mut found, &mut plan, &base, &mut storing).await?;
                 Vec::new()
             }
@@ -294,7 +305,7 @@ impl Writing<'_> {
             summaries = Some(Summaries::Used(plan.known_bytes));
         }
         let mut totals = Totals { read_bytes: plan.bytes, ..packer.totals() };
-        let tree = assemble(found, plan, packed, base, packer.into_packs(), self.volumes.key.clone());
+        let tree = assemble(found, plan, packed, base, packer.into_packs(), self.volumes.key.clone())?;
         count(&tree, &mut totals);
         let (bytes, head_bytes) = encode(&tree, self.begun.id)?;
         drop(tree);
@@ -419,6 +430,7 @@ impl Writing<'_> {
                 scan.unlink(b"pg_wal");
                 backup.add_tablespaces(&mut scan, &directory, &scope)?;
             }
+            scan.link();
             Ok((backup, scan))
         })
         .await
@@ -434,7 +446,7 @@ impl Writing<'_> {
             let before = base.file(&found.entry);
             match before {
                 Some(before) if trusted_ms.is_some_and(|ms| is_unchanged(&found.entry, before, ms)) => {
-                    plan.kept.push((number, before.node.clone()));
+                    plan.kept.insert(number, before.node.clone());
                 }
                 _ => unsure.push(number),
             }
@@ -450,11 +462,12 @@ impl Writing<'_> {
         for number in unsure {
             let found = &scan.entries[number];
             let path = scan.place(&found.entry.path);
-            let extents = match found.extents(&path) {
-                Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
-                extents => extents?,
-            };
-            plan.push(number, found, path, extents, base);
+            match found.extents(&path)? {
+                Some(extents) => {
+                    plan.push(number, found, Source::Path(path, found.identity), extents, base);
+                }
+                None => drop(plan.vanished.insert(number)),
+            }
         }
         if cluster.is_some() {
             let is_relation = |number: &usize| rank(number) == order::LARGE;
@@ -500,11 +513,13 @@ impl Writing<'_> {
             at.stored_bytes = packer.totals().stored_bytes;
             progress(*at);
         }
+        drop(done);
+        plan.vanished.extend(packed.vanished.drain());
         Ok(())
     }
 
-    /// What is not as it was at the first look. `Conflict` unless that is allowed.
-    async fn changes(&self, first: &Scan) -> Result<Vec<String>> {
+    /// What is not as it was at the first look, and a second look. `Conflict` unless that is allowed.
+    async fn changes(&self, first: &Scan, vanished: &HashSet<usize>) -> Result<(Vec<String>, Scan)> {
         let (_, second) = self.scan(None).await?;
         let before: HashMap<&[u8], &Found> =
             first.entries.iter().map(|f| (f.entry.path.as_slice(), f)).collect();
@@ -513,9 +528,12 @@ impl Writing<'_> {
             |found: &&Found| !before.get(found.entry.path.as_slice()).is_some_and(|f| f.is_same(found));
         let changed = second.entries.iter().filter(is_other);
         let gone = first.entries.iter().filter(|found| !after.contains(found.entry.path.as_slice()));
-        let changed: Vec<String> = changed.chain(gone).map(|found| found.entry.show()).collect();
+        let mut changed: Vec<String> = changed.chain(gone).map(|found| found.entry.show()).collect();
+        let told: HashSet<String> = changed.iter().cloned().collect();
+        let vanished = vanished.iter().map(|number| first.entries[*number].entry.show());
+        changed.extend(vanished.filter(|path| !told.contains(path)));
         if changed.is_empty() || self.options.crash_consistent {
-            return Ok(changed);
+            return Ok((changed, second));
         }
         let named = changed.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
         let more = match changed.len().saturating_sub(NAMED_MAX) {
@@ -526,6 +544,101 @@ impl Writing<'_> {
             "{} changed while it was read ({named}{more}): stop what writes to it, read a snapshot of the file system, use --freeze, use --postgres for a running PostgreSQL, or accept files of different moments with --crash-consistent",
             self.directory.display()
         )))
+    }
+
+    /// Reads what was replaced, or appeared, since the first look: files that were others when they were to be read, and
+    /// what a second look found. What is gone is left out, unless it was read before.
+    async fn read_again(
+        &self,
+        found: &mut Scan,
+        second: Option<Scan>,
+        plan: &mut Plan,
+        base: &Arc<Base>,
+        storing: &mut Storing<'_, '_, impl Fn(SnapshotProgress) + Sync>,
+    ) -> Result<()> {
+        let mut unread = std::mem::take(&mut plan.vanished);
+        let mut again = unread.clone();
+        if let Some(second) = second {
+            let (replaced, new) = self.differences(found, second)?;
+            again.extend(replaced);
+            for new in new {
+                if !new.is_directory() {
+                    unread.insert(found.entries.len());
+                    again.insert(found.entries.len());
+                }
+                found.entries.push(new);
+            }
+        }
+        let paths: HashSet<&[u8]> = again.iter().map(|at| found.entries[*at].entry.path.as_slice()).collect();
+        let is_of = |found: &Found| matches!(&found.entry.node, Node::HardLink(to) if paths.contains(&**to));
+        let further: Vec<usize> = (0..found.entries.len()).filter(|at| is_of(&found.entries[*at])).collect();
+        unread.extend(&further);
+        again.extend(&further);
+        let mut links = Links::default();
+        for (number, found) in found.entries.iter_mut().enumerate() {
+            if !again.contains(&number) {
+                links.link(found);
+            }
+        }
+        let mut again: Vec<usize> = again.into_iter().collect();
+        again.sort_by(|a, b| found.entries[*a].entry.path.cmp(&found.entries[*b].entry.path));
+        for numbers in again.chunks(OPEN_MAX) {
+            let paths = numbers.iter().map(|number| found.entries[*number].entry.path.clone());
+            let paths: Vec<(PathBuf, Vec<u8>)> = paths.map(|path| (found.place(&path), path)).collect();
+            let look = |(full, path): (PathBuf, _)| Ok((scan::found_open(&full, path)?, full));
+            let looked: Vec<_> = blocking(move || paths.into_iter().map(look).collect::<Result<_>>()).await?;
+            for (number, (looked, full)) in numbers.iter().zip(looked) {
+                let Some((mut now, file)) = looked else {
+                    if unread.contains(number) {
+                        plan.gone.insert(*number);
+                    }
+                    continue;
+                };
+                if now.is_directory() {
+                    return Err(self.another_kind(&now));
+                }
+                plan.forget(*number);
+                storing.packed.chunks.remove(number);
+                links.link(&mut now);
+                if let (Some(file), Node::File { bytes, .. }) = (file, &now.entry.node) {
+                    let extents = scan::extents(&file, *bytes)
+                        .map_err(|e| scan::failed("find the holes of", &full, &e.into()))?;
+                    plan.push(*number, &now, Source::Open(full, Arc::new(file)), extents, base);
+                }
+                found.entries[*number] = now;
+            }
+            self.store(plan, base, storing).await?;
+        }
+        Ok(())
+    }
+
+    /// What is another file at the second look than at the first, and what the first did not find.
+    fn differences(&self, first: &Scan, second: Scan) -> Result<(Vec<usize>, Vec<Found>)> {
+        let before: HashMap<&[u8], usize> =
+            first.entries.iter().enumerate().map(|(at, found)| (found.entry.path.as_slice(), at)).collect();
+        let (mut replaced, mut new) = (Vec::new(), Vec::new());
+        for found in second.entries {
+            let Some(number) = before.get(found.entry.path.as_slice()) else {
+                new.push(found);
+                continue;
+            };
+            let before = &first.entries[*number];
+            if before.is_directory() != found.is_directory() {
+                return Err(self.another_kind(&found));
+            }
+            if !found.is_directory() && before.identity != found.identity {
+                replaced.push(*number);
+            }
+        }
+        Ok((replaced, new))
+    }
+
+    fn another_kind(&self, found: &Found) -> Error {
+        Error::conflict(format!(
+            "{} was made a directory, or was one, while {} was read: take the snapshot again",
+            found.entry.show(),
+            self.directory.display()
+        ))
     }
 
     async fn commit(&self, state: Arc<State>, snapshot: Snapshot) -> Result<Snapshot> {
@@ -573,7 +686,11 @@ struct Plan {
     /// Contents that are not those of the file at that path.
     given: HashMap<Vec<u8>, Bytes>,
     /// Files that are as in the base, and what they are there.
-    kept: Vec<(usize, Node)>,
+    kept: HashMap<usize, Node>,
+    /// Files that were others, or gone, when they were to be read.
+    vanished: HashSet<usize>,
+    /// What is left out because it is gone.
+    gone: HashSet<usize>,
     /// Files to read: their paths and extents.
     files: HashMap<usize, FilePlan>,
     /// Their chunks that were not read yet, in the order of storing.
@@ -618,7 +735,6 @@ impl Unchanged {
 }
 
 struct FilePlan {
-    path: Vec<u8>,
     source: Source,
     extents: Vec<std::ops::Range<u64>>,
 }
@@ -628,7 +744,7 @@ impl Plan {
         &mut self,
         number: usize,
         found: &Found,
-        at: PathBuf,
+        source: Source,
         extents: Vec<std::ops::Range<u64>>,
         base: &Base,
     ) {
@@ -653,15 +769,23 @@ impl Plan {
             self.bytes += length;
             self.reads.push(Read { file: number, range, base: base_chunk });
         }
-        let path = found.entry.path.clone();
-        let source = self.given.get(&path).cloned().map_or(Source::Path(at), Source::Bytes);
-        self.files.insert(number, FilePlan { path, source, extents });
+        let source = self.given.get(&found.entry.path).cloned().map_or(source, Source::Bytes);
+        self.files.insert(number, FilePlan { source, extents });
+    }
+
+    /// A file is to be read as another one.
+    fn forget(&mut self, number: usize) {
+        self.kept.remove(&number);
+        self.files.remove(&number);
+        if let Some(unchanged) = &mut self.unchanged {
+            unchanged.files.remove(&number);
+        }
     }
 
     /// Where the roots of indexes are, by file. Of a file that cannot be read, reading it will tell.
     async fn roots(&self, is_relation: impl Fn(&usize) -> bool) -> Result<HashMap<usize, u64>> {
         let source = |(number, file): (&usize, &FilePlan)| match &file.source {
-            Source::Path(path) if is_relation(number) => Some((*number, path.clone())),
+            Source::Path(path, _) if is_relation(number) => Some((*number, path.clone())),
             _ => None,
         };
         let files: Vec<(usize, PathBuf)> = self.files.iter().filter_map(source).collect();
@@ -692,7 +816,7 @@ impl Plan {
     }
 }
 
-/// The tree of what was found and stored.
+/// The tree of what was found and stored. `Conflict` where a file was not there any more and nobody looked again.
 fn assemble(
     scan: Scan,
     plan: Plan,
@@ -700,25 +824,20 @@ fn assemble(
     base: Arc<Base>,
     packs: Vec<crate::tree::Pack>,
     key: Option<VolumeKey>,
-) -> Tree {
-    let mut kept: HashMap<usize, Node> = plan.kept.into_iter().collect();
-    let Packed { mut chunks, vanished } = packed;
-    let mut files = plan.files;
-    let gone: HashSet<Vec<u8>> =
-        vanished.iter().filter_map(|number| Some(files.get(number)?.path.clone())).collect();
+) -> Result<Tree> {
+    let Plan { mut kept, mut files, gone, vanished, .. } = plan;
+    if let Some(number) = vanished.iter().next() {
+        let path = scan.entries[*number].entry.show();
+        return Err(Error::conflict(format!("{path} changed while it was read: take the snapshot again")));
+    }
+    let mut chunks = packed.chunks;
     let mut tree = Tree { key, packs, ..Tree::default() };
-    let mut entries: Vec<(usize, Found)> = scan.entries.into_iter().enumerate().collect();
-    // What a backup added comes last.
+    let mut entries: Vec<(usize, Found)> =
+        scan.entries.into_iter().enumerate().filter(|(number, _)| !gone.contains(number)).collect();
+    // What was added later comes last.
     entries.sort_by(|(_, a), (_, b)| a.entry.path.cmp(&b.entry.path));
     for (number, found) in entries {
         let Found { mut entry, .. } = found;
-        let is_gone = match &entry.node {
-            Node::HardLink(target) => gone.contains(target),
-            _ => gone.contains(&entry.path),
-        };
-        if is_gone {
-            continue;
-        }
         if let Node::File { extents, chunks: range, .. } = &mut entry.node {
             let first = tree.chunks.len();
             match kept.remove(&number) {
@@ -735,7 +854,7 @@ fn assemble(
         }
         tree.entries.push(entry);
     }
-    tree
+    Ok(tree)
 }
 
 fn count(tree: &Tree, totals: &mut Totals) {

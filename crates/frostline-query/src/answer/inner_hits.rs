@@ -53,14 +53,14 @@ async fn shown_of(
     effort: &mut Effort,
 ) -> Result<Vec<Json>> {
     let (path, mapping) = (inner.nested.path.as_str(), &inner.nested.mapping);
+    let levels: Vec<&str> = inner.levels.iter().map(String::as_str).collect();
     let texts = wholes.iter().map(|whole| whole.document.source.as_deref().unwrap_or("{}"));
-    let objects = Objects::new(texts, path, mapping)?;
+    let objects = Objects::new(texts, &levels, mapping)?;
     let matching = objects.matching(&inner.nested.filter, reads).await?;
     let (mut pages, mut hits, mut sorts) = (Vec::new(), Vec::new(), Vec::new());
     for (whole, numbers) in wholes.iter().zip(objects.of_documents()) {
         let document = parsed(whole.document.source.as_deref().unwrap_or("{}"))?;
-        let levels: Vec<&str> = inner.levels.iter().map(String::as_str).collect();
-        let found = objects_at(&document, &levels).into_iter().zip(numbers.clone());
+        let found = objects_at(document, &levels).into_iter().zip(numbers.clone());
         let mut found = found
             .filter(|(_, number)| matching.contains(*number))
             .map(|(object, _)| {

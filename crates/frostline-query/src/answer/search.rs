@@ -12,7 +12,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use frostline_base::{IndexName, Meter, STAGE};
 use frostline_catalog::Index;
 use frostline_show::nearest;
-use frostline_split::{Mapping, Resolved, TIME_FIELD};
+use frostline_split::{Field, FieldType, Mapping, Resolved, TIME_FIELD};
 use futures::future::join_all;
 use serde_json::Value;
 use tracing::field::Empty;
@@ -76,6 +76,8 @@ pub(super) struct Reading {
     splits: Splits,
     pub(super) filter: Filter,
     post_filter: Option<Filter>,
+    tree: Arc<AggTree>,
+    order: Order,
     /// What hits of these indices show of what the query matched in them.
     highlighter: Option<Arc<Highlighter>>,
     /// The clauses of which hits tell whether they match.
@@ -85,12 +87,18 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    fn new(indices: Vec<Arc<Index>>, splits: Splits, request: SearchRequest) -> Result<Reading> {
+    fn new(
+        indices: Vec<Arc<Index>>,
+        splits: Splits,
+        request: SearchRequest,
+        tree: Arc<AggTree>,
+        order: Order,
+    ) -> Result<Reading> {
         let SearchRequest { filter, post_filter, highlight, named, inner_hits, .. } = request;
         let highlighter = highlight.map(Highlighter::new).transpose()?;
         let highlighter = highlighter.map(Arc::new);
         let (named, inner_hits) = (named.into(), inner_hits.into());
-        Ok(Reading { indices, splits, filter, post_filter, highlighter, named, inner_hits })
+        Ok(Reading { indices, splits, filter, post_filter, tree, order, highlighter, named, inner_hits })
     }
 }
 
@@ -121,21 +129,25 @@ impl Search {
         options: &SearchOptions,
     ) -> Result<Search> {
         let joined = mapping(indices);
-        let read = |mapping: &Mapping| {
-            SearchRequest::parse(body, &Context { now_us: options.now_us, mapping, keeps_optional: false })
-        };
+        let read =
+            |mapping: &Mapping| SearchRequest::parse(body, &context_of(options.now_us, mapping, &joined));
         let mut search = Search::with(searcher, indices, &joined, read(&joined)?, options)?;
         search.ordering().iter().try_for_each(|field| check_time(indices, field.name()))?;
-        let classes = classes(indices, &joined, &search.named(), |name| search.meant_in(name))?;
+        let meant = |name: &IndexName| search.meant_in(name);
+        let classes = classes(indices, &joined, &search.named(), &search.nested(), meant)?;
         if classes.len() > 1 || search.asks_index() {
             let reading = |class: &Vec<usize>| {
                 let of: Vec<Arc<Index>> = class.iter().map(|index| Arc::clone(&indices[*index])).collect();
-                let mut request = read(mapping(&of).as_ref())?;
-                if let Some(first) = of.first() {
-                    answer_index(&mut request, first.name().as_str())?;
-                }
+                let own = mapping(&of);
+                let in_these =
+                    |e: Error| Error::new(e.kind(), format!("{} (in the index {})", e.what(), of[0].name()));
+                let mut request = read(&own).map_err(in_these)?;
+                answer_index(&mut request, of[0].name().as_str())?;
+                let tree = parse_aggs(&request, &joined, &context_of(options.now_us, &own, &joined))
+                    .map_err(in_these)?;
+                let (tree, order) = (tree.within(&own), search.order.within(&own));
                 let splits = search.splits.of_indices(|index| class.contains(&index));
-                Reading::new(of, splits, request)
+                Reading::new(of.clone(), splits, request, Arc::new(tree), order)
             };
             search.readings = classes.iter().map(reading).collect::<Result<_>>()?;
         }
@@ -194,6 +206,8 @@ impl Search {
                     indices: part.clone(),
                     filter: prune::and([reading.filter.clone(), own].into_iter()),
                     post_filter: reading.post_filter.clone(),
+                    tree: Arc::clone(&reading.tree),
+                    order: reading.order.clone(),
                     highlighter: reading.highlighter.clone(),
                     named: Arc::clone(&reading.named),
                     inner_hits: Arc::clone(&reading.inner_hits),
@@ -221,22 +235,27 @@ impl Search {
         request: SearchRequest,
         options: &SearchOptions,
     ) -> Result<Search> {
-        let tree = match &request.aggs {
-            Some(aggs) => parse_aggs(&Value::Object(aggs.clone()), mapping, options.now_us)?,
-            None => AggTree::empty(),
-        };
+        let context = Context { now_us: options.now_us, mapping, joined: None, keeps_optional: false };
+        let tree = Arc::new(parse_aggs(&request, mapping, &context)?);
         let splits = Splits::of(searcher, indices);
         if let Some(held) = &request.held {
             check_versions(held.versions(), splits.indices().to_vec())?;
         }
-        let reading = Reading::new(indices.to_vec(), splits.clone(), request.clone())?;
+        let order = Order::new(&request, &splits)?;
+        let reading = Reading::new(
+            indices.to_vec(),
+            splits.clone(),
+            request.clone(),
+            Arc::clone(&tree),
+            order.clone(),
+        )?;
         Ok(Search {
             searcher: Arc::clone(searcher),
-            order: Order::new(&request, &splits)?,
+            order,
             request,
             readings: vec![reading],
             splits,
-            tree: Arc::new(tree),
+            tree,
             results: options.results.clone(),
             partial: !options.strict,
             typed_keys: options.typed_keys,
@@ -247,7 +266,7 @@ impl Search {
     /// Fields that the query, the order, the aggregations or what is shown name and that no document has: most likely
     /// mistyped. A sort key with `unmapped_type` allows for it.
     fn unknown_fields(&self) -> Vec<String> {
-        let mut named = self.named();
+        let mut named = self.matched();
         named.extend(self.tree.fields().iter().cloned());
         let is_needed = |sort: &&language::Sort| sort.unmapped_type.is_none();
         named.extend(self.request.sort.iter().filter(is_needed).filter_map(language::Sort::field).cloned());
@@ -299,8 +318,27 @@ impl Search {
         told.chain(more).collect()
     }
 
-    /// The fields that the query names.
+    /// The fields that the search names.
     fn named(&self) -> BTreeSet<FieldRef> {
+        let mut named = self.matched();
+        named.extend(self.ordering());
+        named
+    }
+
+    /// The paths of objects that it asks by themselves.
+    fn nested(&self) -> BTreeSet<String> {
+        let filters = [Some(&self.request.filter), self.request.post_filter.as_ref()];
+        let mut paths: BTreeSet<String> = self.tree.levels().iter().map(|level| level.path.clone()).collect();
+        for filter in filters.into_iter().flatten().chain(self.tree.filters()) {
+            filter.each_nested(&mut |path| {
+                paths.insert(path.to_owned());
+            });
+        }
+        paths
+    }
+
+    /// The fields that the query names.
+    fn matched(&self) -> BTreeSet<FieldRef> {
         let mut named = BTreeSet::new();
         for filter in [Some(&self.request.filter), self.request.post_filter.as_ref()].into_iter().flatten() {
             filter.each_field(&mut |field| {
@@ -477,7 +515,7 @@ impl Search {
         let documents = (groups.len() == 1).then(|| self.parts());
         let hits = |reading: &Reading| {
             let time_field = mapping(&reading.indices).time_field().to_owned();
-            Hits { order: self.order.clone(), wanted, documents, time_field }
+            Hits { order: reading.order.clone(), wanted, documents, time_field }
         };
         let mut targets: Vec<u32> = asked.iter().flat_map(Splits::ordinals).collect();
         targets.sort_unstable();
@@ -486,7 +524,7 @@ impl Search {
                 splits,
                 filter: reading.filter.clone(),
                 post_filter: reading.post_filter.clone(),
-                aggs: self.aggs(),
+                aggs: self.aggs().map(|_| Arc::clone(&reading.tree)),
                 hits: (self.request.size > 0).then(|| hits(reading)),
                 count_up_to: match self.request.track_total_hits {
                     TotalHits::Exact => u64::MAX,
@@ -640,11 +678,13 @@ pub(super) fn tell(stage: &Span, report: &Report) {
 
 /// The positions of the indices, together where they have the time of their documents in one field, and their declarations
 /// of the named fields agree: where each name means the same paths, by whole values or by words. An index without such a
-/// field, or without documents, agrees with all. What is asked of the name of the index is answered alike in them, too.
+/// field, or without documents, agrees with all. Of objects that are asked by themselves, all declarations have to be the
+/// same. What is asked of the name of the index is answered alike in them, too.
 fn classes(
     indices: &[Arc<Index>],
     joined: &Mapping,
     named: &BTreeSet<FieldRef>,
+    nested: &BTreeSet<String>,
     meant: impl Fn(&IndexName) -> Result<Vec<Filter>>,
 ) -> Result<Vec<Vec<usize>>> {
     // Names that mean the time of documents in some of the indices.
@@ -654,7 +694,7 @@ fn classes(
         indices.iter().any(|index| is_time(index, field) != of_all)
     };
     let times_differ: BTreeSet<&str> = named.iter().filter(differs).map(FieldRef::name).collect();
-    type Meanings<'a> = (Option<&'a str>, Vec<Option<Resolved<'a>>>, Vec<Filter>);
+    type Meanings<'a> = (Option<&'a str>, Vec<Option<Resolved<'a>>>, Vec<Filter>, Vec<Option<Mapping>>);
     let mut classes: Vec<(Meanings<'_>, Vec<usize>)> = Vec::new();
     for (position, index) in indices.iter().enumerate() {
         let meanings: Vec<Option<Resolved<'_>>> = named
@@ -668,20 +708,26 @@ fn classes(
             .collect();
         let time = (!index.splits().is_empty()).then(|| index.mapping().time_field());
         let meant = meant(index.name())?;
-        let agrees = |(known_time, known, known_meant): &Meanings<'_>| {
+        let below = |path: &String| {
+            let is_nested = index.mapping().field(path).and_then(Field::ty) == Some(FieldType::Nested);
+            is_nested.then(|| index.mapping().declarations_below(path))
+        };
+        let objects: Vec<Option<Mapping>> = nested.iter().map(below).collect();
+        let agrees = |(known_time, known, known_meant, known_objects): &Meanings<'_>| {
             *known_meant == meant
+                && *known_objects == objects
                 && !matches!((known_time, time), (Some(a), Some(b)) if *a != b)
                 && known.iter().zip(&meanings).all(|pair| !matches!(pair, (Some(a), Some(b)) if a != b))
         };
         match classes.iter_mut().find(|(known, _)| agrees(known)) {
-            Some(((known_time, known, _), class)) => {
+            Some(((known_time, known, ..), class)) => {
                 *known_time = known_time.or(time);
                 for (known, meaning) in known.iter_mut().zip(meanings) {
                     *known = known.take().or(meaning);
                 }
                 class.push(position);
             }
-            None => classes.push(((time, meanings, meant), vec![position])),
+            None => classes.push(((time, meanings, meant, objects), vec![position])),
         }
     }
     Ok(classes.into_iter().map(|(_, class)| class).collect())
@@ -775,7 +821,7 @@ fn check_versions(mut wanted: Vec<IndexVersion>, mut given: Vec<IndexVersion>) -
 /// Reads a query that is no part of a request, against the fields of some indices.
 pub(crate) fn read_filter(query: &Value, indices: &[Arc<Index>], now_us: i64) -> Result<Filter> {
     let mapping = mapping(indices);
-    let context = Context { now_us, mapping: &mapping, keeps_optional: false };
+    let context = Context { now_us, mapping: &mapping, joined: None, keeps_optional: false };
     without_index(language::parse_query(query, "filter", &context)?)
 }
 
@@ -787,11 +833,18 @@ fn without_index(filter: Filter) -> Result<Filter> {
     }
 }
 
-fn parse_aggs(aggs: &Value, mapping: &Mapping, now_us: i64) -> Result<AggTree> {
-    let context = Context { now_us, mapping, keeps_optional: false };
+/// How some of the indices that are asked read a request.
+fn context_of<'a>(now_us: i64, mapping: &'a Mapping, joined: &'a Mapping) -> Context<'a> {
+    Context { now_us, mapping, joined: Some(joined), keeps_optional: false }
+}
+
+/// The aggregations of a request over the fields of `mapping`, whose filters are read as `context` says.
+fn parse_aggs(request: &SearchRequest, mapping: &Mapping, context: &Context<'_>) -> Result<AggTree> {
+    let Some(aggs) = &request.aggs else { return Ok(AggTree::empty()) };
     let filter =
-        |clause: &Value, position: &str| without_index(language::parse_query(clause, position, &context)?);
-    AggTree::parse(aggs, &ParseContext { now_us, mapping, filter: &filter })
+        |clause: &Value, position: &str| without_index(language::parse_query(clause, position, context)?);
+    let context = ParseContext { now_us: context.now_us, mapping, filter: &filter };
+    AggTree::parse(&Value::Object(aggs.clone()), &context)
 }
 
 fn is_long(text: &str) -> bool {

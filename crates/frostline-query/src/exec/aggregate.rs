@@ -366,7 +366,7 @@ impl Levels {
                 None => Cow::Borrowed(&documents),
             };
             let texts = above.iter().filter(|_| level.is_mapped).map(String::as_str);
-            let objects = Objects::new(texts, &level.path, &level.mapping)?;
+            let objects = Objects::new(texts, &[&level.path], &level.mapping)?;
             let mut below = vec![Vec::new(); above.len()];
             let whole = objects.documents_of_rows();
             (0..).zip(&whole).for_each(|(row, above)| below[*above as usize].push(row));

@@ -16,7 +16,7 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, create_physical_expr};
 use datafusion::prelude::{Expr, col, lit};
-use frostline_split::Moment;
+use frostline_split::{Mapping, Moment};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -168,6 +168,17 @@ impl Order {
             places.collect::<Result<Vec<Place>>>()
         });
         Ok(Order { after: after.transpose()?, ..order })
+    }
+
+    /// The same order of the hits of indices with these declarations alone.
+    pub(crate) fn within(&self, mapping: &Mapping) -> Order {
+        let mut order = self.clone();
+        for key in order.keys.iter_mut().chain(order.collapse.as_deref_mut()) {
+            if let KeyOf::Column(Output { of: Of::Values { field, .. }, .. }) = &mut key.of {
+                *field = field.within(mapping);
+            }
+        }
+        order
     }
 
     /// Deserialized input is untrusted.

@@ -176,6 +176,20 @@ impl FieldRef {
         }))
     }
 
+    /// The same field as indices with these declarations alone mean its name. It keeps the types that its values have in
+    /// all indices that are asked, so that the answers of these go together.
+    pub(crate) fn within(&self, mapping: &Mapping) -> FieldRef {
+        let resolved = mapping.resolve(self.name());
+        let own = |(path, exact): (&str, bool)| FieldPath { path: path.to_owned(), exact };
+        FieldRef(Arc::new(Meaning {
+            name: self.0.name.clone(),
+            time: self.0.time && resolved.is_time,
+            paths: resolved.paths.into_iter().map(own).collect(),
+            readings: self.0.readings.clone(),
+            object: self.0.object,
+        }))
+    }
+
     /// Whether both mean the same values, whole or by words.
     pub(crate) fn has_values_of(&self, other: &FieldRef) -> bool {
         let paths = |field: &FieldRef| field.0.paths.iter().map(|path| path.path.clone()).collect::<Vec<_>>();

@@ -570,7 +570,14 @@ impl Clause<'_> {
         let mapping = self.context.mapping;
         let is_nested = mapping.field(path).and_then(Field::ty) == Some(FieldType::Nested);
         if !is_nested {
-            return match ignore_unmapped {
+            // Another of the indices that are asked has such objects, and this one nothing of that name.
+            let is_elsewhere = || {
+                let joined = self.context.joined.and_then(|joined| joined.field(path));
+                joined.and_then(Field::ty) == Some(FieldType::Nested)
+                    && mapping.field(path).is_none()
+                    && !mapping.has_children(path)
+            };
+            return match ignore_unmapped || is_elsewhere() {
                 true => Ok(Filter::None),
                 false => Err(self
                     .at

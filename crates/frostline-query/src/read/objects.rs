@@ -3,6 +3,7 @@
 //! - Whatever can be asked of a split can be asked of them, and means of an object what it means of a document that
 //!   has nothing else.
 //! - An object without a value is none, as `{}` is no value of a document.
+//! - A name with dots is objects in objects, one for each name: `{"a.x": 1, "a.y": 2}` has two objects at `a`.
 //! - Objects are numbered in the order of their documents and, in one, of the document.
 
 use std::ops::Range;
@@ -41,17 +42,17 @@ struct Written {
 
 /// An object of a document.
 #[derive(Debug)]
-pub(crate) struct Object<'j> {
-    pub(crate) json: &'j Json,
+pub(crate) struct Object {
+    pub(crate) json: Json,
     /// Which one it is of those at each of the paths that lead to it.
     pub(crate) offsets: Vec<usize>,
 }
 
 impl Objects {
-    /// The objects at `path` of documents, whose values are read by `mapping`.
+    /// Those of documents that [`objects_at`] finds, with their values as `mapping` reads them.
     pub(crate) fn new<'t>(
         documents: impl Iterator<Item = &'t str>,
-        path: &str,
+        paths: &[&str],
         mapping: &Mapping,
     ) -> Result<Objects> {
         // They are read once, so packing them well would cost more than it saves.
@@ -63,11 +64,11 @@ impl Objects {
             ..WriterOptions::default()
         };
         let mut writer = SplitWriter::new(mapping.clone(), options);
+        let path = paths.last().copied().unwrap_or_default();
         let mut of_documents = Vec::new();
         for document in documents {
             let start = writer.rows();
-            let json = parsed(document)?;
-            for object in objects_at(&json, &[path]) {
+            for object in objects_at(parsed(document)?, paths) {
                 writer.add(alone(path, object.json)?.as_bytes())?;
             }
             of_documents.push(start..writer.rows());
@@ -155,46 +156,50 @@ pub(crate) fn parsed(document: &str) -> Result<Json> {
 }
 
 /// A document that has this object and nothing else.
-pub(crate) fn alone(path: &str, object: &Json) -> Result<String> {
-    let document = Json::Object(vec![(path.to_owned(), object.clone())]);
+pub(crate) fn alone(path: &str, object: Json) -> Result<String> {
+    let document = Json::Object(vec![(path.to_owned(), object)]);
     serde_json::to_string(&document)
         .map_err(|e| Error::internal("an object cannot be written").with_source(e))
 }
 
 /// The objects with a value at the last of `paths`, each of which is inside of the one before. Each says which one it is
 /// of those at each path, in that of the path before.
-pub(crate) fn objects_at<'j>(document: &'j Json, paths: &[&str]) -> Vec<Object<'j>> {
+pub(crate) fn objects_at(document: Json, paths: &[&str]) -> Vec<Object> {
     let mut found = Vec::new();
     let Some((first, inner)) = paths.split_first() else { return found };
-    for (offset, json) in all_at(document, first).into_iter().enumerate() {
-        match inner {
-            [] => found.extend(has_value(json).then(|| Object { json, offsets: vec![offset] })),
-            inner => {
-                // What is left of the paths, as seen from this object.
-                let below: Vec<&str> = inner.iter().filter_map(|path| rest(path, first)).collect();
-                found.extend(objects_at(json, &below).into_iter().map(|Object { json, mut offsets }| {
-                    offsets.insert(0, offset);
-                    Object { json, offsets }
-                }));
-            }
+    // What is left of the paths, as seen from these objects.
+    let below: Vec<&str> = inner.iter().filter_map(|path| rest(path, first)).collect();
+    let mut all = Vec::new();
+    add_all_at(document, first, &mut all);
+    for (offset, json) in all.into_iter().enumerate() {
+        if below.is_empty() {
+            found.extend(has_value(&json).then(|| Object { json, offsets: vec![offset] }));
+            continue;
         }
+        found.extend(objects_at(json, &below).into_iter().map(|Object { json, mut offsets }| {
+            offsets.insert(0, offset);
+            Object { json, offsets }
+        }));
     }
     found
 }
 
-/// All objects at a path.
-fn all_at<'j>(json: &'j Json, path: &str) -> Vec<&'j Json> {
-    match json {
-        Json::Array(items) => items.iter().flat_map(|item| all_at(item, path)).collect(),
-        Json::Object(_) if path.is_empty() => vec![json],
-        Json::Object(members) => {
-            let inside = |(name, inner): &'j (String, Json)| match name == path {
-                true => all_at(inner, ""),
-                false => rest(path, name).map_or_else(Vec::new, |path| all_at(inner, path)),
-            };
-            members.iter().flat_map(inside).collect()
+/// Adds all objects at a path.
+fn add_all_at(json: Json, path: &str, all: &mut Vec<Json>) {
+    let members = match json {
+        Json::Scalar(_) => return,
+        Json::Array(items) => return items.into_iter().for_each(|item| add_all_at(item, path, all)),
+        object if path.is_empty() => return all.push(object),
+        Json::Object(members) => members,
+    };
+    for (name, inner) in members {
+        if name == path {
+            add_all_at(inner, "", all);
+        } else if let Some(path) = rest(path, &name) {
+            add_all_at(inner, path, all);
+        } else if let Some(name) = rest(&name, path) {
+            all.push(Json::Object(vec![(name.to_owned(), inner)]));
         }
-        Json::Scalar(_) => Vec::new(),
     }
 }
 

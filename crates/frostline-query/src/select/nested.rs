@@ -23,7 +23,7 @@ impl View<'_> {
             let part: RoaringBitmap = left.by_ref().take(self.documents_at_once()).collect();
             let objects = {
                 let texts = self.documents(&part).await?;
-                Objects::new(texts.iter().map(String::as_str), &nested.path, &nested.mapping)?
+                Objects::new(texts.iter().map(String::as_str), &[&nested.path], &nested.mapping)?
             };
             let matching = objects.matching(&nested.filter, self.reads).await?;
             let rows = part.iter().zip(objects.of_documents());

@@ -69,6 +69,7 @@ impl Mapping {
         for (key, value) in root {
             mapping.read_root(key, value)?;
         }
+        mapping.check_copies()?;
         Ok(mapping)
     }
 

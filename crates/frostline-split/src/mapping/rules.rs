@@ -157,6 +157,17 @@ impl Rules {
         self.templates.iter().map(json).collect()
     }
 
+    /// Whether some value may be found by no search. What was said before is not known.
+    pub(super) fn may_ignore(&self) -> bool {
+        let is_ignored = |template: &Conditions| {
+            let instance = |kind: &Kind| template.instance("name", *kind).is_ok_and(|says| says.ignored);
+            Kind::ALL.iter().any(instance)
+        };
+        self.version > 0
+            || self.objects.values().any(|mode| matches!(mode, Mode::Ignoring | Mode::Disabled))
+            || self.conditions().iter().any(is_ignored)
+    }
+
     /// The types that templates give fields.
     pub(super) fn types_of_templates(&self) -> impl Iterator<Item = FieldType> {
         let kinds = |template: &Conditions| {

@@ -23,3 +23,58 @@ fn what_is_no_directory_is_refused() {
     assert_eq!(scanned("file"), ErrorKind::Invalid);
     assert_eq!(scanned("none"), ErrorKind::NotFound);
 }
+
+#[test]
+fn only_what_has_several_names_is_linked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut scan = scan(folder.path(), &Scope::default()).unwrap();
+    fs::write(path(".file.tmp"), b"new").unwrap();
+    scan.look(b".file.tmp".to_vec()).unwrap().unwrap();
+    fs::rename(path(".file.tmp"), path("file")).unwrap();
+    scan.look(b"file".to_vec()).unwrap().unwrap();
+    fs::write(path("first"), b"both").unwrap();
+    fs::hard_link(path("first"), path("second")).unwrap();
+    std::os::unix::fs::symlink("first", path("symlink")).unwrap();
+    fs::hard_link(path("symlink"), path("symlink-too")).unwrap();
+    for name in ["first", "second", "symlink", "symlink-too"] {
+        scan.look(name.as_bytes().to_vec()).unwrap().unwrap();
+    }
+    scan.sort();
+    scan.link();
+    let is_link = |found: &Found| match &found.entry.node {
+        Node::HardLink(target) => Some((found.entry.show(), show_path(target))),
+        _ => None,
+    };
+    let links: Vec<(String, String)> = scan.entries.iter().filter_map(is_link).collect();
+    let expected = [("second", "first"), ("symlink-too", "symlink")];
+    assert_eq!(links, expected.map(|(name, target)| (name.to_owned(), target.to_owned())));
+}
+
+#[test]
+fn a_file_that_took_the_place_of_another_is_not_read_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("file"), vec![1; 2 * CHUNK_BYTES]).unwrap();
+    let before = found(&path("file"), b"file".to_vec()).unwrap().unwrap();
+    assert_eq!(
+        before.extents(&path("file")).unwrap(),
+        Some(std::iter::once(0..2 * CHUNK_BYTES as u64).collect())
+    );
+    let mishaps: [fn(&Path); 4] = [
+        |file| fs::write(file, vec![2; 3 * CHUNK_BYTES]).unwrap(),
+        |file| std::os::unix::fs::symlink("elsewhere", file).unwrap(),
+        |file| fs::create_dir(file).unwrap(),
+        |_| {},
+    ];
+    for mishap in mishaps {
+        match fs::symlink_metadata(path("file")).is_ok_and(|meta| meta.is_dir()) {
+            true => fs::remove_dir(path("file")).unwrap(),
+            // It is kept, so that its inode is not used again.
+            false => fs::rename(path("file"), path("kept")).unwrap(),
+        }
+        mishap(&path("file"));
+        assert!(open(&path("file"), before.identity).unwrap().is_none());
+        assert_eq!(before.extents(&path("file")).unwrap(), None);
+    }
+}

@@ -17,7 +17,7 @@ use crate::digest::{Digest, PageSum};
 use crate::pack::Directory;
 use crate::piece::{self, DELTA_PAGES_MAX, PIECES_MAX, Pages};
 use crate::reader::directory;
-use crate::scan;
+use crate::scan::{self, Identity};
 use crate::seal::VolumeKey;
 use crate::tree::{Chunk, Entry, Node, Pack, PieceRef, Tree};
 
@@ -76,7 +76,10 @@ pub(super) struct Read {
 /// Where the contents of a file are.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
-    Path(PathBuf),
+    /// This file, while it is there.
+    Path(PathBuf, Identity),
+    /// This file, wherever it is now.
+    Open(PathBuf, Arc<File>),
     Bytes(Bytes),
 }
 
@@ -96,7 +99,7 @@ pub(super) struct Ready {
 
 #[derive(Debug)]
 pub(super) enum What {
-    /// The file is not there any more.
+    /// Another file is there, or none.
     Vanished,
     /// The base has it.
     Known(Digest),
@@ -167,11 +170,11 @@ pub(super) async fn run(job: Job, base: Arc<Base>, directories: &Directories<'_>
 }
 
 fn look(job: Job, base: &Base) -> Result<Vec<(Read, Looked)>> {
-    let mut open: Option<(usize, File)> = None;
+    let mut open: Option<(usize, Arc<File>)> = None;
     let mut all = Vec::with_capacity(job.0.len());
     for (source, read) in job.0 {
-        let path = match source {
-            Source::Path(path) => path,
+        let path = match &source {
+            Source::Path(path, _) | Source::Open(path, _) => path,
             Source::Bytes(bytes) => {
                 let lost = || Error::internal("a chunk is behind the end of what was given");
                 let range = read.range.start as usize..read.range.end as usize;
@@ -181,17 +184,18 @@ fn look(job: Job, base: &Base) -> Result<Vec<(Read, Looked)>> {
             }
         };
         if open.as_ref().is_none_or(|(file, _)| *file != read.file) {
-            open = match scan::open(&path) {
-                Ok(file) => Some((read.file, file)),
-                Err(e) if e.kind() == ErrorKind::NotFound => None,
-                Err(e) => return Err(e),
+            let file = match &source {
+                Source::Path(path, identity) => scan::open(path, *identity)?.map(Arc::new),
+                Source::Open(_, file) => Some(Arc::clone(file)),
+                Source::Bytes(_) => None,
             };
+            open = file.map(|file| (read.file, file));
         }
         let Some((_, file)) = &open else {
             all.push((read, Looked::Ready(What::Vanished)));
             continue;
         };
-        let bytes = read_chunk(file, &read.range).map_err(|e| scan::failed("read", &path, &e))?;
+        let bytes = read_chunk(file, &read.range).map_err(|e| scan::failed("read", path, &e))?;
         all.push((read, Looked::of(bytes, base)));
     }
     Ok(all)

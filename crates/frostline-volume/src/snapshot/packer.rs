@@ -22,7 +22,7 @@ const UPLOADS_MAX: usize = 3;
 pub(super) struct Packed {
     /// The chunks of each file that was read, by its number and by where they begin in it.
     pub(super) chunks: HashMap<usize, BTreeMap<u64, Chunk>>,
-    /// Files that went away.
+    /// Files that were not there any more when they were to be read.
     pub(super) vanished: HashSet<usize>,
 }
 

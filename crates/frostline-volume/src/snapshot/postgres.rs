@@ -331,8 +331,8 @@ fn read_control(directory: &Path) -> Result<Bytes> {
 fn log_file(directory: &Path, name: &str) -> Result<Found> {
     let path = format!("{LOG}/{name}").into_bytes();
     let full = below(directory, &path);
-    let meta = std::fs::symlink_metadata(&full).map_err(|e| scan::failed("look at", &full, &e))?;
-    scan::found(&full, path, &meta)
+    let gone = || Error::not_found(format!("there is no {}", full.display()));
+    scan::found(&full, path)?.ok_or_else(gone)
 }
 
 /// The files of the log from where the label begins to where the backup ended.

@@ -219,6 +219,164 @@ async fn a_changing_directory_is_taken_where_that_is_asked_for() {
     assert_eq!(names, BTreeSet::from([b"".to_vec(), b"a".to_vec()]));
 }
 
+/// Puts a whole file in the place of another.
+fn replace(root: &Path, name: &str, contents: &[u8]) {
+    let other = root.join(format!(".{name}.tmp"));
+    fs::write(&other, contents).unwrap();
+    fs::rename(&other, root.join(name)).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_replaced_while_it_is_read_is_the_one_or_the_other() {
+    let (bench, folder, restored) =
+        (Bench::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = folder.path();
+    let sizes =
+        [("longer", 600_000), ("shorter", 600_000), ("small", 100), ("a", 100), ("d", 100), ("m", 50)];
+    for (name, bytes) in sizes {
+        fs::write(root.join(name), noise(1, bytes)).unwrap();
+    }
+    fs::write(root.join("none"), b"").unwrap();
+    fs::write(root.join("becomes-a-link"), b"file").unwrap();
+    symlink("before", root.join("symlink")).unwrap();
+    for (first, second) in [("a", "b"), ("b", "c"), ("d", "e")] {
+        fs::hard_link(root.join(first), root.join(second)).unwrap();
+    }
+    let change = || {
+        replace(root, "longer", &noise(2, 1_700_000));
+        replace(root, "shorter", &noise(3, 550_000));
+        replace(root, "small", b"");
+        replace(root, "none", b"something");
+        // The first of three names is another file now, and the first of two is gone.
+        replace(root, "a", b"other");
+        fs::remove_file(root.join("d")).unwrap();
+        fs::rename(root.join("m"), root.join("moved")).unwrap();
+        fs::create_dir(root.join("new")).unwrap();
+        fs::write(root.join("new/file"), b"new").unwrap();
+        fs::hard_link(root.join("new/file"), root.join("new/linked")).unwrap();
+        symlink("after", root.join("new/symlink")).unwrap();
+        for (target, name) in [("after", "symlink"), ("after", "becomes-a-link")] {
+            symlink(target, root.join("tmp")).unwrap();
+            fs::rename(root.join("tmp"), root.join(name)).unwrap();
+        }
+    };
+    let changing = SnapshotOptions { crash_consistent: true, ..options() };
+    let taken = snapshot_while(&bench, root, &changing, change).await.unwrap();
+    assert_eq!(taken.snapshot.consistency, Consistency::Changing);
+    restore(&bench.volumes(), &taken.snapshot, restored.path()).await;
+    // The directory itself was looked at before.
+    let (mut now, mut then) = (tree(root), tree(restored.path()));
+    assert!(now.remove(&b""[..]).is_some() && then.remove(&b""[..]).is_some());
+    assert_eq!(then, now);
+    assert_eq!(bench.volumes().verify(&[taken.snapshot], |_, _| {}).await.unwrap().faults, []);
+    // The next one is on top of that.
+    bench.clock.advance_us(HOUR_US);
+    let (next, restored) = (snapshot(&bench.volumes(), root).await, tempfile::tempdir().unwrap());
+    restore(&bench.volumes(), &next.snapshot, restored.path()).await;
+    assert_eq!(tree(restored.path()), tree(root));
+}
+
+#[tokio::test]
+async fn a_file_that_becomes_a_directory_while_it_is_read_is_refused() {
+    type Mishap = fn(&Path);
+    let mishaps: [Mishap; 2] = [
+        |root| {
+            fs::remove_file(root.join("file")).unwrap();
+            fs::create_dir(root.join("file")).unwrap();
+        },
+        |root| {
+            fs::remove_dir(root.join("folder")).unwrap();
+            symlink("/", root.join("folder")).unwrap();
+        },
+    ];
+    for mishap in mishaps {
+        let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+        fs::write(folder.path().join("file"), b"file").unwrap();
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        let changing = SnapshotOptions { crash_consistent: true, ..options() };
+        let change = || mishap(folder.path());
+        let error = snapshot_while(&bench, folder.path(), &changing, change).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error:?}");
+        assert!(error.what().contains("was made a directory, or was one"), "{error:?}");
+    }
+}
+
+/// A file's contents in this version: they tell which, and whether all of them are there.
+fn contents_of(file: usize, version: u64) -> Vec<u8> {
+    let bytes = 20 + version as usize * 7_919 % 3_000 + if file.is_multiple_of(40) { 600_000 } else { 0 };
+    let mut contents = version.to_le_bytes().to_vec();
+    contents.extend(noise(version ^ (file as u64) << 32, bytes));
+    contents
+}
+
+/// Files are replaced all the time, by renaming others and by hard links, and so are symbolic links and the order in
+/// which this happens is any. Each name is there at every moment, and so in every snapshot, as a whole version.
+#[test]
+fn no_name_is_lost_that_is_there_all_the_time() {
+    const FILES: usize = 600;
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    let (root, is_over) = (folder.path(), AtomicBool::new(false));
+    let name = |file: usize| format!("f{file:03}");
+    for file in 0..FILES {
+        fs::write(root.join(name(file)), contents_of(file, 0)).unwrap();
+        symlink("0", root.join(format!("s{file:03}"))).unwrap();
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            use rand::{Rng as _, SeedableRng as _};
+            let mut random = rand::rngs::SmallRng::seed_from_u64(1);
+            for version in 1.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                // Some are there for long before they take the place of others.
+                let files: Vec<usize> =
+                    (0..random.random_range(1..40)).map(|_| random.random_range(0..FILES)).collect();
+                for file in &files {
+                    fs::write(root.join(format!(".f{file:03}.tmp")), contents_of(*file, version)).unwrap();
+                }
+                for file in &files {
+                    let (other, own) = (root.join(format!(".f{file:03}.tmp")), root.join(name(*file)));
+                    let (symlink_other, symlink_own) = (root.join(".s"), root.join(format!("s{file:03}")));
+                    if random.random() {
+                        // It has two names for a moment.
+                        drop(fs::hard_link(&other, root.join(".linked")));
+                        drop(fs::remove_file(&other));
+                        drop(fs::rename(root.join(".linked"), own));
+                    } else {
+                        drop(fs::rename(other, own));
+                    }
+                    symlink(version.to_string(), &symlink_other).unwrap();
+                    fs::rename(symlink_other, symlink_own).unwrap();
+                }
+            }
+        });
+        let taken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..6 {
+                let restored = tempfile::tempdir().unwrap();
+                run(async {
+                    let changing = SnapshotOptions { crash_consistent: true, ..options() };
+                    let volume = "data".parse().unwrap();
+                    let taken = bench.volumes().snapshot(root, &volume, &changing, |_| {}).await.unwrap();
+                    assert_eq!(taken.snapshot.consistency, Consistency::Changing);
+                    restore(&bench.volumes(), &taken.snapshot, restored.path()).await;
+                });
+                for file in 0..FILES {
+                    let contents = fs::read(restored.path().join(name(file))).unwrap();
+                    let version = u64::from_le_bytes(*contents.first_chunk().unwrap());
+                    assert!(contents == contents_of(file, version), "{} is not whole", name(file));
+                    let target = fs::read_link(restored.path().join(format!("s{file:03}"))).unwrap();
+                    target.to_str().unwrap().parse::<u64>().unwrap();
+                }
+            }
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        if let Err(panic) = taken {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
 #[tokio::test]
 async fn what_no_snapshot_can_hold_is_refused_by_name() {
     let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());

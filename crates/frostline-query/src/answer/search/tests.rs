@@ -16,6 +16,7 @@ mod model;
 mod named;
 mod nanos;
 mod nested;
+mod several;
 mod significant;
 
 /// Twelve documents in three splits whose times overlap, with every kind of value.

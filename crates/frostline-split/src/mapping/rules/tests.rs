@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::mapping::{Field, Mode};
+use crate::mapping::{Field, Mode, ValueType};
 use crate::{Document, Limits, SplitWriter, Value as Read, WriterOptions, parse_document};
 
 fn read(json: serde_json::Value) -> Mapping {
@@ -284,6 +284,60 @@ fn a_name_may_mean_the_values_of_others() {
             .merge(&read(json!({ "properties": { "user": { "type": "alias", "path": "last" } } })))
             .is_err()
     );
+}
+
+#[test]
+fn values_are_copied_to_fields_that_read_them_alike() {
+    let body = |from: &str, to: &str| json!({ "properties": { "s": { "type": from, "copy_to": "to" }, "to": { "type": to } } });
+    for (from, to) in
+        [("keyword", "long"), ("keyword", "date"), ("double", "long"), ("long", "keyword"), ("text", "ip")]
+    {
+        let error = Mapping::from_elasticsearch_json(&body(from, to)).unwrap_err();
+        assert!(
+            error.what().contains(&format!("\"s\" of type {from} is copied to \"to\" of type {to}")),
+            "{error}"
+        );
+        // The same where the one is declared after the other, in any order.
+        let copied = read(json!({ "properties": { "s": { "type": from, "copy_to": "to" } } }));
+        let target = read(json!({ "properties": { "to": { "type": to } } }));
+        for (mut known, new) in [(copied.clone(), &target), (target.clone(), &copied)] {
+            let before = known.clone();
+            assert!(known.merge(new).is_err());
+            assert_eq!(known, before);
+        }
+        // What was taken once does not stop what comes after.
+        let mut known = copied;
+        known.fields.extend(target.fields.clone());
+        assert!(known.merge(&read(json!({ "properties": { "x": { "type": "long" } } }))).unwrap());
+    }
+    for (from, to) in
+        [("keyword", "text"), ("long", "text"), ("integer", "long"), ("long", "double"), ("text", "keyword")]
+    {
+        read(body(from, to));
+    }
+}
+
+#[test]
+fn what_objects_have_is_read_as_whole_documents_are() {
+    let body = |dynamic: Value| json!({ "dynamic": dynamic, "properties": { "a": { "type": "nested", "properties": { "k": { "type": "keyword" } } } } });
+    let mut mapping = read(body(json!(true)));
+    mapping.place("a.z", ValueType::Long, false);
+    mapping.place("other", ValueType::Long, false);
+    assert!(!mapping.may_ignore_below("a"));
+    let fields = |mapping: &Mapping| mapping.declarations_below("a").fields.into_keys().collect::<Vec<_>>();
+    assert_eq!(fields(&mapping), ["a", "a.k"]);
+    let ignoring = mapping.amended(read(body(json!(false))), |key| key == "dynamic");
+    mapping.merge(&ignoring).unwrap();
+    assert!(mapping.may_ignore_below("a"));
+    assert_eq!(fields(&mapping), ["a", "a.k", "a.z"]);
+    // Whatever it says now, it once said otherwise.
+    let dynamic = mapping.amended(read(body(json!(true))), |key| key == "dynamic");
+    mapping.merge(&dynamic).unwrap();
+    assert!(mapping.may_ignore_below("a"));
+    // Objects that are strict have known fields alone, also where others are ignored.
+    let strict =
+        json!({ "dynamic": false, "properties": { "a": { "type": "nested", "dynamic": "strict" } } });
+    assert_eq!(read(strict).declarations_below("a").mode_of("a.z"), Mode::Dynamic);
 }
 
 #[test]

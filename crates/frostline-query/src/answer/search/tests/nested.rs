@@ -207,6 +207,76 @@ async fn objects_are_counted_by_themselves() {
     }
 }
 
+#[tokio::test]
+async fn a_name_with_dots_is_objects() {
+    let documents = [
+        json!({ "n": 0, "a.k": "red" }),
+        json!({ "n": 1, "a": [{ "k": "blue", "b.y": 2 }] }),
+        json!({ "n": 2, "a.b": [{ "y": 7 }], "a": [{ "k": "z", "b": [{ "y": 8 }] }] }),
+    ];
+    let place = Place::with_mapping(&[documents.to_vec()], mapping()).await;
+    let y = |y: i64| json!({ "nested": { "path": "a.b", "query": { "term": { "a.b.y": y } }, "inner_hits": {} } });
+    assert_eq!(place.numbers(&search(&nested(json!({ "term": { "a.k": "red" } })))).await, [0]);
+    assert_eq!(place.numbers(&search(&y(2))).await, [1]);
+    assert_eq!(place.numbers(&search(&nested(y(2)))).await, [1]);
+    for (number, offset) in [(7, 0), (8, 1)] {
+        let answer = serde_json::to_value(place.answer(&search(&y(number))).await).unwrap();
+        let hit = &answer["hits"]["hits"][0]["inner_hits"]["a.b"]["hits"]["hits"][0];
+        assert_eq!((&hit["_source"], &hit["_nested"]["offset"]), (&json!({ "y": number }), &json!(offset)));
+    }
+    let counted = json!({ "size": 0, "aggs": { "a": { "nested": { "path": "a" } }, "b": { "nested": { "path": "a.b" } } } });
+    let counted = serde_json::to_value(place.answer(&counted).await.aggregations).unwrap();
+    assert_eq!((&counted["a"]["doc_count"], &counted["b"]["doc_count"]), (&json!(4), &json!(3)));
+}
+
+#[tokio::test]
+async fn fields_of_objects_are_known_after_others_are_ignored() {
+    let objects = json!({ "type": "nested", "properties": { "k": { "type": "keyword" } } });
+    let documents = [json!({ "n": 0, "a": [{ "k": "a", "z": 1 }, { "k": "b", "z": 2 }] })];
+    let both = |k: &str, z: i64| {
+        search(&nested(json!({ "bool": { "must": [{ "term": { "a.k": k } }, { "term": { "a.z": z } }] } })))
+    };
+    for (ignoring, says) in [
+        (json!({ "dynamic": false }), true),
+        (json!({ "properties": { "a": { "type": "nested", "dynamic": false } } }), false),
+        (json!({ "dynamic": false, "properties": { "a": { "type": "nested", "dynamic": "strict" } } }), true),
+    ] {
+        let mapping = Mapping::from_elasticsearch_json(&json!({ "properties": { "a": objects } })).unwrap();
+        let place = Place::with_mapping(&[documents.to_vec()], mapping).await;
+        let wanted = Mapping::from_elasticsearch_json(&ignoring).unwrap();
+        let amended = place.index.mapping().amended(wanted, |key| says && key == "dynamic");
+        let place = place.mapped(amended).await;
+        assert_eq!(place.numbers(&both("a", 1)).await, [0], "{ignoring}");
+        assert_eq!(place.numbers(&both("a", 2)).await, [] as [i64; 0], "{ignoring}");
+        let counted = json!({ "size": 0, "aggs": { "a": { "nested": { "path": "a" }, "aggs": { "z": { "sum": { "field": "a.z" } } } } } });
+        let counted = serde_json::to_value(place.answer(&counted).await.aggregations).unwrap();
+        assert_eq!(counted["a"], json!({ "doc_count": 2, "z": { "value": 3.0 } }), "{ignoring}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_without_an_indexed_value_is_an_object() {
+    for how in [
+        json!({ "dynamic": false, "properties": { "n": { "type": "long" }, "a": { "type": "nested" } } }),
+        json!({ "properties": { "a": { "type": "nested", "dynamic": false, "properties": { "k": { "type": "keyword" } } } } }),
+        json!({ "properties": { "a": { "type": "nested", "properties": { "unk": { "enabled": false } } } } }),
+    ] {
+        let mapping = Mapping::from_elasticsearch_json(&how).unwrap();
+        let documents = [
+            json!({ "n": 0, "a": [{ "unk": { "x": 1 } }] }),
+            json!({ "n": 1, "a": [{ "unk": { "x": 1 } }, { "k": "red" }] }),
+            json!({ "n": 2 }),
+        ];
+        let place = Place::with_mapping(&[documents.to_vec()], mapping).await;
+        assert_eq!(place.numbers(&search(&nested(json!({ "match_all": {} })))).await, [0, 1], "{how}");
+        let not_red = json!({ "bool": { "must_not": { "term": { "a.k": "red" } } } });
+        assert_eq!(place.numbers(&search(&nested(not_red))).await, [0, 1], "{how}");
+        let counted = json!({ "size": 0, "aggs": { "a": { "nested": { "path": "a" } } } });
+        let counted = serde_json::to_value(place.answer(&counted).await.aggregations).unwrap();
+        assert_eq!(counted["a"]["doc_count"], json!(3), "{how}");
+    }
+}
+
 fn any_object() -> impl Strategy<Value = Value> {
     let word = || prop::sample::select(vec!["red", "blue", "red-1", "Red", "10"]);
     let text = prop::collection::vec(word(), 0..3).prop_map(|words| words.join(" "));
@@ -218,12 +288,57 @@ fn any_object() -> impl Strategy<Value = Value> {
         prop::option::of(text),
         prop::option::of(date),
         prop::option::of(word()),
+        prop::collection::vec(prop::option::of(0i64..4), 0..3),
     )
-        .prop_map(|(k, x, t, d, free)| {
-            let members =
-                [("k", json!(k)), ("x", json!(x)), ("t", json!(t)), ("d", json!(d)), ("free", json!(free))];
-            Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+        .prop_map(|(k, x, t, d, free, b)| {
+            let b: Vec<Value> = b.into_iter().map(|y| json!({ "y": y })).collect();
+            let members = [
+                ("k", json!(k)),
+                ("x", json!(x)),
+                ("t", json!(t)),
+                ("d", json!(d)),
+                ("free", json!(free)),
+                ("b", json!(b)),
+            ];
+            let members = members.into_iter().filter(|(_, value)| has_value(value));
+            Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect())
         })
+}
+
+/// A document that has these objects: those that are to be and that have one member by a name with dots, as far as
+/// each name is there once.
+fn whole(n: i64, objects: &[(Value, bool)]) -> Value {
+    let mut document = serde_json::Map::from_iter([("n".to_owned(), json!(n))]);
+    let mut others = Vec::new();
+    for (object, with_dots) in objects {
+        let members = object.as_object().unwrap();
+        match members.iter().next().filter(|_| *with_dots && members.len() == 1) {
+            Some((name, value)) if !document.contains_key(&format!("a.{name}")) => {
+                document.insert(format!("a.{name}"), value.clone());
+            }
+            _ if *with_dots && members.get("b").is_some_and(|b| b.as_array().unwrap().len() == 1) => {
+                let mut object = members.clone();
+                let y = object.remove("b").unwrap()[0]["y"].clone();
+                object.insert("b.y".to_owned(), y);
+                others.push(Value::Object(object));
+            }
+            _ => others.push(object.clone()),
+        }
+    }
+    document.insert("a".to_owned(), json!(others));
+    Value::Object(document)
+}
+
+/// The mapping, and some that have no search find fields that they do not declare.
+fn any_mapping() -> impl Strategy<Value = Mapping> {
+    let json = mapping().to_elasticsearch_json();
+    let ignoring = |at: &'static [&'static str]| {
+        let mut json = json.clone();
+        let of = at.iter().fold(&mut json, |json, key| &mut json[*key]);
+        of["dynamic"] = json!("false");
+        Mapping::from_elasticsearch_json(&json).unwrap()
+    };
+    prop::sample::select(vec![mapping(), ignoring(&[]), ignoring(&["properties", "a"])])
 }
 
 fn any_query() -> impl Strategy<Value = Value> {
@@ -250,6 +365,8 @@ fn any_query() -> impl Strategy<Value = Value> {
         json!({ "query_string": { "query": "a.x:[1 TO 2] OR a.free:Red" } }),
         json!({ "multi_match": { "query": "red blue", "type": "cross_fields", "operator": "and", "fields": ["a.k", "a.t"] } }),
         json!({ "match_all": {} }),
+        json!({ "nested": { "path": "a.b", "query": { "term": { "a.b.y": 2 } } } }),
+        json!({ "nested": { "path": "a.b", "query": { "bool": { "must_not": { "term": { "a.b.y": 1 } } } } } }),
     ]);
     leaf.prop_recursive(3, 12, 3, |inner| {
         let some = || prop::collection::vec(inner.clone(), 0..3);
@@ -259,15 +376,20 @@ fn any_query() -> impl Strategy<Value = Value> {
     })
 }
 
-fn has_value(object: &Value) -> bool {
-    object.as_object().unwrap().values().any(|value| !value.is_null())
+fn has_value(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.values().any(has_value),
+        Value::Array(items) => items.iter().any(has_value),
+        scalar => !scalar.is_null(),
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
     fn a_nested_query_says_of_an_object_what_it_says_of_a_document(
-        objects in prop::collection::vec(prop::collection::vec(any_object(), 0..4), 1..12),
+        objects in prop::collection::vec(prop::collection::vec((any_object(), any::<bool>()), 0..4), 1..12),
+        mapping in any_mapping(),
         queries in prop::collection::vec(any_query(), 6),
         rendered: bool,
     ) {
@@ -275,15 +397,16 @@ proptest! {
         runtime.block_on(async {
             let documents = if rendered { DocumentForm::Rendered } else { DocumentForm::Stored };
             let options = WriterOptions { documents, ..WriterOptions::default() };
-            let whole = (1_000..).zip(&objects).map(|(n, all)| json!({ "n": n, "a": all }).to_string()).collect();
+            let whole = (1_000..).zip(&objects).map(|(n, all)| whole(n, all).to_string()).collect();
             let alone = (1_000..).zip(&objects).flat_map(|(n, all)| {
-                all.iter().filter(|object| has_value(object)).map(move |object| json!({ "n": n, "a": object }).to_string())
+                let all = all.iter().filter(|(object, _)| has_value(object));
+                all.map(move |(object, _)| json!({ "n": n, "a": object }).to_string())
             });
-            let whole = Place::lines_at("memory:", &[whole], mapping(), options).await;
+            let whole = Place::lines_at("memory:", &[whole], mapping.clone(), options).await;
             let alone: Vec<String> = alone.collect();
             let alone = match alone.is_empty() {
                 true => return,
-                false => Place::lines_at("memory:", &[alone], mapping(), WriterOptions::default()).await,
+                false => Place::lines_at("memory:", &[alone], mapping, WriterOptions::default()).await,
             };
             for query in queries {
                 let mut expected = alone.numbers(&search(&query)).await;
