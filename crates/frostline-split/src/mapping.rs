@@ -138,6 +138,12 @@ pub struct Field {
     /// What a dynamic template said of it when it was new.
     #[serde(default)]
     pub templated: Option<Templated>,
+    /// Of some text in it no template said anything, while others may say something of other values.
+    #[serde(default)]
+    pub has_plain_text: bool,
+    /// The version of the rules by which a document first had a value in it.
+    #[serde(default)]
+    made_by: Option<u64>,
 }
 
 /// Where the values of one type of one field are.
@@ -422,14 +428,14 @@ impl Mapping {
             reading.scalar = true;
         }
         if known != Some(reading) {
-            self.fields.entry(path.to_owned()).or_default().readings.insert(ty, reading);
+            self.made(path).readings.insert(ty, reading);
         }
         if reading.has_column() { Placement::Column } else { Placement::Dynamic }
     }
 
     /// Notes that a document has values of several types in this field.
     pub fn note_mixed_list(&mut self, path: &str) {
-        self.fields.entry(path.to_owned()).or_default().mixed_list = true;
+        self.made(path).mixed_list = true;
     }
 
     /// Notes that the time of a document is no whole microsecond.
@@ -439,8 +445,14 @@ impl Mapping {
 
     /// Notes that some date of this field is no whole microsecond.
     pub fn note_nanos_of(&mut self, path: &str) {
+        self.made(path).readings.entry(ValueType::Date).or_default().nanos = true;
+    }
+
+    /// The field of a value that a document has.
+    fn made(&mut self, path: &str) -> &mut Field {
         let field = self.fields.entry(path.to_owned()).or_default();
-        field.readings.entry(ValueType::Date).or_default().nanos = true;
+        field.made_by = field.made_by().or(Some(self.rules.version()));
+        field
     }
 
     /// Notes that a client gave a document its identity.
@@ -464,9 +476,7 @@ impl Mapping {
     #[must_use]
     pub fn amended(&self, wanted: Mapping, says: impl Fn(&str) -> bool) -> Mapping {
         let mode = if says("dynamic") { wanted.mode } else { self.mode };
-        let rules = self.rules.amended(&wanted.rules, says);
-        let changes = mode != self.mode || rules != self.rules;
-        let rules = if changes { rules.newer() } else { rules };
+        let rules = Rules::amended(self, mode, &wanted.rules, says);
         let (time_field, column_budget) = (self.time_field.clone(), self.column_budget);
         Mapping { mode, rules, time_field, column_budget, revision: Revision::default(), ..wanted }
     }
@@ -511,8 +521,13 @@ impl Mapping {
     #[must_use]
     pub fn declarations(&self) -> Mapping {
         let written = |(path, field): (&String, &Field)| {
-            let field =
-                Field { readings: BTreeMap::new(), mixed_list: false, templated: None, ..field.clone() };
+            let field = Field {
+                declared: field.declared,
+                multi_fields: field.multi_fields.clone(),
+                unindexed: field.unindexed,
+                without_doc_values: field.without_doc_values,
+                ..Field::default()
+            };
             (field != Field::default()).then(|| (path.clone(), field))
         };
         let fields = self.fields.iter().filter_map(written).collect();
@@ -524,6 +539,13 @@ impl Mapping {
     #[must_use]
     pub fn declarations_below(&self, path: &str) -> Mapping {
         let mut below = self.declarations();
+        if self.rules.differ_in_time() {
+            below.rules = self.rules.clone();
+            for learned in self.children(path) {
+                let made_by = self.field(learned).and_then(Field::made_by);
+                below.fields.entry(learned.to_owned()).or_default().made_by = made_by;
+            }
+        }
         below.fields.retain(|field, _| {
             field.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         });
@@ -730,9 +752,17 @@ impl Field {
         self.readings.values().any(Reading::has_column)
     }
 
-    /// The type that it is declared as, or that a dynamic template gave it.
+    /// The type that it is declared as, or that a dynamic template gave it. That its values are compared whole is said
+    /// of all of its text, or of none.
     pub fn ty(&self) -> Option<FieldType> {
-        self.declared.or_else(|| self.templated.as_ref()?.ty)
+        let templated = || self.templated.as_ref()?.ty.filter(|ty| !self.has_plain_text || !ty.is_exact());
+        self.declared.or_else(templated)
+    }
+
+    /// The version of the rules by which its values are read; none where no document has any.
+    fn made_by(&self) -> Option<u64> {
+        let is_made = !self.readings.is_empty() || self.templated.is_some();
+        self.made_by.or(is_made.then_some(0))
     }
 
     /// Whether splits have no index of it.
@@ -768,9 +798,7 @@ impl Field {
         self.mixed_list |= other.mixed_list;
         self.unindexed |= other.unindexed;
         self.without_doc_values |= other.without_doc_values;
-        if let Some(theirs) = &other.templated {
-            self.templated.get_or_insert_default().absorb(theirs);
-        }
+        self.absorb_making(other);
         for (ty, theirs) in &other.readings {
             let ours = self.readings.entry(*ty).or_default();
             ours.scalar |= theirs.scalar;
@@ -778,6 +806,27 @@ impl Field {
             ours.dynamic |= theirs.dynamic;
             ours.dynamic_list |= theirs.dynamic_list;
             ours.nanos |= theirs.nanos;
+        }
+    }
+
+    /// Of two writers that made the field by different versions, what the older one was told counts.
+    fn absorb_making(&mut self, other: &Field) {
+        let (ours, theirs) = (self.made_by(), other.made_by());
+        self.made_by = ours;
+        match (ours, theirs) {
+            (_, None) => {}
+            (Some(ours), Some(theirs)) if ours < theirs => {}
+            (Some(ours), Some(theirs)) if ours == theirs => {
+                self.has_plain_text |= other.has_plain_text;
+                if let Some(theirs) = &other.templated {
+                    self.templated.get_or_insert_default().absorb(theirs);
+                }
+            }
+            _ => {
+                self.made_by = theirs;
+                self.has_plain_text = other.has_plain_text;
+                self.templated = other.templated.clone();
+            }
         }
     }
 

@@ -294,7 +294,7 @@ fn what_the_author_says_last_stands() {
     let says = |key: &str| ["dynamic", "properties"].contains(&key);
     let (mut one, change) = (old.clone(), old.amended(wanted, says));
     assert!(one.merge(&change).unwrap());
-    assert_eq!((one.mode(), one.detects_dates(), one.rules.templates.len()), (Mode::Dynamic, false, 1));
+    assert_eq!((one.mode(), one.detects_dates("a"), one.rules.templates.len()), (Mode::Dynamic, false, 1));
     // A writer that has not heard of it changes nothing back.
     let mut other = change.clone();
     other.merge(&old).unwrap();
