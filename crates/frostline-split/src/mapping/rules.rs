@@ -131,12 +131,7 @@ impl Rules {
     }
 
     /// Those of `known`, with what an author now says of this mode, and with the modes of further objects.
-    pub(super) fn amended(
-        known: &Mapping,
-        mode: Mode,
-        wanted: &Rules,
-        says: impl Fn(&str) -> bool,
-    ) -> Rules {
+    pub(super) fn amended(known: &Mapping, mode: Mode, wanted: &Rules, says: impl Fn(&str) -> bool) -> Rules {
         let mut rules = known.rules.clone();
         if says("dynamic_templates") {
             (rules.templates, rules.compiled) = (wanted.templates.clone(), Compiled::default());
@@ -331,7 +326,11 @@ impl Mapping {
         }
         match templated {
             Some(templated) => self.made(path).templated.get_or_insert_default().absorb(templated),
-            None if kind == Kind::String => self.made(path).has_plain_text = true,
+            None if kind == Kind::String => {
+                let (mode, rules) = self.said_of(path);
+                let is_told_apart = rules.has_effect(mode);
+                self.made(path).has_plain_text |= is_told_apart;
+            }
             None => {}
         }
     }
