@@ -19,6 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Error, Result};
 
+mod changes;
 mod elasticsearch;
 mod rules;
 
@@ -144,6 +145,9 @@ pub struct Field {
     /// The version of the rules by which a document first had a value in it.
     #[serde(default)]
     made_by: Option<u64>,
+    /// Where fields of several objects that are passed through have one name, the field of the highest is meant.
+    #[serde(default)]
+    priority: u64,
 }
 
 /// Where the values of one type of one field are.
@@ -471,16 +475,6 @@ impl Mapping {
         &self.rules
     }
 
-    /// What is to be merged into this mapping so that it also says what its author now wants: `wanted`, in which what
-    /// `says` does not name at the top is as it was.
-    #[must_use]
-    pub fn amended(&self, wanted: Mapping, says: impl Fn(&str) -> bool) -> Mapping {
-        let mode = if says("dynamic") { wanted.mode } else { self.mode };
-        let rules = Rules::amended(self, mode, &wanted.rules, says);
-        let (time_field, column_budget) = (self.time_field.clone(), self.column_budget);
-        Mapping { mode, rules, time_field, column_budget, revision: Revision::default(), ..wanted }
-    }
-
     /// Takes in what `other` knows; returns whether that changed anything. `Invalid`, with nothing
     /// changed, where the two declare a field differently or have their time in different fields.
     pub fn merge(&mut self, other: &Mapping) -> Result<bool> {
@@ -526,6 +520,7 @@ impl Mapping {
                 multi_fields: field.multi_fields.clone(),
                 unindexed: field.unindexed,
                 without_doc_values: field.without_doc_values,
+                priority: field.priority,
                 ..Field::default()
             };
             (field != Field::default()).then(|| (path.clone(), field))
@@ -622,14 +617,16 @@ impl Mapping {
     /// asks for whole values of whatever type. The time of the documents is known by its own name, and as
     /// `@timestamp` where no field has that name. An alias means the field that it is of; a field that others are copied
     /// to, these as well; a flattened one, all that is below it; and what is below a field that is passed through is
-    /// known without the name of that.
+    /// known without the name of that: of several, in the one of the highest priority, of those in the first by name.
     pub fn resolve<'a>(&'a self, name: &str) -> Resolved<'a> {
         let resolved = self.resolve_own(name);
         if resolved != Resolved::default() {
             return resolved;
         }
         let passed = self.fields.iter().filter(|(_, field)| field.ty() == Some(FieldType::Passthrough));
-        let mut passed = passed.map(|(parent, _)| self.resolve_own(&format!("{parent}.{name}")));
+        let mut passed: Vec<_> = passed.collect();
+        passed.sort_by_key(|(_, field)| std::cmp::Reverse(field.priority));
+        let mut passed = passed.into_iter().map(|(parent, _)| self.resolve_own(&format!("{parent}.{name}")));
         passed.find(|resolved| *resolved != Resolved::default()).unwrap_or_default()
     }
 
@@ -798,6 +795,7 @@ impl Field {
         self.mixed_list |= other.mixed_list;
         self.unindexed |= other.unindexed;
         self.without_doc_values |= other.without_doc_values;
+        self.priority = self.priority.max(other.priority);
         self.absorb_making(other);
         for (ty, theirs) in &other.readings {
             let ours = self.readings.entry(*ty).or_default();

@@ -142,7 +142,13 @@ impl Rules {
         if says("numeric_detection") {
             rules.numbers_in_text = wanted.numbers_in_text;
         }
-        rules.objects.extend(wanted.objects.iter().map(|(path, mode)| (path.clone(), *mode)));
+        for (path, mode) in &wanted.objects {
+            let known = rules.objects.entry(path.clone()).or_insert(*mode);
+            // What is not enabled stays so.
+            if *known != Mode::Disabled {
+                *known = *mode;
+            }
+        }
         if mode == known.mode && rules == known.rules { rules } else { rules.after(known, mode) }
     }
 

@@ -261,7 +261,9 @@ fn a_name_may_mean_the_values_of_others() {
         "last": { "type": "text", "copy_to": ["all", "names"] },
         "user": { "type": "alias", "path": "first" },
         "time": { "type": "alias", "path": "@timestamp" },
-        "attributes": { "type": "passthrough", "priority": 10, "properties": { "host": { "type": "keyword" } } },
+        "attributes": { "type": "passthrough", "priority": 10, "properties": { "host": { "type": "keyword" },
+            "dyn": { "type": "text" } } },
+        "resource": { "type": "passthrough", "priority": 20, "properties": { "dyn": { "type": "text" } } },
     } }));
     let paths = |name: &str| mapping.resolve(name).paths;
     assert_eq!(paths("all"), [("all", false), ("first", false), ("last", false)]);
@@ -271,6 +273,7 @@ fn a_name_may_mean_the_values_of_others() {
     assert!(mapping.resolve("time").is_time);
     assert_eq!(paths("host"), [("attributes.host", true)]);
     assert_eq!(paths("attributes.host"), [("attributes.host", true)]);
+    assert_eq!(paths("dyn"), [("resource.dyn", false)], "the higher priority counts");
     let shown = mapping.to_elasticsearch_json();
     assert_eq!(shown["properties"]["user"], json!({ "type": "alias", "path": "first" }));
     assert_eq!(shown["properties"]["last"]["copy_to"], json!(["all", "names"]));
@@ -293,20 +296,20 @@ fn what_the_author_says_last_stands() {
         { "a": { "match": "a", "mapping": { "type": "keyword" } } } ] }));
     let wanted = read(json!({ "dynamic": true, "properties": { "x": { "type": "long" } } }));
     let says = |key: &str| ["dynamic", "properties"].contains(&key);
-    let (mut one, change) = (old.clone(), old.amended(wanted, says));
+    let (mut one, change) = (old.clone(), old.amended(wanted, says).unwrap());
     assert!(one.merge(&change).unwrap());
     assert_eq!((one.mode(), one.detects_dates("a"), one.rules.templates.len()), (Mode::Dynamic, false, 1));
     // A writer that has not heard of it changes nothing back.
     let mut other = change.clone();
     other.merge(&old).unwrap();
     assert!(!one.merge(&old).unwrap() && other == one);
-    let same = one.amended(Mapping::dynamic(), |key| key == "dynamic");
+    let same = one.amended(Mapping::dynamic(), |key| key == "dynamic").unwrap();
     assert_eq!(same.rules, one.rules, "what changes nothing makes no version");
 }
 
 /// The mapping after its author changes it.
 fn changed(known: &Mapping, change: serde_json::Value) -> Mapping {
-    let change_of = known.amended(read(change.clone()), |key| change.get(key).is_some());
+    let change_of = known.amended(read(change.clone()), |key| change.get(key).is_some()).unwrap();
     let mut changed = known.clone();
     changed.merge(&change_of).unwrap();
     // As every server reads it.
