@@ -80,7 +80,8 @@ impl Mapping {
 
     fn check_priority(&self, path: &str, wanted: &Field) -> Result<()> {
         match self.field(path).map(|known| known.priority) {
-            Some(known) if known != wanted.priority => Err(Error::invalid(format!(
+            // The lowest is also what nobody gave.
+            Some(known) if known != 0 && known != wanted.priority => Err(Error::invalid(format!(
                 "the [priority] of the passthrough object [{path}] cannot be changed"
             ))),
             _ => Ok(()),

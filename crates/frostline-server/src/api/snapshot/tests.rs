@@ -385,6 +385,12 @@ async fn what_cannot_be_meant_is_refused() {
             400,
             "[index.sort.field]",
         ),
+        (
+            "first/_restore",
+            json!({ "ignore_index_settings": ["index.refresh_interval", "index.blocks.write"] }),
+            400,
+            "[index.blocks.write] of [ignore_index_settings] is not supported",
+        ),
         ("none/_restore", json!({}), 404, "[frostline:none]"),
         ("first/_mount", json!({}), 400, "[index]"),
         ("first/_mount", json!({ "index": "none" }), 404, "[none]"),
