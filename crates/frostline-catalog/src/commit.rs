@@ -5,6 +5,7 @@
 //! - Concurrent writers lose nothing: the second one reads the first one's commit, checks that its own change
 //!   is still valid, merges the mappings and takes the next version.
 
+use std::fmt;
 use std::sync::Arc;
 
 use frostline_base::{Error, Result, SplitId};
@@ -27,6 +28,8 @@ pub struct Change {
     pub remove: Vec<SplitId>,
     /// Fields to merge into the index's mapping.
     pub mapping: Option<Mapping>,
+    /// How an author changes the mapping, from that of the version that the change is committed to.
+    pub amend: Option<Amend>,
     /// The settings of the index from now on.
     pub settings: Option<Settings>,
     /// The settings that the change follows from: if the index has others by then, the commit is a `Conflict`.
@@ -48,6 +51,25 @@ pub struct Change {
     /// The rows stay the same and only move to other splits, as in a merge. Tools that follow the table's
     /// changes then skip it.
     pub rearranges: bool,
+}
+
+/// Says what to merge into a mapping. An error is that of the commit.
+#[derive(Clone)]
+pub struct Amend(Arc<Amended>);
+
+type Amended = dyn Fn(&Mapping) -> Result<Mapping> + Send + Sync;
+
+impl Amend {
+    /// One that asks this for each version that the commit is tried on.
+    pub fn new(amend: impl Fn(&Mapping) -> Result<Mapping> + Send + Sync + 'static) -> Amend {
+        Amend(Arc::new(amend))
+    }
+}
+
+impl fmt::Debug for Amend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Amend").finish_non_exhaustive()
+    }
 }
 
 impl Change {
@@ -192,7 +214,10 @@ impl Index {
     /// The metadata with the mapping of `change` merged in and with its settings, where that changes it.
     fn described_anew(&self, change: &Change) -> Result<Option<MetaData>> {
         let mut mapping = self.mapping().clone();
-        let has_grown = change.mapping.as_ref().map_or(Ok(false), |wanted| mapping.merge(wanted))?;
+        let mut has_grown = change.mapping.as_ref().map_or(Ok(false), |wanted| mapping.merge(wanted))?;
+        if let Some(Amend(amend)) = &change.amend {
+            has_grown |= mapping.merge(&amend(&mapping)?)?;
+        }
         let settings = change.settings.as_ref().filter(|wanted| *wanted != self.settings());
         if !has_grown && settings.is_none() {
             return Ok(None);

@@ -47,7 +47,7 @@ mod testing;
 pub use access::{Access, BLOCKED_INDEX, Block, CLOSED};
 pub use answers::answers_key;
 pub use catalog::{Catalog, Restored};
-pub use commit::Change;
+pub use commit::{Amend, Change};
 pub use expression::{CLOSED_INDEX, Resolve, Wildcards, name_of, spelled_out};
 pub use file_entry::FileEntry;
 pub use frostline_base::{Error, Result};

@@ -95,13 +95,21 @@ pub struct Document {
     /// field: it is the column `_timestamp`. A value of the time field that is not a time stays an
     /// ordinary value.
     pub time: Option<Moment>,
-    values: Vec<(PathId, Stored)>,
+    values: Vec<Read>,
     /// Where each scalar is in the document, in order: the values, and among them the time.
     places: Vec<Place>,
     time_place: Option<usize>,
     text: String,
     paths: Paths,
     key: String,
+}
+
+/// A value, and what it is to templates where they were asked.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    path: PathId,
+    kind: Option<Kind>,
+    stored: Stored,
 }
 
 /// A scalar and its bytes, with the quotes of a string.
@@ -144,7 +152,12 @@ impl Document {
 
     /// The values in the order of the document.
     pub fn values(&self) -> impl ExactSizeIterator<Item = (PathId, Value<'_>)> {
-        self.values.iter().map(|(path, stored)| (*path, self.value(*stored)))
+        self.values.iter().map(|read| (read.path, self.value(read.stored)))
+    }
+
+    /// What each of them is to templates, where these were asked about it.
+    pub(crate) fn kinds(&self) -> impl ExactSizeIterator<Item = Option<Kind>> {
+        self.values.iter().map(|read| read.kind)
     }
 
     /// Every scalar in the order of the document.
@@ -154,7 +167,7 @@ impl Document {
             let is_time = self.time_place == Some(at);
             let value = match is_time {
                 true => Value::Date(self.time?),
-                false => self.value(values.next()?.1),
+                false => self.value(values.next()?.stored),
             };
             let bytes = place.start as usize..place.end as usize;
             Some(Scalar { path: place.path, bytes, value, is_time })
@@ -166,9 +179,9 @@ impl Document {
         self.paths.path(id)
     }
 
-    /// What dynamic templates said of the values of this path, in this document and others before.
-    pub(crate) fn templated(&self, id: PathId) -> impl Iterator<Item = &Templated> {
-        self.paths.all_templated(id)
+    /// What a dynamic template said of values of this kind at this path.
+    pub(crate) fn templated(&self, id: PathId, kind: Kind) -> Option<&Templated> {
+        self.paths.known_templated(id, kind)
     }
 
     /// How many paths have numbers: one more than the greatest.
@@ -179,7 +192,7 @@ impl Document {
     /// About how much memory the buffers and the paths hold.
     pub fn memory_bytes(&self) -> usize {
         self.text.capacity()
-            + self.values.capacity() * size_of::<(PathId, Stored)>()
+            + self.values.capacity() * size_of::<Read>()
             + self.places.capacity() * size_of::<Place>()
             + self.paths.memory_bytes()
     }
@@ -392,13 +405,13 @@ impl<'a> Parser<'a> {
         let (path, plan) = self.out.paths.leaf(node);
         self.out.places.push(Place { path, start: from as u32, end: self.at as u32 });
         let planned = if plan.is_free() {
-            Planned::Value(natural)
+            Planned::Value(natural, None)
         } else {
             self.planned(node, path, plan, natural, start)?
         };
-        let stored = match planned {
-            Planned::Value(Stored::Ip { .. }) => self.address(start),
-            Planned::Value(stored) => stored,
+        let (stored, kind) = match planned {
+            Planned::Value(Stored::Ip { .. }, kind) => (self.address(start), kind),
+            Planned::Value(stored, kind) => (stored, kind),
             Planned::Time => {
                 self.out.text.truncate(start);
                 self.out.time_place = self.out.places.len().checked_sub(1);
@@ -417,7 +430,7 @@ impl<'a> Parser<'a> {
             let what = format!("the document has more than {} values", self.limits.values_max);
             return Err(self.refused(node, &what));
         }
-        self.out.values.push((path, stored));
+        self.out.values.push(Read { path, kind, stored });
         Ok(())
     }
 
@@ -457,23 +470,24 @@ impl<'a> Parser<'a> {
         if plan.is_ignored {
             return Ok(Planned::Ignored);
         }
-        let (natural, declared) = match plan.declared {
+        let (natural, kind, declared) = match plan.declared {
             None if plan.follows_rules => {
-                let natural = self.detected(natural, start);
-                let templated = self.out.paths.templated(path, kind_of(&natural), self.mapping);
+                let natural = self.detected(plan, natural, start);
+                let kind = kind_of(&natural);
+                let templated = self.out.paths.templated(path, kind, self.mapping);
                 if templated.is_some_and(|templated| templated.ignored) {
                     return Ok(Planned::Ignored);
                 }
-                (natural, templated.and_then(|templated| templated.ty))
+                (natural, Some(kind), templated.and_then(|templated| templated.ty))
             }
-            declared => (natural, declared),
+            declared => (natural, None, declared),
         };
-        let Some(declared) = declared else { return Ok(Planned::Value(natural)) };
+        let Some(declared) = declared else { return Ok(Planned::Value(natural, kind)) };
         let value = self.out.value(natural);
         match coerce(declared, &value, self.written(start), start) {
-            Some(stored) => Ok(Planned::Value(stored)),
+            Some(stored) => Ok(Planned::Value(stored, kind)),
             None if plan.declared.is_none() || self.mapping.mode() != Mode::Strict => {
-                Ok(Planned::Value(natural))
+                Ok(Planned::Value(natural, kind))
             }
             None => {
                 let shown: String = self.written(start).chars().take(SHOWN_MAX).collect();
@@ -483,11 +497,11 @@ impl<'a> Parser<'a> {
     }
 
     /// What a value is by itself where the mapping says what is looked for in text.
-    fn detected(&self, natural: Stored, start: usize) -> Stored {
+    fn detected(&self, plan: Plan, natural: Stored, start: usize) -> Stored {
         let written = self.written(start);
         match natural {
-            Stored::Date { .. } if !self.mapping.detects_dates() => text_from(start, written.len()),
-            Stored::Text { .. } if self.mapping.detects_numbers() => match parse_long(written) {
+            Stored::Date { .. } if !plan.detects_dates => text_from(start, written.len()),
+            Stored::Text { .. } if plan.detects_numbers => match parse_long(written) {
                 Some(number) => Stored::Long(number),
                 None => parse_double(written).map_or(natural, Stored::Double),
             },
@@ -604,7 +618,7 @@ impl<'a> Parser<'a> {
 
 /// What the mapping makes of a scalar.
 enum Planned {
-    Value(Stored),
+    Value(Stored, Option<Kind>),
     /// It is the time of the document.
     Time,
     /// No search finds it.

@@ -19,6 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Error, Result};
 
+mod changes;
 mod elasticsearch;
 mod rules;
 
@@ -138,6 +139,15 @@ pub struct Field {
     /// What a dynamic template said of it when it was new.
     #[serde(default)]
     pub templated: Option<Templated>,
+    /// Of some text in it no template said anything, while others may say something of other values.
+    #[serde(default)]
+    pub has_plain_text: bool,
+    /// The version of the rules by which a document first had a value in it.
+    #[serde(default)]
+    made_by: Option<u64>,
+    /// Where fields of several objects that are passed through have one name, the field of the highest is meant.
+    #[serde(default)]
+    priority: u64,
 }
 
 /// Where the values of one type of one field are.
@@ -426,14 +436,14 @@ impl Mapping {
             reading.scalar = true;
         }
         if known != Some(reading) {
-            self.fields.entry(path.to_owned()).or_default().readings.insert(ty, reading);
+            self.made(path).readings.insert(ty, reading);
         }
         if reading.has_column() { Placement::Column } else { Placement::Dynamic }
     }
 
     /// Notes that a document has values of several types in this field.
     pub fn note_mixed_list(&mut self, path: &str) {
-        self.fields.entry(path.to_owned()).or_default().mixed_list = true;
+        self.made(path).mixed_list = true;
     }
 
     /// Notes that the time of a document is no whole microsecond.
@@ -443,8 +453,14 @@ impl Mapping {
 
     /// Notes that some date of this field is no whole microsecond.
     pub fn note_nanos_of(&mut self, path: &str) {
+        self.made(path).readings.entry(ValueType::Date).or_default().nanos = true;
+    }
+
+    /// The field of a value that a document has.
+    fn made(&mut self, path: &str) -> &mut Field {
         let field = self.fields.entry(path.to_owned()).or_default();
-        field.readings.entry(ValueType::Date).or_default().nanos = true;
+        field.made_by = field.made_by().or(Some(self.rules.version()));
+        field
     }
 
     /// Notes that a client gave a document its identity.
@@ -461,18 +477,6 @@ impl Mapping {
     /// What becomes of fields that it does not declare.
     pub fn rules(&self) -> &Rules {
         &self.rules
-    }
-
-    /// What is to be merged into this mapping so that it also says what its author now wants: `wanted`, in which what
-    /// `says` does not name at the top is as it was.
-    #[must_use]
-    pub fn amended(&self, wanted: Mapping, says: impl Fn(&str) -> bool) -> Mapping {
-        let mode = if says("dynamic") { wanted.mode } else { self.mode };
-        let rules = self.rules.amended(&wanted.rules, says);
-        let changes = mode != self.mode || rules != self.rules;
-        let rules = if changes { rules.newer() } else { rules };
-        let (time_field, column_budget) = (self.time_field.clone(), self.column_budget);
-        Mapping { mode, rules, time_field, column_budget, revision: Revision::default(), ..wanted }
     }
 
     /// Takes in what `other` knows; returns whether that changed anything. `Invalid`, with nothing
@@ -526,8 +530,14 @@ impl Mapping {
     #[must_use]
     pub fn declarations(&self) -> Mapping {
         let written = |(path, field): (&String, &Field)| {
-            let field =
-                Field { readings: BTreeMap::new(), mixed_list: false, templated: None, ..field.clone() };
+            let field = Field {
+                declared: field.declared,
+                multi_fields: field.multi_fields.clone(),
+                unindexed: field.unindexed,
+                without_doc_values: field.without_doc_values,
+                priority: field.priority,
+                ..Field::default()
+            };
             (field != Field::default()).then(|| (path.clone(), field))
         };
         let fields = self.fields.iter().filter_map(written).collect();
@@ -543,6 +553,13 @@ impl Mapping {
         below.fields.retain(|field, _| field == path || is_below(field, path));
         for learned in self.children(path).filter(|field| self.mode_of(field) == Mode::Ignoring) {
             below.fields.entry(learned.to_owned()).or_default();
+        }
+        if self.rules.differ_in_time() {
+            below.rules = self.rules.clone();
+            for learned in self.children(path) {
+                let made_by = self.field(learned).and_then(Field::made_by);
+                below.fields.entry(learned.to_owned()).or_default().made_by = made_by;
+            }
         }
         below.aliases.clear();
         below.copies.clear();
@@ -624,14 +641,16 @@ impl Mapping {
     /// asks for whole values of whatever type. The time of the documents is known by its own name, and as
     /// `@timestamp` where no field has that name. An alias means the field that it is of; a field that others are copied
     /// to, these as well; a flattened one, all that is below it; and what is below a field that is passed through is
-    /// known without the name of that.
+    /// known without the name of that: of several, in the one of the highest priority, of those in the first by name.
     pub fn resolve<'a>(&'a self, name: &str) -> Resolved<'a> {
         let resolved = self.resolve_own(name);
         if resolved != Resolved::default() {
             return resolved;
         }
         let passed = self.fields.iter().filter(|(_, field)| field.ty() == Some(FieldType::Passthrough));
-        let mut passed = passed.map(|(parent, _)| self.resolve_own(&format!("{parent}.{name}")));
+        let mut passed: Vec<_> = passed.collect();
+        passed.sort_by_key(|(_, field)| std::cmp::Reverse(field.priority));
+        let mut passed = passed.into_iter().map(|(parent, _)| self.resolve_own(&format!("{parent}.{name}")));
         passed.find(|resolved| *resolved != Resolved::default()).unwrap_or_default()
     }
 
@@ -774,9 +793,17 @@ impl Field {
         self.readings.values().any(Reading::has_column)
     }
 
-    /// The type that it is declared as, or that a dynamic template gave it.
+    /// The type that it is declared as, or that a dynamic template gave it. That its values are compared whole is said
+    /// of all of its text, or of none.
     pub fn ty(&self) -> Option<FieldType> {
-        self.declared.or_else(|| self.templated.as_ref()?.ty)
+        let templated = || self.templated.as_ref()?.ty.filter(|ty| !self.has_plain_text || !ty.is_exact());
+        self.declared.or_else(templated)
+    }
+
+    /// The version of the rules by which its values are read; none where no document has any.
+    fn made_by(&self) -> Option<u64> {
+        let is_made = !self.readings.is_empty() || self.templated.is_some();
+        self.made_by.or(is_made.then_some(0))
     }
 
     /// Whether splits have no index of it.
@@ -812,9 +839,8 @@ impl Field {
         self.mixed_list |= other.mixed_list;
         self.unindexed |= other.unindexed;
         self.without_doc_values |= other.without_doc_values;
-        if let Some(theirs) = &other.templated {
-            self.templated.get_or_insert_default().absorb(theirs);
-        }
+        self.priority = self.priority.max(other.priority);
+        self.absorb_making(other);
         for (ty, theirs) in &other.readings {
             let ours = self.readings.entry(*ty).or_default();
             ours.scalar |= theirs.scalar;
@@ -822,6 +848,27 @@ impl Field {
             ours.dynamic |= theirs.dynamic;
             ours.dynamic_list |= theirs.dynamic_list;
             ours.nanos |= theirs.nanos;
+        }
+    }
+
+    /// Of two writers that made the field by different versions, what the older one was told counts.
+    fn absorb_making(&mut self, other: &Field) {
+        let (ours, theirs) = (self.made_by(), other.made_by());
+        self.made_by = ours;
+        match (ours, theirs) {
+            (_, None) => {}
+            (Some(ours), Some(theirs)) if ours < theirs => {}
+            (Some(ours), Some(theirs)) if ours == theirs => {
+                self.has_plain_text |= other.has_plain_text;
+                if let Some(theirs) = &other.templated {
+                    self.templated.get_or_insert_default().absorb(theirs);
+                }
+            }
+            _ => {
+                self.made_by = theirs;
+                self.has_plain_text = other.has_plain_text;
+                self.templated = other.templated.clone();
+            }
         }
     }
 

@@ -259,6 +259,8 @@ pub struct SplitWriter {
     readings: Vec<Reading>,
     /// The reading of each path of `document`, by type.
     reading_of: Vec<[u16; ValueType::ALL.len()]>,
+    /// Of which kinds of values of each path the mapping knows what templates said, one bit for each.
+    templated: Vec<u8>,
     touched: Vec<u16>,
     values: Values,
     source: Vec<Vec<u8>>,
@@ -305,6 +307,7 @@ impl SplitWriter {
             document: Document::new(),
             readings: Vec::new(),
             reading_of: Vec::new(),
+            templated: Vec::new(),
             touched: Vec::new(),
             values: Values::default(),
             source: Vec::new(),
@@ -323,6 +326,7 @@ impl SplitWriter {
         parse_document(source, &self.mapping, &self.options.limits, &mut self.document)?;
         self.check_room(source)?;
         self.reading_of.resize(self.document.path_count(), [NO_READING; ValueType::ALL.len()]);
+        self.templated.resize(self.document.path_count(), 0);
         self.add_values()?;
         self.place_readings();
         let (source_chunk, source_start) = self.keep_source(source);
@@ -391,7 +395,7 @@ impl SplitWriter {
     }
 
     fn fields_bytes(&self) -> u64 {
-        let fields = self.readings.capacity() * 96 + self.reading_of.capacity() * 12;
+        let fields = self.readings.capacity() * 96 + self.reading_of.capacity() * 13;
         (fields + self.values.memory_bytes()) as u64
     }
 
@@ -470,7 +474,14 @@ impl SplitWriter {
 
     fn add_values(&mut self) -> Result<()> {
         self.touched.clear();
-        for (path, value) in self.document.values() {
+        for ((path, value), kind) in self.document.values().zip(self.document.kinds()) {
+            if let Some(kind) = kind
+                && self.templated[path.0 as usize] & 1 << kind as u8 == 0
+            {
+                self.templated[path.0 as usize] |= 1 << kind as u8;
+                let said = self.document.templated(path, kind);
+                self.mapping.note_templated(self.document.path(path), kind, said);
+            }
             let value = match value {
                 // Version 2 has no nanoseconds.
                 Value::Date(moment) if self.options.version == 2 => {
@@ -483,7 +494,6 @@ impl SplitWriter {
             if *slot == NO_READING {
                 *slot = self.readings.len() as u16;
                 let text = self.document.path(path);
-                self.document.templated(path).for_each(|said| self.mapping.note_templated(text, said));
                 self.mapping.note_objects_above(text);
                 let path = text.into();
                 let (dynamic, scalar, list, has_nanos) = (false, false, false, false);

@@ -341,3 +341,44 @@ async fn passing_sources_are_forgotten_in_their_time_and_others_in_theirs() {
     let again = seen.commit(Change { progress: vec![("kept".to_owned(), 9)], ..Change::default() }).await;
     assert_eq!(again.unwrap().progress("kept"), Some(9));
 }
+
+#[tokio::test]
+async fn a_mapping_is_amended_from_the_version_that_is_committed_to() {
+    let store = Faulty::sound();
+    let base = index(&store, 32).await;
+    let changes = [
+        json!({ "date_detection": false }),
+        json!({ "dynamic_templates": [{ "s": { "match_mapping_type": "string", "mapping": { "type": "keyword" } } }] }),
+        json!({ "properties": { "a": { "type": "object", "dynamic": "false" } } }),
+        json!({ "dynamic": "strict" }),
+        json!({ "properties": { "b": { "type": "object", "enabled": false } } }),
+        json!({ "properties": { "f": { "type": "keyword" } } }),
+    ];
+    for change in changes.clone() {
+        let amend = Amend::new(move |known| {
+            let wanted = Mapping::from_elasticsearch_json(&change)?;
+            known.amended(wanted, |key| change.get(key).is_some())
+        });
+        // Each writer knows the first version only.
+        base.commit(Change { amend: Some(amend), ..Change::default() }).await.unwrap();
+    }
+    let now = base.refresh().await.unwrap();
+    assert_eq!(now.version(), 6);
+    let shown = now.mapping().to_elasticsearch_json();
+    for change in changes {
+        for (key, value) in change.as_object().unwrap() {
+            match value.as_object() {
+                None => assert_eq!(&shown[key], value),
+                Some(fields) => fields.iter().for_each(|(name, field)| {
+                    let known = &shown["properties"][name];
+                    let is_said =
+                        |(key, value): (&String, &serde_json::Value)| key == "type" || known[key] == *value;
+                    assert!(field.as_object().unwrap().iter().all(is_said), "{name}: {known}");
+                }),
+            }
+        }
+    }
+    let refused = Amend::new(|_| Err(Error::invalid("no")));
+    let refused = now.commit(Change { amend: Some(refused), ..Change::default() }).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+}

@@ -1,6 +1,8 @@
 //! Mappings of indices.
 
-use frostline_catalog::{Access, Change, Index, Wildcards};
+use std::collections::BTreeSet;
+
+use frostline_catalog::{Access, Amend, Change, Index, Wildcards};
 use frostline_query::language::wildcard_matches;
 use frostline_split::{FieldType, Mapping};
 use serde_json::{Map, Value, json};
@@ -65,19 +67,20 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
         return Err(ApiError::invalid("Types cannot be provided in put mapping requests"));
     }
     only(&body, ROOT)?;
-    let said: Vec<String> = body.keys().cloned().collect();
-    let says = |key: &str| said.iter().any(|said| said == key);
+    let said: BTreeSet<String> = body.keys().cloned().collect();
     let wanted = Mapping::from_elasticsearch_json(&Value::Object(body))?;
     let warning = warning(&wanted);
     let scope = call.client.scope.to(Privilege::Manage);
     let how = indices::how_of_any(&call.params, Wildcards::SHOWN)?;
     let indices = indices::open(&call.state, &scope, call.index(), how).await?;
     blocks::check(&call.state, indices.iter().map(|index| index.name()), Access::WriteMetadata)?;
-    let changes = indices.iter().map(|index| Ok((index, fitting(index, wanted.clone(), says)?)));
+    let amend = move |known: &Mapping| known.amended(wanted.clone(), |key| said.contains(key));
     // Nothing is changed where one of the indices refuses it.
-    for (index, mapping) in changes.collect::<Result<Vec<_>>>()? {
+    indices.iter().try_for_each(|index| amend(index.mapping()).map(drop))?;
+    let amend = Amend::new(amend);
+    for index in indices {
         let change = Change {
-            mapping: Some(mapping),
+            amend: Some(amend.clone()),
             operation: "mapping".to_owned(),
             rearranges: true,
             ..Change::default()
@@ -96,35 +99,6 @@ pub(crate) fn warning(mapping: &Mapping) -> Option<String> {
             types.join(", ")
         )
     })
-}
-
-/// What is to be merged into the mapping of an index. `Invalid` where it contradicts it.
-fn fitting(index: &Index, wanted: Mapping, says: impl Fn(&str) -> bool) -> Result<Mapping> {
-    let known = index.mapping();
-    for (path, field) in wanted.fields() {
-        let (Some(new), Some(known)) = (field.declared, known.field(path)) else { continue };
-        let changed = |old: &str, because: &str| {
-            let new = new.name();
-            ApiError::invalid(format!(
-                "mapper [{path}] cannot be changed from type [{old}] to [{new}]{because}"
-            ))
-        };
-        match known.declared {
-            Some(old) if old != new => return Err(changed(old.name(), "")),
-            Some(_) => {}
-            // A merge would read the documents anew, and queries find others.
-            None => {
-                let other = known.readings.keys().find(|ty| new.value_type().is_some_and(|new| new != **ty));
-                if let Some(other) = other {
-                    let because = ": documents have such values; write those to come to another index";
-                    return Err(changed(FieldType::of(*other).name(), because));
-                }
-            }
-        }
-    }
-    let wanted = known.amended(wanted, says);
-    known.clone().merge(&wanted)?;
-    Ok(wanted)
 }
 
 /// `GET /{index}/_mapping/field/{fields}`.

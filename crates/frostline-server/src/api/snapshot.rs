@@ -467,7 +467,8 @@ pub(crate) async fn restore(call: Call) -> Result<Answer> {
         ));
     }
     let ignores = flag(&body, "ignore_unavailable")?.unwrap_or(false);
-    let chosen = choose(&seen, &texts(&body, "indices")?.unwrap_or_else(|| vec!["*".to_owned()]), ignores)?;
+    let named = texts(&body, "indices")?.filter(|names| !names.is_empty());
+    let chosen = choose(&seen, &named.unwrap_or_else(|| vec!["*".to_owned()]), ignores)?;
     let rename = Rename::read(&body)?;
     let with_aliases = flag(&body, "include_aliases")?.unwrap_or(true);
     let parts = parts(&call, &seen, chosen, &rename, with_aliases)?;
@@ -889,9 +890,10 @@ fn parse_index(name: &str) -> Result<IndexName> {
 
 /// Refuses settings that something would have to come of.
 fn check_settings(body: &Map<String, Value>) -> Result<()> {
-    texts(body, "ignore_index_settings")?;
+    let ignored = texts(body, "ignore_index_settings")?.unwrap_or_default();
+    let none = Map::new();
     let settings = match body.get("index_settings") {
-        None | Some(Value::Null) => return Ok(()),
+        None | Some(Value::Null) => &none,
         Some(Value::Object(settings)) => settings,
         Some(_) => return Err(ApiError::unparsed("[index_settings] is an object")),
     };
@@ -903,10 +905,14 @@ fn check_settings(body: &Map<String, Value>) -> Result<()> {
             name.strip_prefix(harmless).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         })
     };
-    match settings.keys().find(|name| !is_harmless(name)) {
-        Some(name) => Err(ApiError::invalid(format!(
-            "[{name}] of [index_settings] is not supported: change it afterwards"
-        ))),
+    let refused = |name: &str, of: &str| {
+        Err(ApiError::invalid(format!("[{name}] of [{of}] is not supported: change it afterwards")))
+    };
+    if let Some(name) = settings.keys().find(|name| !is_harmless(name)) {
+        return refused(name, "index_settings");
+    }
+    match ignored.iter().find(|name| !is_harmless(name)) {
+        Some(name) => refused(name, "ignore_index_settings"),
         None => Ok(()),
     }
 }

@@ -66,6 +66,13 @@ impl Composed {
     }
 
     pub(crate) fn mapping(&self) -> Result<Mapping> {
+        let mapping = self.mapping_of_part()?;
+        mapping.check_aliases().map_err(|e| ApiError::from(e).named("mapper_parsing_exception"))?;
+        Ok(mapping)
+    }
+
+    /// The same, where others may declare what it names.
+    fn mapping_of_part(&self) -> Result<Mapping> {
         let mapping = mapping(&self.mappings)?;
         Ok(match settings::time_field(Some(&self.settings))? {
             Some(path) if self.data_stream && path != mapping.time_field() => {
@@ -310,7 +317,8 @@ fn check(body: &Value, kind: Kind) -> Result<()> {
     // With the mapping of this template alone: another one may declare the field.
     let alone =
         Composed { settings: template.get("settings").cloned().unwrap_or_default(), ..Composed::default() };
-    Composed { mappings: template.get("mappings").cloned().unwrap_or_default(), ..alone }.mapping()?;
+    Composed { mappings: template.get("mappings").cloned().unwrap_or_default(), ..alone }
+        .mapping_of_part()?;
     Ok(())
 }
 

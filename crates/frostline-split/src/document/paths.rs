@@ -30,6 +30,8 @@ pub(super) struct Plan {
     pub(super) is_ignored: bool,
     /// The mapping has rules for the values of fields that it does not declare.
     pub(super) follows_rules: bool,
+    pub(super) detects_dates: bool,
+    pub(super) detects_numbers: bool,
 }
 
 impl Plan {
@@ -55,6 +57,8 @@ impl Plan {
             is_unknown: is_new && mode == Mode::Strict,
             is_ignored: mode == Mode::Disabled || is_new && mode == Mode::Ignoring,
             follows_rules: declared.is_none() && (is_inside_field || mapping.has_rules()),
+            detects_dates: mapping.detects_dates(path),
+            detects_numbers: mapping.detects_numbers(path),
         }
     }
 }
@@ -167,10 +171,10 @@ impl Paths {
         known.get_or_insert_with(|| mapping.templated(&path.text, kind)).as_ref()
     }
 
-    /// What templates said of the values that there were.
-    pub(super) fn all_templated(&self, id: PathId) -> impl Iterator<Item = &Templated> {
-        let known = self.paths.get(id.0 as usize).and_then(|path| path.templated.as_deref());
-        known.into_iter().flatten().flatten().flatten()
+    /// What they said of those that there were.
+    pub(super) fn known_templated(&self, id: PathId, kind: Kind) -> Option<&Templated> {
+        let known = self.paths.get(id.0 as usize)?.templated.as_deref()?;
+        known.get(kind as usize)?.as_ref()?.as_ref()
     }
 
     /// The node of `key` inside `parent`. Documents of one kind have their keys in one order, so the

@@ -34,9 +34,8 @@ const HARMLESS: [&str; 20] = [
 ];
 
 /// Likewise, of fields of one type.
-const HARMLESS_OF_TYPE: [(FieldType, &str); 8] = [
+const HARMLESS_OF_TYPE: [(FieldType, &str); 7] = [
     (FieldType::ConstantKeyword, "value"),
-    (FieldType::Passthrough, "priority"),
     (FieldType::GeoPoint, "ignore_z_value"),
     (FieldType::GeoShape, "ignore_z_value"),
     (FieldType::GeoShape, "orientation"),
@@ -217,6 +216,10 @@ impl Mapping {
                     read_flag(path, key, value)?;
                 }
                 (FieldType::Object | FieldType::Nested, _) => return Err(unsupported(path, key, value)),
+                (FieldType::Passthrough, "priority") => {
+                    let priority = value.as_u64().ok_or_else(|| unsupported(path, key, value))?;
+                    self.fields.entry(path.to_owned()).or_default().priority = priority;
+                }
                 (_, "copy_to") => self.read_copies(path, value)?,
                 (_, "fields") => self.read_multi_fields(path, value)?,
                 (_, "index") => {
@@ -316,6 +319,9 @@ impl Field {
     fn to_json(&self) -> Option<Value> {
         let (ty, name) = (self.shown_type()?, self.shown_name()?);
         let mut body = Map::from_iter([("type".to_owned(), json!(name))]);
+        if ty == FieldType::Passthrough {
+            body.insert("priority".to_owned(), json!(self.priority));
+        }
         if self.is_unindexed() {
             body.insert("index".to_owned(), json!(false));
         }

@@ -3,16 +3,17 @@
 //! - A dynamic template is applied to each value by what that value is: no document counts for being the first. So
 //!   every writer reads a value alike, whatever others have seen of the field.
 //! - The first template counts whose conditions hold. Below a field of a type such as `flattened` none does.
-//! - Of two [`Rules`] the newer version stands, as a whole.
+//! - What documents made is read by what was said when they made it: a change is for new fields and objects.
+//! - Of two [`Rules`] the newer version stands, as a whole. It was made from the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{FieldType, Mapping, Mode};
+use super::{Field, FieldType, Mapping, Mode};
 use crate::{Error, Result};
 
 /// What becomes of fields that a mapping does not declare.
@@ -27,8 +28,18 @@ pub struct Rules {
     pub(super) numbers_in_text: bool,
     /// Objects whose fields have a mode of their own, by path.
     pub(super) objects: BTreeMap<String, Mode>,
+    /// What was said before the changes, by version, as far as fields need it.
+    #[serde(default)]
+    earlier: Vec<Said>,
     #[serde(skip)]
     compiled: Compiled,
+}
+
+/// What an author said at one version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Said {
+    mode: Mode,
+    rules: Rules,
 }
 
 /// A dynamic template.
@@ -39,8 +50,8 @@ struct Template {
     body: String,
 }
 
-/// What a dynamic template says of a field. Where templates for different values of a field differ, the field has the
-/// type that comes first.
+/// What a dynamic template says of a field. Where templates for different values of a field differ, it has the type of
+/// its objects, else one whose words are searched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Templated {
     /// The type of its values.
@@ -97,17 +108,31 @@ impl Rules {
         self.version
     }
 
-    pub(super) fn newer(self) -> Rules {
-        Rules { version: self.version + 1, ..self }
+    /// These as the version after that of `known`, which keeps what its fields are read by.
+    fn after(mut self, known: &Mapping, mode: Mode) -> Rules {
+        let is_runtime = |mode: Mode| mode == Mode::Runtime;
+        if self != known.rules || is_runtime(mode) != is_runtime(known.mode) {
+            let made_by: BTreeSet<u64> = known.fields.values().filter_map(Field::made_by).collect();
+            let mut from = 0;
+            self.earlier.retain(|said| {
+                let next = said.rules.version + 1;
+                made_by.range(std::mem::replace(&mut from, next)..next).next().is_some()
+            });
+            let rules = Rules { earlier: Vec::new(), ..known.rules.clone() };
+            // A writer may be about to bring fields that it made by these.
+            self.earlier.push(Said { mode: known.mode, rules });
+        }
+        self.version = known.rules.version + 1;
+        self
     }
 
     pub(super) fn first_version(&self) -> Rules {
-        Rules { version: 0, ..self.clone() }
+        Rules { version: 0, earlier: Vec::new(), ..self.clone() }
     }
 
-    /// These, with what an author now says, and with the modes of further objects.
-    pub(super) fn amended(&self, wanted: &Rules, says: impl Fn(&str) -> bool) -> Rules {
-        let mut rules = self.clone();
+    /// Those of `known`, with what an author now says of this mode, and with the modes of further objects.
+    pub(super) fn amended(known: &Mapping, mode: Mode, wanted: &Rules, says: impl Fn(&str) -> bool) -> Rules {
+        let mut rules = known.rules.clone();
         if says("dynamic_templates") {
             (rules.templates, rules.compiled) = (wanted.templates.clone(), Compiled::default());
         }
@@ -117,8 +142,48 @@ impl Rules {
         if says("numeric_detection") {
             rules.numbers_in_text = wanted.numbers_in_text;
         }
-        rules.objects.extend(wanted.objects.iter().map(|(path, mode)| (path.clone(), *mode)));
-        rules
+        for (path, mode) in &wanted.objects {
+            let known = rules.objects.entry(path.clone()).or_insert(*mode);
+            // What is not enabled stays so.
+            if *known != Mode::Disabled {
+                *known = *mode;
+            }
+        }
+        if mode == known.mode && rules == known.rules { rules } else { rules.after(known, mode) }
+    }
+
+    /// What was said at this version, where something else is said now.
+    fn said_at(&self, version: u64) -> Option<&Said> {
+        self.earlier.iter().find(|said| said.rules.version >= version)
+    }
+
+    /// Whether fields are read by different versions.
+    pub(super) fn differ_in_time(&self) -> bool {
+        !self.earlier.is_empty()
+    }
+
+    fn mode_of(&self, mode: Mode, path: &str) -> Mode {
+        if self.objects.is_empty() {
+            return mode;
+        }
+        let mut mode = mode;
+        for parent in parents(path) {
+            match self.objects.get(parent) {
+                Some(Mode::Disabled) => return Mode::Disabled,
+                Some(own) => mode = *own,
+                None => {}
+            }
+        }
+        if self.objects.get(path) == Some(&Mode::Disabled) { Mode::Disabled } else { mode }
+    }
+
+    /// Whether values may be read otherwise than as what they are.
+    fn has_effect(&self, mode: Mode) -> bool {
+        !self.templates.is_empty()
+            || self.dates_are_text
+            || self.numbers_in_text
+            || mode == Mode::Runtime
+            || self.objects.values().any(|mode| *mode == Mode::Runtime)
     }
 
     pub(super) fn merge(&mut self, other: &Rules) {
@@ -199,38 +264,42 @@ impl Rules {
 impl Mapping {
     /// Whether values of fields that are not declared may be read otherwise than as what they are.
     pub(crate) fn has_rules(&self) -> bool {
-        let rules = &self.rules;
-        !rules.templates.is_empty()
-            || rules.dates_are_text
-            || rules.numbers_in_text
-            || self.mode == Mode::Runtime
-            || rules.objects.values().any(|mode| *mode == Mode::Runtime)
+        self.rules.has_effect(self.mode)
+            || self.rules.earlier.iter().any(|said| said.rules.has_effect(said.mode))
     }
 
-    /// Whether text that is a date is read as one.
-    pub(crate) fn detects_dates(&self) -> bool {
-        !self.rules.dates_are_text
+    /// Whether text at this path that is a date is read as one.
+    pub(crate) fn detects_dates(&self, path: &str) -> bool {
+        !self.said_of(path).1.dates_are_text
     }
 
-    /// Whether text that is a number is read as one.
-    pub(crate) fn detects_numbers(&self) -> bool {
-        self.rules.numbers_in_text
+    /// Whether text at this path that is a number is read as one.
+    pub(crate) fn detects_numbers(&self, path: &str) -> bool {
+        self.said_of(path).1.numbers_in_text
     }
 
     /// What becomes of a field of this path that is not declared.
     pub(crate) fn mode_of(&self, path: &str) -> Mode {
-        if self.rules.objects.is_empty() {
-            return self.mode;
-        }
-        let mut mode = self.mode;
-        for parent in parents(path) {
-            match self.rules.objects.get(parent) {
-                Some(Mode::Disabled) => return Mode::Disabled,
-                Some(own) => mode = *own,
-                None => {}
-            }
-        }
-        if self.rules.objects.get(path) == Some(&Mode::Disabled) { Mode::Disabled } else { mode }
+        self.rules.mode_of(self.mode, path)
+    }
+
+    /// By what the values of a field are read.
+    fn said_of(&self, path: &str) -> (Mode, &Rules) {
+        self.said_at(|| self.field(path)?.made_by())
+    }
+
+    /// By what an object is read: it is as old as the oldest of its fields.
+    fn said_of_object(&self, path: &str) -> (Mode, &Rules) {
+        self.said_at(|| {
+            let fields = self.children(path).chain([path]).filter_map(|path| self.field(path));
+            fields.filter_map(Field::made_by).min()
+        })
+    }
+
+    fn said_at(&self, made_by: impl Fn() -> Option<u64>) -> (Mode, &Rules) {
+        let version = self.rules.differ_in_time().then(made_by).flatten();
+        let said = version.and_then(|version| self.rules.said_at(version));
+        said.map_or((self.mode, &self.rules), |said| (said.mode, &said.rules))
     }
 
     /// Whether the path is inside of a field about whose inside no mapping says anything.
@@ -247,7 +316,7 @@ impl Mapping {
             let declared = self.field(parent).and_then(|field| field.declared);
             let templated = match declared {
                 Some(_) => None,
-                None => self.rules.templated(parent, Kind::Object),
+                None => self.said_of_object(parent).1.templated(parent, Kind::Object),
             };
             if templated.as_ref().is_some_and(|templated| templated.ignored) {
                 return templated;
@@ -260,33 +329,43 @@ impl Mapping {
                 _ => {}
             }
         }
-        self.rules.templated(path, kind).or_else(|| {
-            let is_runtime = kind == Kind::String && self.mode_of(path) == Mode::Runtime;
+        let (mode, rules) = self.said_of(path);
+        rules.templated(path, kind).or_else(|| {
+            let is_runtime = kind == Kind::String && rules.mode_of(mode, path) == Mode::Runtime;
             is_runtime.then(|| Templated { ty: Some(FieldType::Keyword), ..Templated::default() })
         })
     }
 
-    /// Notes what a template said of a field.
-    pub(crate) fn note_templated(&mut self, path: &str, templated: &Templated) {
-        let field = self.fields.entry(path.to_owned()).or_default();
-        if field.declared.is_none() {
-            field.templated.get_or_insert_default().absorb(templated);
+    /// Notes what a template said of a value of this kind, or that none did.
+    pub(crate) fn note_templated(&mut self, path: &str, kind: Kind, templated: Option<&Templated>) {
+        if self.field(path).is_some_and(|field| field.declared.is_some()) {
+            return;
+        }
+        match templated {
+            Some(templated) => self.made(path).templated.get_or_insert_default().absorb(templated),
+            None if kind == Kind::String => {
+                let (mode, rules) = self.said_of(path);
+                let is_told_apart = rules.has_effect(mode);
+                self.made(path).has_plain_text |= is_told_apart;
+            }
+            None => {}
         }
     }
 
     /// Notes what templates say of the objects that have the field `path`.
     pub(crate) fn note_objects_above(&mut self, path: &str) {
-        if self.rules.templates.is_empty() {
+        if !self.has_rules() {
             return;
         }
         for parent in parents(path) {
             let is_declared = self.field(parent).is_some_and(|field| field.declared.is_some());
-            let templated = self.rules.templated(parent, Kind::Object).filter(|_| !is_declared);
+            let (_, rules) = self.said_of_object(parent);
+            let templated = rules.templated(parent, Kind::Object).filter(|_| !is_declared);
             // An object that says nothing else is known by its fields.
             if let Some(templated) = templated
                 && templated.ty.is_some_and(|ty| ty.value_type().is_none() && ty != FieldType::Object)
             {
-                self.note_templated(parent, &templated);
+                self.note_templated(parent, Kind::Object, Some(&templated));
                 return;
             }
         }
@@ -296,16 +375,31 @@ impl Mapping {
 impl Templated {
     /// Takes in what another template says of the same field, in any order.
     pub(super) fn absorb(&mut self, other: &Templated) {
-        let first = |ours: FieldType| other.ty.map_or(ours, |theirs| ours.min(theirs));
-        self.ty = self.ty.map(first).or(other.ty);
+        let first = |one: FieldType, other: FieldType| std::cmp::min_by_key(one, other, rank);
+        self.ty = match (self.ty, other.ty) {
+            (Some(ours), Some(theirs)) => Some(first(ours, theirs)),
+            (ours, theirs) => ours.or(theirs),
+        };
         for (name, ty) in &other.multi_fields {
             let ours = self.multi_fields.entry(name.clone()).or_insert(*ty);
-            *ours = (*ours).min(*ty);
+            *ours = first(*ours, *ty);
         }
         self.unindexed |= other.unindexed;
         self.without_doc_values |= other.without_doc_values;
         self.ignored |= other.ignored;
     }
+}
+
+/// Which of the types counts that templates give a field: one that says what is inside of its objects, for nothing else
+/// does; then one whose words are searched, for whole values are found as well.
+fn rank(ty: &FieldType) -> (u8, FieldType) {
+    let rank = match ty {
+        FieldType::Object => 3,
+        ty if ty.is_exact() => 2,
+        ty if ty.value_type().is_some() => 1,
+        _ => 0,
+    };
+    (rank, *ty)
 }
 
 /// The templates of [`Rules`], read. It follows from them, so it counts for nothing where they are compared.

@@ -282,3 +282,96 @@ async fn nested_objects_are_searched_through_the_server() {
     let shown = tested.ok("GET", "/i/_mapping", "").await;
     assert_eq!(shown["i"]["mappings"]["properties"]["a"]["type"], "nested");
 }
+
+#[tokio::test]
+async fn a_change_of_the_rules_leaves_fields_as_documents_made_them() {
+    let tested = Tested::new();
+    ship(&tested, "i", &[json!({ "n": 1, "msg": "hello world", "d": "2024-05-01", "size": 5 })]).await;
+    let rules = json!({ "date_detection": false, "dynamic_templates": [
+        { "s": { "match_mapping_type": "string", "mapping": { "type": "keyword" } } },
+        { "l": { "match": "size", "mapping": { "type": "keyword" } } },
+    ] });
+    tested.ok("PUT", "/i/_mapping", &rules.to_string()).await;
+    ship(
+        &tested,
+        "i",
+        &[json!({ "n": 2, "msg": "hello moon", "d": "2024-07-01", "size": 50, "new": "hello moon" })],
+    )
+    .await;
+    tested.ok("PUT", "/i/_mapping", r#"{"dynamic":"runtime","dynamic_templates":[]}"#).await;
+    ship(&tested, "i", &[json!({ "n": 3, "msg": "hello sun" })]).await;
+    for is_merged in [false, true] {
+        if is_merged {
+            tested.ok("POST", "/i/_forcemerge?max_num_segments=1", "").await;
+        }
+        assert_eq!(
+            found(&tested, "i", json!({ "match": { "msg": "hello" } })).await,
+            [1, 2, 3],
+            "{is_merged}"
+        );
+        assert_eq!(found(&tested, "i", json!({ "range": { "d": { "gte": "2024-06-01" } } })).await, [2]);
+        assert_eq!(found(&tested, "i", json!({ "range": { "size": { "gte": 10 } } })).await, [2]);
+        assert_eq!(found(&tested, "i", json!({ "match": { "new": "hello" } })).await, [] as [u64; 0]);
+        let sum = json!({ "size": 0, "aggs": { "s": { "sum": { "field": "size" } } } });
+        let answer = tested.ok("POST", "/i/_search", &sum.to_string()).await;
+        assert_eq!(answer["aggregations"]["s"]["value"], 55.0);
+    }
+}
+
+#[tokio::test]
+async fn changes_at_once_are_all_made() {
+    let tested = Tested::new();
+    tested.ok("PUT", "/i", "{}").await;
+    let changes = [
+        r#"{"date_detection":false}"#,
+        r#"{"dynamic":"strict"}"#,
+        r#"{"properties":{"a":{"type":"object","dynamic":false}}}"#,
+        r#"{"properties":{"b":{"type":"object","enabled":false}}}"#,
+        r#"{"properties":{"f":{"type":"keyword"}}}"#,
+    ];
+    futures::future::join_all(changes.map(|change| tested.ok("PUT", "/i/_mapping", change))).await;
+    let shown = tested.ok("GET", "/i/_mapping", "").await;
+    let mappings = &shown["i"]["mappings"];
+    let properties = &mappings["properties"];
+    assert_eq!(
+        [
+            &mappings["date_detection"],
+            &mappings["dynamic"],
+            &properties["a"]["dynamic"],
+            &properties["b"]["enabled"]
+        ],
+        [&json!(false), &json!("strict"), &json!("false"), &json!(false)]
+    );
+    assert_eq!(properties["f"]["type"], "keyword");
+}
+
+#[tokio::test]
+async fn a_mapping_that_contradicts_documents_is_refused() {
+    let tested = Tested::new();
+    ship(&tested, "i", &[json!({ "n": 1, "x": 1, "y": 2, "w": { "v": 1 } })]).await;
+    let refused = async |path: &str, body: Value, why: &str| {
+        let (status, _, reason) = tested.error("PUT", path, &body.to_string()).await;
+        assert!(status == 400 && reason.contains(why), "{status} {reason}");
+    };
+    let alias = |of: &str| json!({ "properties": { "al": { "type": "alias", "path": of } } });
+    for (body, why) in [
+        (json!({ "properties": { "x": { "type": "alias", "path": "y" } } }), "from type [long] to [alias]"),
+        (json!({ "properties": { "w": { "type": "object", "enabled": false } } }), "object mapping [w]"),
+        (alias("gone"), "must refer to an existing field"),
+        (alias("al"), "cannot refer to itself"),
+        (alias("w"), "cannot refer to an object"),
+    ] {
+        refused("/i/_mapping", body, why).await;
+    }
+    let sum = json!({ "size": 0, "aggs": { "s": { "sum": { "field": "x" } } } });
+    assert_eq!(tested.ok("POST", "/i/_search", &sum.to_string()).await["aggregations"]["s"]["value"], 1.0);
+    refused("/j", json!({ "mappings": alias("gone") }), "must refer to an existing field").await;
+    let template = |alias: Value| json!({ "index_patterns": ["k*"], "template": { "mappings": alias } });
+    refused("/_index_template/t", template(alias("gone")), "must refer to an existing field").await;
+    // A component may be of an alias whose field another declares.
+    let component = json!({ "template": { "mappings": alias("field") } });
+    tested.ok("PUT", "/_component_template/c", &component.to_string()).await;
+    let mut whole = template(json!({ "properties": { "field": { "type": "long" } } }));
+    whole["composed_of"] = json!(["c"]);
+    tested.ok("PUT", "/_index_template/t", &whole.to_string()).await;
+}

@@ -114,7 +114,8 @@ async fn documents_are_restored_as_they_were() {
     tested.ok("DELETE", "/mounted", "").await;
     tested.ok("DELETE", "/web", "").await;
     assert_eq!(hits("old_w_x").await, then);
-    let accepted = tested.ok("POST", &format!("{REPO}/first/_restore"), r#"{"indices":["web"]}"#).await;
+    // No names mean all, as they do where a snapshot is made.
+    let accepted = tested.ok("POST", &format!("{REPO}/first/_restore"), r#"{"indices":[]}"#).await;
     assert_eq!(accepted, json!({ "accepted": true }));
     assert_eq!(hits("web").await, then);
     assert_eq!(count(&tested, "all").await, 60);
@@ -384,6 +385,12 @@ async fn what_cannot_be_meant_is_refused() {
             json!({ "index_settings": { "index.sort.field": "n" } }),
             400,
             "[index.sort.field]",
+        ),
+        (
+            "first/_restore",
+            json!({ "ignore_index_settings": ["index.refresh_interval", "index.blocks.write"] }),
+            400,
+            "[index.blocks.write] of [ignore_index_settings] is not supported",
         ),
         ("none/_restore", json!({}), 404, "[frostline:none]"),
         ("first/_mount", json!({}), 400, "[index]"),

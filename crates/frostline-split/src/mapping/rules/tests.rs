@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -260,7 +261,9 @@ fn a_name_may_mean_the_values_of_others() {
         "last": { "type": "text", "copy_to": ["all", "names"] },
         "user": { "type": "alias", "path": "first" },
         "time": { "type": "alias", "path": "@timestamp" },
-        "attributes": { "type": "passthrough", "priority": 10, "properties": { "host": { "type": "keyword" } } },
+        "attributes": { "type": "passthrough", "priority": 10, "properties": { "host": { "type": "keyword" },
+            "dyn": { "type": "text" } } },
+        "resource": { "type": "passthrough", "priority": 20, "properties": { "dyn": { "type": "text" } } },
     } }));
     let paths = |name: &str| mapping.resolve(name).paths;
     assert_eq!(paths("all"), [("all", false), ("first", false), ("last", false)]);
@@ -270,6 +273,7 @@ fn a_name_may_mean_the_values_of_others() {
     assert!(mapping.resolve("time").is_time);
     assert_eq!(paths("host"), [("attributes.host", true)]);
     assert_eq!(paths("attributes.host"), [("attributes.host", true)]);
+    assert_eq!(paths("dyn"), [("resource.dyn", false)], "the higher priority counts");
     let shown = mapping.to_elasticsearch_json();
     assert_eq!(shown["properties"]["user"], json!({ "type": "alias", "path": "first" }));
     assert_eq!(shown["properties"]["last"]["copy_to"], json!(["all", "names"]));
@@ -327,12 +331,12 @@ fn what_objects_have_is_read_as_whole_documents_are() {
     let fields = |mapping: &Mapping| mapping.declarations_below("a").fields.into_keys().collect::<Vec<_>>();
     assert_eq!(fields(&mapping), ["a", "a.k"]);
     let ignoring = mapping.amended(read(body(json!(false))), |key| key == "dynamic");
-    mapping.merge(&ignoring).unwrap();
+    mapping.merge(&ignoring.unwrap()).unwrap();
     assert!(mapping.may_ignore_below("a"));
     assert_eq!(fields(&mapping), ["a", "a.k", "a.z"]);
     // Whatever it says now, it once said otherwise.
     let dynamic = mapping.amended(read(body(json!(true))), |key| key == "dynamic");
-    mapping.merge(&dynamic).unwrap();
+    mapping.merge(&dynamic.unwrap()).unwrap();
     assert!(mapping.may_ignore_below("a"));
     // Objects that are strict have known fields alone, also where others are ignored.
     let strict =
@@ -346,13 +350,193 @@ fn what_the_author_says_last_stands() {
         { "a": { "match": "a", "mapping": { "type": "keyword" } } } ] }));
     let wanted = read(json!({ "dynamic": true, "properties": { "x": { "type": "long" } } }));
     let says = |key: &str| ["dynamic", "properties"].contains(&key);
-    let (mut one, change) = (old.clone(), old.amended(wanted, says));
+    let (mut one, change) = (old.clone(), old.amended(wanted, says).unwrap());
     assert!(one.merge(&change).unwrap());
-    assert_eq!((one.mode(), one.detects_dates(), one.rules.templates.len()), (Mode::Dynamic, false, 1));
+    assert_eq!((one.mode(), one.detects_dates("a"), one.rules.templates.len()), (Mode::Dynamic, false, 1));
     // A writer that has not heard of it changes nothing back.
     let mut other = change.clone();
     other.merge(&old).unwrap();
     assert!(!one.merge(&old).unwrap() && other == one);
-    let same = one.amended(Mapping::dynamic(), |key| key == "dynamic");
+    let same = one.amended(Mapping::dynamic(), |key| key == "dynamic").unwrap();
     assert_eq!(same.rules, one.rules, "what changes nothing makes no version");
+}
+
+/// The mapping after its author changes it.
+fn changed(known: &Mapping, change: serde_json::Value) -> Mapping {
+    let change_of = known.amended(read(change.clone()), |key| change.get(key).is_some()).unwrap();
+    let mut changed = known.clone();
+    changed.merge(&change_of).unwrap();
+    // As every server reads it.
+    serde_json::from_value(json!(changed)).unwrap()
+}
+
+#[test]
+fn a_change_of_the_rules_is_for_new_fields() {
+    let rules = || {
+        json!({ "date_detection": false, "numeric_detection": true, "dynamic_templates": [
+            { "texts": { "match_mapping_type": "string", "mapping": { "type": "keyword" } } },
+            { "numbers": { "match_mapping_type": "long", "mapping": { "type": "keyword" } } },
+            { "off": { "match": "off", "match_mapping_type": "object", "mapping": { "enabled": false } } },
+            { "flat": { "match": "flat*", "match_mapping_type": "object", "mapping": { "type": "flattened" } } },
+        ] })
+    };
+    let old = json!({ "msg": "a b", "n": 5, "d": "2024-05-01", "digits": "x", "off": { "v": 1 }, "flat": { "v": "x" } });
+    let new = json!({ "msg": "a c", "n": 50, "d": "2024-06-01", "digits": "12", "off": { "w": "y" }, "flat": { "w": "y" },
+        "new": "a b", "m": 7, "e": "2024-06-01", "flat2": { "v": 1.5 } });
+    let known = changed(&learned(&Mapping::dynamic(), std::slice::from_ref(&old)), rules());
+    assert_eq!(values(&known, &old), values(&Mapping::dynamic(), &old));
+    let after = learned(&known, std::slice::from_ref(&new));
+    for mapping in [&known, &after] {
+        let read = values(mapping, &new);
+        let expected = [
+            "msg Text(\"a c\")",
+            "n Long(50)",
+            "d Date(Moment { time_us: 1717200000000000, nanos: 0 })",
+            "digits Text(\"12\")",
+            "off.w Text(\"y\")",
+            "flat.w Text(\"y\")",
+            "new Text(\"a b\")",
+            "m Text(\"7\")",
+            "e Text(\"2024-06-01\")",
+            "flat2.v Double(1.5)",
+        ];
+        assert_eq!(read, expected);
+    }
+    assert_eq!(
+        ["msg", "n", "d", "digits", "off.v", "flat", "flat.v"].map(|path| ty(&after, path)),
+        [None; 7]
+    );
+    assert_eq!(["new", "m", "e"].map(|path| ty(&after, path)), [Some(FieldType::Keyword); 3]);
+    assert_eq!(ty(&after, "flat2"), Some(FieldType::Flattened));
+    // A merge reads all documents again.
+    assert_eq!(learned(&after, &[old.clone(), new.clone()]), after);
+    // So does whoever looks for nested objects.
+    let below = after.declarations_below("flat");
+    assert_eq!(
+        values(&below, &json!({ "flat": { "v": "1", "w": "2" } })),
+        ["flat.v Text(\"1\")", "flat.w Text(\"2\")"]
+    );
+    let again = changed(&after, json!({ "dynamic": "runtime", "dynamic_templates": [] }));
+    assert_eq!(values(&again, &old), values(&Mapping::dynamic(), &old));
+    assert_eq!(values(&again, &json!({ "m": 8, "o": 8 })), ["m Text(\"8\")", "o Long(8)"]);
+    let last = learned(&again, &[json!({ "msg": "a", "r": "a" })]);
+    assert_eq!(["msg", "r"].map(|path| ty(&last, path)), [None, Some(FieldType::Keyword)]);
+}
+
+#[test]
+fn a_writer_that_has_not_heard_of_a_change_makes_fields_by_what_it_knows() {
+    let first = Mapping::dynamic();
+    let rules = json!({ "dynamic_templates": [{ "t": { "match_mapping_type": "string", "mapping": { "type": "keyword" } } }] });
+    let second = changed(&first, rules);
+    let document = [json!({ "v": "a b" })];
+    let (late, meanwhile) = (learned(&first, &document), learned(&second, &document));
+    assert_eq!((ty(&late, "v"), ty(&meanwhile, "v")), (None, Some(FieldType::Keyword)));
+    for order in [[&second, &late, &meanwhile], [&second, &meanwhile, &late], [&late, &meanwhile, &second]] {
+        let mut all = order[0].clone();
+        for other in &order[1..] {
+            all.merge(other).unwrap();
+        }
+        assert_eq!(ty(&all, "v"), None);
+        assert_eq!(ty(&learned(&all, &document), "v"), None);
+        assert_eq!(ty(&learned(&all, &[json!({ "w": "a b" })]), "w"), Some(FieldType::Keyword));
+    }
+}
+
+#[test]
+fn rules_by_which_no_field_was_made_are_forgotten() {
+    let mut mapping = learned(&Mapping::dynamic(), &[json!({ "v": "x" })]);
+    for change in 0..20 {
+        mapping = changed(&mapping, json!({ "numeric_detection": change % 2 == 0 }));
+    }
+    assert_eq!((mapping.rules.version(), mapping.rules.earlier.len()), (20, 2));
+    assert_eq!(values(&mapping, &json!({ "v": "1" })), ["v Text(\"1\")"]);
+}
+
+#[test]
+fn text_is_compared_whole_where_a_template_says_so_of_all_of_it() {
+    let booleans = json!({ "b": { "match_mapping_type": "boolean", "mapping": { "type": "keyword" } } });
+    let flat = json!({ "f": { "match": "flat*", "match_mapping_type": "object", "mapping": { "type": "flattened" } } });
+    let mapping = read(json!({ "dynamic_templates": [booleans, flat] }));
+    let learned = learned(
+        &mapping,
+        &[
+            json!({ "q": "Red fox", "b": true, "n": 1, "flat": { "v": "x" } }),
+            json!({ "q": true, "n": false, "flat": true }),
+        ],
+    );
+    assert_eq!(learned.resolve("q").paths, [("q", false)]);
+    assert_eq!(["b", "n"].map(|path| ty(&learned, path)), [Some(FieldType::Keyword); 2]);
+    assert_eq!(ty(&learned, "flat"), Some(FieldType::Flattened));
+    let shown = learned.to_elasticsearch_json();
+    assert_eq!(
+        shown["properties"]["q"],
+        json!({ "type": "text", "fields": { "keyword": { "type": "keyword" } } })
+    );
+}
+
+/// Templates that give fields different types by what their values are.
+fn any_rules() -> impl Strategy<Value = serde_json::Value> {
+    let all = [
+        json!({ "s": { "match_mapping_type": "string", "match": "a", "mapping": { "type": "keyword" } } }),
+        json!({ "t": { "match_mapping_type": "string", "match": "b",
+            "mapping": { "type": "text", "fields": { "raw": { "type": "keyword" } } } } }),
+        json!({ "d": { "match_mapping_type": "date", "mapping": { "type": "keyword" } } }),
+        json!({ "b": { "match_mapping_type": "boolean", "mapping": { "type": "keyword" } } }),
+        json!({ "l": { "match_mapping_type": "long", "match": "b", "mapping": { "type": "keyword", "index": false } } }),
+        json!({ "f": { "match_mapping_type": "object", "match": "c", "mapping": { "type": "flattened" } } }),
+        json!({ "n": { "match_mapping_type": "object", "match": "d", "mapping": { "type": "nested" } } }),
+        json!({ "o": { "match_mapping_type": "object", "match": "b", "mapping": { "enabled": false } } }),
+    ];
+    let some = proptest::sample::subsequence(all.to_vec(), 0..=all.len()).prop_shuffle();
+    (some, any::<bool>(), any::<bool>()).prop_map(|(templates, dates, numbers)| {
+        json!({ "dynamic_templates": templates, "date_detection": dates, "numeric_detection": numbers })
+    })
+}
+
+fn any_document() -> impl Strategy<Value = serde_json::Value> {
+    let scalars = [
+        json!("red fox"),
+        json!("7"),
+        json!("2024-05-01"),
+        json!("10.0.0.1"),
+        json!(true),
+        json!(7),
+        json!(1.5),
+        json!(null),
+    ];
+    let scalar = proptest::sample::select(scalars.to_vec());
+    let value = prop_oneof![
+        4 => scalar.clone(),
+        1 => proptest::collection::vec(scalar.clone(), 0..3).prop_map(|all| json!(all)),
+        2 => scalar.prop_map(|inner| json!({ "a": inner })),
+    ];
+    proptest::collection::btree_map(proptest::sample::select(vec!["a", "b", "c", "d"]), value, 0..4)
+        .prop_map(|document| json!(document))
+}
+
+proptest! {
+    #[test]
+    fn fields_are_the_same_however_documents_come_in_batches(
+        before in proptest::option::of((any_rules(), proptest::collection::vec(any_document(), 1..4))),
+        rules in any_rules(),
+        batches in proptest::collection::vec(proptest::collection::vec(any_document(), 1..4), 1..5),
+    ) {
+        let mapping = match before {
+            None => read(rules),
+            Some((earlier, documents)) => changed(&learned(&read(earlier), &documents), rules),
+        };
+        let all = batches.concat();
+        let at_once = learned(&mapping, &all);
+        let in_turn = batches.iter().fold(mapping.clone(), |known, batch| learned(&known, batch));
+        let mut by_many = mapping.clone();
+        for batch in batches.iter().rev() {
+            by_many.merge(&learned(&mapping, batch)).unwrap();
+        }
+        prop_assert_eq!(&in_turn, &at_once);
+        prop_assert_eq!(&by_many, &at_once);
+        prop_assert_eq!(&learned(&at_once, &all), &at_once, "a merge reads them again");
+        for document in &all {
+            prop_assert_eq!(values(&at_once, document), values(&mapping, document));
+        }
+    }
 }

@@ -245,7 +245,7 @@ async fn fields_of_objects_are_known_after_others_are_ignored() {
         let place = Place::with_mapping(&[documents.to_vec()], mapping).await;
         let wanted = Mapping::from_elasticsearch_json(&ignoring).unwrap();
         let amended = place.index.mapping().amended(wanted, |key| says && key == "dynamic");
-        let place = place.mapped(amended).await;
+        let place = place.mapped(amended.unwrap()).await;
         assert_eq!(place.numbers(&both("a", 1)).await, [0], "{ignoring}");
         assert_eq!(place.numbers(&both("a", 2)).await, [] as [i64; 0], "{ignoring}");
         let counted = json!({ "size": 0, "aggs": { "a": { "nested": { "path": "a" }, "aggs": { "z": { "sum": { "field": "a.z" } } } } } });

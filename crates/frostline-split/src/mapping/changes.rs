@@ -1,0 +1,119 @@
+//! Changes of a mapping by its author.
+//!
+//! - What documents made stays as they made it: no change has a search find other values of theirs.
+//! - A change is made from one version of the mapping, and is merged into that alone.
+
+use super::{Field, FieldType, Mapping, Mode, Revision, Rules};
+use crate::{Error, Result};
+
+impl Mapping {
+    /// What is to be merged into this mapping so that it also says what its author now wants: `wanted`, in which what
+    /// `says` does not name at the top is as it was. `Invalid` where it contradicts what is known.
+    pub fn amended(&self, wanted: Mapping, says: impl Fn(&str) -> bool) -> Result<Mapping> {
+        for (path, field) in &wanted.fields {
+            self.check_type(path, field)?;
+        }
+        for (path, mode) in &wanted.rules.objects {
+            self.check_enabled(path, *mode)?;
+        }
+        let mode = if says("dynamic") { wanted.mode } else { self.mode };
+        let rules = Rules::amended(self, mode, &wanted.rules, says);
+        let (time_field, column_budget) = (self.time_field.clone(), self.column_budget);
+        let change =
+            Mapping { mode, rules, time_field, column_budget, revision: Revision::default(), ..wanted };
+        let mut changed = self.clone();
+        changed.merge(&change)?;
+        changed.check_aliases_of(&change)?;
+        Ok(change)
+    }
+
+    /// `Invalid` where an alias is of no field that has values.
+    pub fn check_aliases(&self) -> Result<()> {
+        self.check_aliases_of(self)
+    }
+
+    fn check_aliases_of(&self, change: &Mapping) -> Result<()> {
+        for (alias, of) in &change.aliases {
+            let why = if alias == of {
+                "an alias cannot refer to itself"
+            } else if self.aliases.contains_key(of) {
+                "an alias cannot refer to another alias"
+            } else if self.is_time(of) || self.field(of).is_some_and(Field::may_have_values) {
+                continue;
+            } else if self.field(of).is_some() || self.has_children(of) {
+                "an alias cannot refer to an object"
+            } else {
+                "an alias must refer to an existing field: declare that as well"
+            };
+            let what = format!("Invalid [path] value [{of}] for field alias [{alias}]: {why}");
+            return Err(Error::invalid(what));
+        }
+        Ok(())
+    }
+
+    /// Whether the field can have the type that is declared now.
+    fn check_type(&self, path: &str, wanted: &Field) -> Result<()> {
+        let Some(new) = wanted.declared else { return Ok(()) };
+        let known = self.field(path);
+        let refused = |old: FieldType, because: &str| {
+            let (old, new) = (old.name(), new.name());
+            let what = format!("mapper [{path}] cannot be changed from type [{old}] to [{new}]{because}");
+            Err(Error::invalid(what))
+        };
+        const FOUND: &str = ": documents have such values; write those to come to another index";
+        match known.and_then(|known| known.declared) {
+            Some(old) if old != new => return refused(old, ""),
+            Some(_) => return self.check_priority(path, wanted),
+            None => {}
+        }
+        // A merge would read the documents anew, and queries find others.
+        let is_other = |ty| new == FieldType::Alias || new.value_type().is_some_and(|new| new != ty);
+        let readings = known.into_iter().flat_map(|known| known.readings.keys());
+        if let Some(other) = { readings }.find(|ty| is_other(**ty)) {
+            return refused(FieldType::of(*other), FOUND);
+        }
+        if (new == FieldType::Alias || new.is_opaque()) && self.is_made_below(path) {
+            return refused(FieldType::Object, FOUND);
+        }
+        Ok(())
+    }
+
+    fn check_priority(&self, path: &str, wanted: &Field) -> Result<()> {
+        match self.field(path).map(|known| known.priority) {
+            // The lowest is also what nobody gave.
+            Some(known) if known != 0 && known != wanted.priority => Err(Error::invalid(format!(
+                "the [priority] of the passthrough object [{path}] cannot be changed"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether nothing is lost where an object is no longer read.
+    fn check_enabled(&self, path: &str, mode: Mode) -> Result<()> {
+        let is_known = || self.is_made_below(path) || self.field(path).and_then(Field::made_by).is_some();
+        if mode == Mode::Disabled && self.mode_of(path) != Mode::Disabled && is_known() {
+            return Err(Error::invalid(format!(
+                "the [enabled] parameter can't be updated for the object mapping [{path}]: documents have fields in \
+                 it; write those to come to another index"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether documents have fields below `path`.
+    fn is_made_below(&self, path: &str) -> bool {
+        self.children(path).filter_map(|below| self.field(below)).any(|field| field.made_by().is_some())
+    }
+}
+
+impl Field {
+    /// Whether it is more than an object.
+    fn may_have_values(&self) -> bool {
+        use FieldType::*;
+        let is_object = |ty| matches!(ty, Object | Nested | Passthrough | Alias);
+        !self.readings.is_empty() || self.ty().is_some_and(|ty| !is_object(ty))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::mapping::ValueType;
+
+fn read(json: &Value) -> Mapping {
+    Mapping::from_elasticsearch_json(json).unwrap()
+}
+
+/// The mapping of documents like `{"x":1,"y":2,"s":"a","o":{"p":1}}`, of which `k` is declared.
+fn known() -> Mapping {
+    let mut known = read(&json!({ "properties": {
+        "k": { "type": "keyword" },
+        "old": { "type": "alias", "path": "k" },
+        "off": { "type": "object", "enabled": false },
+        "pass": { "type": "passthrough", "priority": 3 },
+        "empty": { "type": "object" },
+    } }));
+    for (path, ty) in
+        [("x", ValueType::Long), ("y", ValueType::Long), ("s", ValueType::Text), ("o.p", ValueType::Long)]
+    {
+        known.place(path, ty, false);
+    }
+    known
+}
+
+fn change(properties: Value) -> Result<Mapping> {
+    let known = known();
+    let change = known.amended(read(&json!({ "properties": properties })), |key| key == "properties")?;
+    let mut changed = known;
+    changed.merge(&change)?;
+    Ok(changed)
+}
+
+#[track_caller]
+fn check_refused(properties: Value, reason: &str) {
+    let error = change(properties).expect_err(reason);
+    assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
+    assert!(error.what().contains(reason), "{error}");
+}
+
+#[test]
+fn what_documents_have_keeps_its_type() {
+    check_refused(
+        json!({ "x": { "type": "keyword" } }),
+        "[x] cannot be changed from type [long] to [keyword]: doc",
+    );
+    check_refused(
+        json!({ "x": { "type": "alias", "path": "y" } }),
+        "[x] cannot be changed from type [long] to [alias]",
+    );
+    check_refused(
+        json!({ "k": { "type": "alias", "path": "y" } }),
+        "[k] cannot be changed from type [keyword] to [alias]",
+    );
+    check_refused(json!({ "o": { "type": "alias", "path": "y" } }), "from type [object] to [alias]");
+    check_refused(json!({ "o": { "type": "flattened" } }), "from type [object] to [flattened]");
+    check_refused(
+        json!({ "o": { "type": "object", "enabled": false } }),
+        "can't be updated for the object mapping [o]",
+    );
+    let changed = change(json!({ "o": { "type": "object", "dynamic": false }, "x": { "type": "long" },
+        "s": { "type": "keyword" }, "new": { "type": "object", "enabled": false } }));
+    assert_eq!(
+        ["o.q", "new.q"].map(|path| changed.as_ref().unwrap().mode_of(path)),
+        [Mode::Ignoring, Mode::Disabled]
+    );
+}
+
+#[test]
+fn what_is_not_enabled_stays_so() {
+    let changed = change(json!({ "off": { "type": "object", "dynamic": true } })).unwrap();
+    assert_eq!(changed.mode_of("off.v"), Mode::Disabled);
+}
+
+#[test]
+fn an_alias_is_of_a_field() {
+    let alias = |path: &str| json!({ "type": "alias", "path": path });
+    check_refused(json!({ "z": alias("gone") }), "field alias [z]: an alias must refer to an existing field");
+    check_refused(json!({ "z": alias("z") }), "cannot refer to itself");
+    check_refused(json!({ "z": alias("old") }), "cannot refer to another alias");
+    check_refused(json!({ "z": alias("z2"), "z2": alias("z") }), "cannot refer to another alias");
+    for object in ["o", "pass", "empty"] {
+        check_refused(json!({ "z": alias(object) }), "cannot refer to an object");
+    }
+    for field in ["x", "k", "o.p", "n", "@timestamp"] {
+        let changed = change(json!({ "z": alias(field), "n": { "type": "long" } })).unwrap();
+        assert_eq!(changed.alias_of("z"), Some(field));
+    }
+    assert!(read(&json!({ "properties": { "z": alias("gone") } })).check_aliases().is_err());
+    assert!(known().check_aliases().is_ok());
+}
+
+#[test]
+fn the_priority_of_a_passthrough_object_stays() {
+    check_refused(
+        json!({ "pass": { "type": "passthrough", "priority": 4 } }),
+        "[priority] of the passthrough object [pass]",
+    );
+    assert!(change(json!({ "pass": { "type": "passthrough", "priority": 3 } })).is_ok());
+}
