@@ -9,10 +9,12 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from frostline import DONE, FAILED, Frostline
+from server import Server
 
 SPLITS = 64
 ROWS = int(os.environ.get("FROSTLINE_TEST_SPLIT_ROWS", "6000"))
@@ -139,3 +141,16 @@ def test_a_merge_keeps_to_its_memory(wide, tmp_path):
 
 def parse(memory):
     return int(memory.removesuffix("MiB")) << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator")
+@pytest.mark.parametrize("told", [None, "7"])
+def test_a_server_limits_the_arenas_of_its_allocator(told, wide):
+    own = Frostline(wide.binary, wide.repo, wide.data, {"MALLOC_ARENA_MAX": told} if told else {})
+    server = Server(own)
+    process = Path(f"/proc/{server.process.pid}")
+    variables = dict(pair.split("=", 1) for pair in (process / "environ").read_text().split("\0") if "=" in pair)
+    assert variables["MALLOC_ARENA_MAX"] == told or not told and int(variables["MALLOC_ARENA_MAX"]) >= 4
+    arguments = (process / "cmdline").read_text().split("\0")
+    assert (arguments[0], "serve" in arguments) == (str(wide.binary), True)
+    assert server.stop() == DONE
