@@ -7,11 +7,13 @@ use frostline_model::catalogue::Catalogue;
 use frostline_model::{Balance, VolumeSpec, best_count};
 
 use super::summary::MetricValues;
-use crate::simulate::{FileSystem, Job, Stack, simulate};
+use crate::simulate::{Cache, FileSystem, Job, Stack, simulate};
 use crate::study::plan::{Plan, PlannedCell};
-use crate::study::{Model, Study, fill};
+use crate::study::{Model, Study, fill, word};
 
 const GIB: f64 = 1_073_741_824.0;
+/// Nothing beside what a volume takes.
+const CACHE_HIT_MS: f64 = 0.05;
 
 /// Metrics by cell, for the cells of the plan that have a model.
 ///
@@ -45,8 +47,11 @@ fn metrics(
 ) -> Result<MetricValues> {
     let text = |template: &str| fill(template, &cell.levels);
     let (count, volume) = volumes(&text(&model.class)?, &text(&model.volumes)?)?;
-    let limits = volume.limits(catalogue)?;
+    let slowed = model.slowed.unwrap_or(1.0);
+    let limits = volume.limits(catalogue)?.slowed(slowed);
     let mut stack = Stack::new(file_system(model, &text)?, volume, count);
+    stack.slowed = slowed;
+    stack.cache = model.cache_gib.map(|gib| Cache { bytes: (gib * GIB) as u64, hit_ms: CACHE_HIT_MS });
     if let Some(stripe) = &model.stripe {
         stack.chunk_bytes = bytes(&text(stripe)?)?;
     }
@@ -79,8 +84,14 @@ fn file_system(model: &Model, text: &dyn Fn(&str) -> Result<String>) -> Result<F
         "xfs" => Ok(FileSystem::xfs()),
         "btrfs" => Ok(FileSystem::btrfs(model.compress)),
         "openzfs" => {
-            let record = model.record.as_deref().unwrap_or("128k");
-            Ok(FileSystem::zfs(bytes(&text(record)?)?, model.compress))
+            let record = bytes(&text(model.record.as_deref().unwrap_or("128k"))?)?;
+            match &model.age {
+                None => Ok(FileSystem::zfs(record, model.compress)),
+                Some(age) => {
+                    let scattered = word(&text(age)?, &[("fresh", false), ("aged", true)])?;
+                    Ok(FileSystem::zfs_measured(record, model.compress, scattered))
+                }
+            }
         }
         _ => Err(Error::invalid(format!(
             "the model has no file system `{name}`; it has ext4, xfs, btrfs, openzfs"
@@ -95,7 +106,7 @@ fn job(model: &Model, text: &dyn Fn(&str) -> Result<String>) -> Result<Job> {
         outstanding: model.outstanding,
         threads: model.threads,
         sequential: model.sequential,
-        compression_ratio: 1.0,
+        compression_ratio: model.compression_ratio.unwrap_or(1.0),
         set_bytes: (model.set_gib * GIB) as u64,
     })
 }

@@ -110,7 +110,9 @@ fn job(compressible_percent: u32) -> Job {
         direct: true,
         file_mib: 128,
         seconds: 20,
+        ramp_s: 0,
         compressible_percent,
+        refill: true,
         seed: 7,
     }
 }

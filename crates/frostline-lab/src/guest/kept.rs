@@ -1,0 +1,227 @@
+//! File systems in a guest that are kept for all cells of a run: OpenZFS pools and ext4 over emulated volumes.
+//!
+//! A [`Kept`] file system is made once, and each [`Data`] set in it is laid out once, without limits. A sample then
+//! only runs a [`Job`] there and reads the counters, so that cells can take turns in any order. Scripts and parsers;
+//! nothing here runs anything.
+
+use frostline_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::storage::{Job, Stack, device};
+
+/// Processes of the job, as published. OpenZFS before 2.3 takes the requests of each one at a time.
+const JOBS: u32 = 16;
+/// Requests of each in flight: 64 together keep eight volumes busy, and a slowed volume is soon done with what is left
+/// when the time is up; the published 1,024 would take it half a minute.
+const DEPTH: u32 = 4;
+/// MiB of each process's file.
+const FILE_MIB: u32 = 16;
+/// Bytes of a data set.
+pub const DATA_BYTES: u64 = (JOBS as u64 * FILE_MIB as u64) << 20;
+/// Seconds before a sample in which the job already runs: more than OpenZFS lets pass between two transaction groups.
+pub const RAMP_S: u64 = 6;
+/// What OpenZFS may cache, MiB: a quarter of a data set, and the least that it takes.
+pub const ARC_MIB: u32 = 64;
+
+/// A file system that is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its name, and that of its folder below `/mnt`.
+    pub name: String,
+    /// ext4 on one disk, or an OpenZFS pool of several.
+    pub stack: Stack,
+    /// Serial numbers of its disks.
+    pub volumes: Vec<String>,
+}
+
+/// A set of files in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Data {
+    /// OpenZFS' recordsize, KiB.
+    pub record_kib: u32,
+    /// `off` or `lz4`.
+    pub compression: String,
+    /// How much of the data compresses away, percent.
+    pub compressible_percent: u32,
+    /// Whether every record was rewritten at random after it was laid out in order.
+    pub aged: bool,
+}
+
+impl Kept {
+    /// Makes it, on disks whose content is lost.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a stack that cannot be kept.
+    pub fn make(&self) -> Result<String> {
+        let disks: Vec<String> = self.volumes.iter().map(|serial| device(serial)).collect();
+        let (name, all) = (&self.name, disks.join(" "));
+        // Cloud volumes are NVMe disks, which say that they do not rotate, whatever is behind them. OpenZFS joins
+        // neighbouring requests up to 128 KiB there, and up to 1 MiB on disks that rotate.
+        let quiet = format!(
+            "mkdir -p /mnt/{name}\nfor disk in {all}; do wipefs -qa $disk\n\
+             echo 0 >/sys/block/$(basename $(readlink -f $disk))/queue/rotational; done\n"
+        );
+        match self.stack {
+            Stack::Ext4 if disks.len() == 1 => Ok(format!(
+                "{quiet}mkfs.ext4 -q -F -i 1048576 -J size=32 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 {all}\n\
+                 mount -o noatime {all} /mnt/{name}\n"
+            )),
+            Stack::Zfs => Ok(format!(
+                "{quiet}modprobe zfs\necho {arc} >/sys/module/zfs/parameters/zfs_arc_max\n\
+                 zpool create -f -o ashift=12 -O atime=off -O xattr=sa -O mountpoint=none {name} {all}\n",
+                arc = u64::from(ARC_MIB) << 20
+            )),
+            other => Err(Error::invalid(format!("{other} on {} disks is not kept for cells", disks.len()))),
+        }
+    }
+
+    fn folder(&self, data: &Data) -> String {
+        format!("/mnt/{}/{}", self.name, data.name())
+    }
+
+    /// Makes a data set and lays it out: file after file, and then, if it is to be aged, every record once more in random
+    /// order.
+    pub fn lay_out(&self, data: &Data) -> String {
+        let (folder, name) = (self.folder(data), &self.name);
+        let make = match self.stack {
+            Stack::Zfs => format!(
+                "zfs create -o recordsize={}K -o compression={} -o mountpoint={folder} {name}/{}\n",
+                data.record_kib,
+                data.compression,
+                data.name()
+            ),
+            _ => format!("mkdir -p {folder}\n"),
+        };
+        let files: Vec<String> = (0..JOBS).map(|job| format!("f.{job}")).collect();
+        let mut script = format!(
+            "{make}cd {folder}\nfio --name=fill --filename={} --file_service_type=sequential --rw=write --bs=1M \
+             --size={}M --ioengine=psync --fallocate=none{} --end_fsync=1 >/dev/null\n",
+            files.join(":"),
+            FILE_MIB * JOBS,
+            compressible(data.compressible_percent)
+        );
+        if data.aged && self.stack == Stack::Zfs {
+            let age =
+                Job { rw: "randwrite".to_owned(), block_kib: data.record_kib, seconds: 0, ..job(data, 0, 1) };
+            script += &format!("sync\n{} >/dev/null\n", age.command_in(&folder));
+        }
+        script + &self.settle()
+    }
+
+    /// Writes out what is still in memory.
+    pub fn settle(&self) -> String {
+        match self.stack {
+            Stack::Zfs => format!("zpool sync {}\n", self.name),
+            _ => "sync\n".to_owned(),
+        }
+    }
+
+    /// What must be before a sample: nothing left to write, and a cache as full as after a while of this work.
+    pub fn ready(&self, data: &Data) -> String {
+        let settle = self.settle();
+        match self.stack {
+            Stack::Zfs => {
+                let warm = ARC_MIB.div_ceil(FILE_MIB);
+                let files: Vec<String> =
+                    (0..warm).map(|at| format!("{}/f.{at}", self.folder(data))).collect();
+                format!("{settle}echo 3 >/proc/sys/vm/drop_caches\ncat {} >/dev/null\n", files.join(" "))
+            }
+            _ => format!("{settle}echo 3 >/proc/sys/vm/drop_caches\n"),
+        }
+    }
+
+    /// The sample: fio's JSON, and then, behind a line `bandwidth`, its log of bandwidth second by second.
+    pub fn sample(&self, data: &Data, block_kib: u32, seconds: u64, seed: u64) -> String {
+        let job = Job { block_kib, seconds, ramp_s: RAMP_S, ..job(data, seconds, seed) };
+        format!(
+            "rm -f /tmp/sample*\n{} --write_bw_log=/tmp/sample --log_avg_msec=1000 --per_job_logs=0\n\
+             echo; echo bandwidth; cat /tmp/sample*_bw*.log\n",
+            job.command_in(&self.folder(data))
+        )
+    }
+
+    /// How it is made, in the words of its own tools, for the record.
+    pub fn describe(&self, data: &Data) -> String {
+        match self.stack {
+            Stack::Zfs => format!(
+                "zfs get -H -o property,value recordsize,compression,compressratio,used {0}/{1}\n\
+                 zpool list -H -o name,size,alloc,frag {0}\n",
+                self.name,
+                data.name()
+            ),
+            _ => format!("grep ' /mnt/{} ' /proc/mounts\n", self.name),
+        }
+    }
+}
+
+impl Data {
+    /// Its name below the file system's.
+    pub fn name(&self) -> String {
+        let age = if self.aged { "aged" } else { "fresh" };
+        format!("r{}-{}-c{}-{age}", self.record_kib, self.compression, self.compressible_percent)
+    }
+}
+
+fn job(data: &Data, seconds: u64, seed: u64) -> Job {
+    Job {
+        rw: "randrw".to_owned(),
+        read_percent: 75,
+        block_kib: 128,
+        depth: DEPTH,
+        jobs: JOBS,
+        engine: "libaio".to_owned(),
+        direct: true,
+        file_mib: FILE_MIB,
+        seconds,
+        ramp_s: 0,
+        compressible_percent: data.compressible_percent,
+        refill: false,
+        seed,
+    }
+}
+
+/// fio's options for data of which so much compresses away.
+pub(super) fn compressible(percent: u32) -> String {
+    match percent {
+        0 => String::new(),
+        percent => format!(" --buffer_compress_percentage={percent} --buffer_compress_chunk=4096"),
+    }
+}
+
+/// The job's MiB/s in each second of its log: `ms, KiB/s, direction, block, …` for each process.
+///
+/// Seconds at both ends, in which not every process ran, are left out.
+pub fn seconds_of_log(text: &str) -> Vec<f64> {
+    let mut seconds: std::collections::BTreeMap<u64, f64> = std::collections::BTreeMap::new();
+    for line in text.lines() {
+        let mut words = line.split(',').map(str::trim);
+        let (Some(ms), Some(kib)) = (words.next(), words.next()) else { continue };
+        if let (Ok(ms), Ok(kib)) = (ms.parse::<u64>(), kib.parse::<f64>()) {
+            *seconds.entry(ms / 1000).or_default() += kib / 1024.0;
+        }
+    }
+    let all: Vec<f64> = seconds.into_values().collect();
+    all.get(1..all.len().saturating_sub(1)).unwrap_or_default().to_vec()
+}
+
+/// The 95 % interval of the mean of a series whose neighbours are alike: of the means of four stretches of it, each as long as
+/// a transaction group or longer. Nothing if the stretches were shorter than three values.
+pub fn interval_of_means(values: &[f64]) -> Option<(f64, f64)> {
+    const STRETCHES: usize = 4;
+    /// Student's t for 95 % and three degrees of freedom.
+    const T: f64 = 3.182;
+    let length = values.len() / STRETCHES;
+    if length < 3 {
+        return None;
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let means: Vec<f64> = values.chunks_exact(length).take(STRETCHES).map(mean).collect();
+    let centre = mean(&means);
+    let variance = means.iter().map(|m| (m - centre).powi(2)).sum::<f64>() / (STRETCHES - 1) as f64;
+    let half = T * (variance / STRETCHES as f64).sqrt();
+    Some((centre - half, centre + half))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+use super::*;
+
+fn pool() -> Kept {
+    Kept { name: "fs0".into(), stack: Stack::Zfs, volumes: vec!["fs0-0".into(), "fs0-1".into()] }
+}
+
+fn data(aged: bool) -> Data {
+    Data { record_kib: 32, compression: "lz4".into(), compressible_percent: 0, aged }
+}
+
+#[test]
+fn a_pool_is_on_disks_that_do_not_rotate_and_aged_data_is_rewritten_record_by_record() {
+    let make = pool().make().unwrap();
+    assert!(make.contains("zpool create -f -o ashift=12"), "{make}");
+    assert!(make.contains("/dev/disk/by-id/virtio-fs0-0 /dev/disk/by-id/virtio-fs0-1\n"), "{make}");
+    assert!(make.find("queue/rotational").unwrap() < make.find("zpool create").unwrap(), "{make}");
+    let (fresh, aged) = (pool().lay_out(&data(false)), pool().lay_out(&data(true)));
+    assert!(fresh.contains("--file_service_type=sequential") && !fresh.contains("randwrite"), "{fresh}");
+    assert!(aged.contains("--rw=randwrite") && aged.contains("--bs=32k"), "{aged}");
+    assert!(!aged.contains("--runtime"), "every record once: {aged}");
+    assert_ne!(data(true).name(), data(false).name());
+}
+
+#[test]
+fn ext4_is_on_one_disk() {
+    let ext4 = |count: usize| Kept { stack: Stack::Ext4, volumes: vec!["a".into(); count], ..pool() }.make();
+    assert!(ext4(1).unwrap().contains("mkfs.ext4"));
+    let refused = ext4(2).unwrap_err();
+    assert!(refused.what().contains("ext4 on 2 disks"), "{refused}");
+}
+
+#[test]
+fn a_sample_begins_after_a_transaction_group() {
+    let script = pool().sample(&data(true), 512, 20, 7);
+    for part in
+        ["--ramp_time=6", "--runtime=20", "--bs=512k", "--randseed=7", "--directory=/mnt/fs0/r32-lz4-c0-aged"]
+    {
+        assert!(script.contains(part), "{part}: {script}");
+    }
+}
+
+#[test]
+fn seconds_of_a_log_are_the_sum_of_all_processes() {
+    // Two processes read 1 and 3 MiB/s; the first and the last second are not whole.
+    let line = |ms: u64, mib: u64, direction: u32| format!("{ms}, {}, {direction}, 131072, 0\n", mib * 1024);
+    let log: String = (0..6_u64).map(|s| line(s * 1000 + 999, 1, 0) + &line(s * 1000 + 400, 3, 1)).collect();
+    assert_eq!(seconds_of_log(&log), [4.0; 4]);
+    assert_eq!(seconds_of_log("fio: something else\n"), Vec::<f64>::new());
+}
+
+#[test]
+fn the_interval_is_of_stretches() {
+    assert_eq!(interval_of_means(&[5.0; 20]), Some((5.0, 5.0)));
+    assert_eq!(interval_of_means(&[5.0; 11]), None);
+    // Means of 4, 6, 4 and 6: 5 more or less 3.182 x 1.1547 / 2.
+    let values: Vec<f64> = (0..20).map(|at| if at / 5 % 2 == 0 { 4.0 } else { 6.0 }).collect();
+    let (low, high) = interval_of_means(&values).unwrap();
+    assert!((low - 3.163).abs() < 0.001 && (high - 6.837).abs() < 0.001, "{low} {high}");
+}
