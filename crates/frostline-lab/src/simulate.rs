@@ -254,11 +254,7 @@ pub struct Outcome {
 ///
 /// As [`VolumeSpec::limits`]; `Invalid` for a stack or a job that makes no sense.
 pub fn simulate(catalogue: &Catalogue, stack: &Stack, job: &Job, seconds: f64, seed: u64) -> Result<Outcome> {
-    check(stack, job, seconds)?;
-    let pool = Pool::new(catalogue, stack)?;
-    let mut run = ClosedLoop::new(pool, stack, job, seed);
-    run.run_until(seconds);
-    let mut outcome = run.outcome(seconds);
+    let (mut run, mut outcome) = begun(catalogue, stack, job, seconds, seed)?;
     let drained = run.run_until_steady();
     outcome.drained_mib_per_s = drained.mib_per_s;
     outcome.played = drained.played;
@@ -266,6 +262,35 @@ pub fn simulate(catalogue: &Catalogue, stack: &Stack, job: &Job, seconds: f64, s
     outcome.instance_drained_after_s = drained.instance_after_s;
     outcome.notes = notes(stack, job);
     Ok(outcome)
+}
+
+/// The same without what comes after those seconds: quick, for runs in which no bucket empties.
+///
+/// # Errors
+///
+/// As [`simulate`].
+pub fn simulate_only(
+    catalogue: &Catalogue,
+    stack: &Stack,
+    job: &Job,
+    seconds: f64,
+    seed: u64,
+) -> Result<Outcome> {
+    Ok(begun(catalogue, stack, job, seconds, seed)?.1)
+}
+
+fn begun<'a>(
+    catalogue: &Catalogue,
+    stack: &'a Stack,
+    job: &'a Job,
+    seconds: f64,
+    seed: u64,
+) -> Result<(ClosedLoop<'a>, Outcome)> {
+    check(stack, job, seconds)?;
+    let mut run = ClosedLoop::new(Pool::new(catalogue, stack)?, stack, job, seed);
+    run.run_until(seconds);
+    let outcome = run.outcome(seconds);
+    Ok((run, outcome))
 }
 
 fn check(stack: &Stack, job: &Job, seconds: f64) -> Result<()> {
