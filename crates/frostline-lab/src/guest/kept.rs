@@ -18,8 +18,8 @@ const DEPTH: u32 = 4;
 const FILE_MIB: u32 = 16;
 /// Bytes of a data set.
 pub const DATA_BYTES: u64 = (JOBS as u64 * FILE_MIB as u64) << 20;
-/// Seconds before a sample in which the job already runs: more than OpenZFS lets pass between two transaction groups.
-pub const RAMP_S: u64 = 6;
+/// Seconds before a sample in which the job already runs: as long as OpenZFS lets pass between two transaction groups.
+pub const RAMP_S: u64 = 5;
 /// What OpenZFS may cache, MiB: a quarter of a data set, and the least that it takes.
 pub const ARC_MIB: u32 = 64;
 
@@ -43,7 +43,7 @@ pub struct Data {
     pub compression: String,
     /// How much of the data compresses away, percent.
     pub compressible_percent: u32,
-    /// Whether every record was rewritten at random after it was laid out in order.
+    /// Whether records lie in random order, as after each was rewritten.
     pub aged: bool,
 }
 
@@ -80,33 +80,36 @@ impl Kept {
         format!("/mnt/{}/{}", self.name, data.name())
     }
 
-    /// Makes a data set and lays it out: file after file, and then, if it is to be aged, every record once more in random
-    /// order.
+    /// Makes a data set and lays it out, file after file, or, if it is to be as after long use, record after record in random
+    /// order: OpenZFS puts each where it is next, as it does when they are rewritten.
     pub fn lay_out(&self, data: &Data) -> String {
         let (folder, name) = (self.folder(data), &self.name);
-        let make = match self.stack {
-            Stack::Zfs => format!(
-                "zfs create -o recordsize={}K -o compression={} -o mountpoint={folder} {name}/{}\n",
-                data.record_kib,
-                data.compression,
-                data.name()
+        let set = format!("{name}/{}", data.name());
+        // What does not compress is stored as it is either way, and trying takes an emulated CPU long.
+        let compression = if data.compressible_percent == 0 { "off" } else { data.compression.as_str() };
+        let (make, done) = match self.stack {
+            Stack::Zfs => (
+                format!(
+                    "zfs create -o recordsize={}K -o compression={compression} -o mountpoint={folder} {set}\n",
+                    data.record_kib
+                ),
+                format!("zfs set compression={} {set}\n", data.compression),
             ),
-            _ => format!("mkdir -p {folder}\n"),
+            _ => (format!("mkdir -p {folder}\n"), String::new()),
+        };
+        let how = match data.aged {
+            true => format!("--rw=randwrite --file_service_type=random --bs={}k", data.record_kib),
+            false => "--rw=write --file_service_type=sequential --bs=1M".to_owned(),
         };
         let files: Vec<String> = (0..JOBS).map(|job| format!("f.{job}")).collect();
-        let mut script = format!(
-            "{make}cd {folder}\nfio --name=fill --filename={} --file_service_type=sequential --rw=write --bs=1M \
-             --size={}M --ioengine=psync --fallocate=none{} --end_fsync=1 >/dev/null\n",
+        format!(
+            "{make}cd {folder}\nfio --name=fill --filename={} {how} --size={}M --ioengine=psync --fallocate=none{} \
+             --end_fsync=1 >/dev/null\n{done}{}",
             files.join(":"),
             FILE_MIB * JOBS,
-            compressible(data.compressible_percent)
-        );
-        if data.aged && self.stack == Stack::Zfs {
-            let age =
-                Job { rw: "randwrite".to_owned(), block_kib: data.record_kib, seconds: 0, ..job(data, 0, 1) };
-            script += &format!("sync\n{} >/dev/null\n", age.command_in(&folder));
-        }
-        script + &self.settle()
+            compressible(data.compressible_percent),
+            self.settle()
+        )
     }
 
     /// Writes out what is still in memory.
@@ -122,27 +125,34 @@ impl Kept {
         let settle = self.settle();
         match self.stack {
             Stack::Zfs => {
-                let warm = ARC_MIB.div_ceil(FILE_MIB);
-                let files: Vec<String> =
-                    (0..warm).map(|at| format!("{}/f.{at}", self.folder(data))).collect();
-                format!("{settle}echo 3 >/proc/sys/vm/drop_caches\ncat {} >/dev/null\n", files.join(" "))
+                // The same part of every file: a process whose own file is cached would race ahead of the others.
+                let bytes = (u64::from(ARC_MIB) << 20) / u64::from(JOBS);
+                format!(
+                    "{settle}echo 3 >/proc/sys/vm/drop_caches\nhead -q -c {bytes} {}/f.* >/dev/null\n",
+                    self.folder(data)
+                )
             }
             _ => format!("{settle}echo 3 >/proc/sys/vm/drop_caches\n"),
         }
     }
 
-    /// The sample: fio's JSON, and then, behind a line `bandwidth`, its log of bandwidth second by second.
+    /// The sample. Prints what [`Said::parse`] reads.
     pub fn sample(&self, data: &Data, block_kib: u32, seconds: u64, seed: u64) -> String {
         let job = Job { block_kib, seconds, ramp_s: RAMP_S, ..job(data, seconds, seed) };
         format!(
-            "rm -f /tmp/sample*\n{} --write_bw_log=/tmp/sample --log_avg_msec=1000 --per_job_logs=0\n\
-             echo; echo bandwidth; cat /tmp/sample*_bw*.log\n",
-            job.command_in(&self.folder(data))
+            "marks() {{ head -n 1 /proc/stat\n\
+             sed -n 's/^demand_data_\\(hits\\|misses\\) .* /\\1 /p' /proc/spl/kstat/zfs/arcstats 2>/dev/null || true; }}\n\
+             rm -f /tmp/sample*\nbefore=$(marks)\n\
+             fio=$({} --write_bw_log=/tmp/sample --log_avg_msec=1000 --per_job_logs=0)\nended=$EPOCHREALTIME after=$(marks)\n\
+             echo \"$before\"; echo +++; echo \"$after\"; echo +++; echo \"$fio\"; echo +++; cat /tmp/sample*_bw*.log; echo +++\n\
+             {}echo +++; echo $ended $EPOCHREALTIME\n",
+            job.command_in(&self.folder(data)),
+            self.describe(data)
         )
     }
 
     /// How it is made, in the words of its own tools, for the record.
-    pub fn describe(&self, data: &Data) -> String {
+    fn describe(&self, data: &Data) -> String {
         match self.stack {
             Stack::Zfs => format!(
                 "zfs get -H -o property,value recordsize,compression,compressratio,used {0}/{1}\n\
@@ -153,6 +163,71 @@ impl Kept {
             _ => format!("grep ' /mnt/{} ' /proc/mounts\n", self.name),
         }
     }
+}
+
+/// What a sample printed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Said {
+    /// fio's JSON.
+    pub fio: String,
+    /// The job's MiB/s in each second.
+    pub by_second: Vec<f64>,
+    /// The part of the time in which the guest's CPUs were not idle.
+    pub busy: f64,
+    /// The part of reads of data that OpenZFS' cache answered; none without such reads.
+    pub arc_hit_rate: Option<f64>,
+    /// How it is made.
+    pub described: String,
+    /// Seconds from the end of fio to that of the script.
+    pub tail_s: f64,
+}
+
+impl Said {
+    /// Reads what the script of a sample prints.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` if a part is missing.
+    pub fn parse(text: &str) -> Result<Said> {
+        let parts: Vec<&str> = text.split("+++\n").collect();
+        let [before, after, fio, log, described, times] = parts.as_slice() else {
+            return Err(Error::corrupt(format!("a sample printed {} parts, not 6", parts.len())));
+        };
+        let times: Vec<f64> = times.split_whitespace().filter_map(|time| time.parse().ok()).collect();
+        let [ended, printed] = times.as_slice() else {
+            return Err(Error::corrupt("a sample does not say when it ended"));
+        };
+        let busy = busy_part(before, after).ok_or_else(|| Error::corrupt("no line of /proc/stat"))?;
+        Ok(Said {
+            fio: (*fio).to_owned(),
+            by_second: seconds_of_log(log),
+            busy,
+            arc_hit_rate: hit_rate(before, after),
+            described: (*described).to_owned(),
+            tail_s: (printed - ended).max(0.0),
+        })
+    }
+}
+
+/// The part of the time in which the guest's CPUs were not idle, between two lines `cpu …` of /proc/stat.
+fn busy_part(before: &str, after: &str) -> Option<f64> {
+    let times = |text: &str| -> Option<(f64, f64)> {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let all: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        // user nice system idle iowait irq softirq steal; guests are counted in user.
+        Some((all.get(3)? + all.get(4)?, all.iter().take(8).sum()))
+    };
+    let ((idle, all), (idle_then, all_then)) = (times(after)?, times(before)?);
+    (all > all_then).then(|| 1.0 - (idle - idle_then) / (all - all_then))
+}
+
+fn hit_rate(before: &str, after: &str) -> Option<f64> {
+    let of = |text: &str, name: &str| -> Option<f64> {
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    };
+    let since = |name: &str| Some(of(after, name)? - of(before, name)?);
+    let (hits, misses) = (since("hits ")?, since("misses ")?);
+    (hits + misses > 0.0).then(|| hits / (hits + misses))
 }
 
 impl Data {
@@ -192,7 +267,7 @@ pub(super) fn compressible(percent: u32) -> String {
 /// The job's MiB/s in each second of its log: `ms, KiB/s, direction, block, …` for each process.
 ///
 /// Seconds at both ends, in which not every process ran, are left out.
-pub fn seconds_of_log(text: &str) -> Vec<f64> {
+fn seconds_of_log(text: &str) -> Vec<f64> {
     let mut seconds: std::collections::BTreeMap<u64, f64> = std::collections::BTreeMap::new();
     for line in text.lines() {
         let mut words = line.split(',').map(str::trim);

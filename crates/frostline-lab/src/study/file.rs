@@ -290,7 +290,7 @@ pub struct GuestStack {
     pub block: String,
     /// `random`, or `half` for data that compresses to half.
     pub data: String,
-    /// Where file systems are kept: `fresh` as it was laid out, or `aged` by rewriting every record at random.
+    /// Where file systems are kept: `fresh`, with records in order, or `aged`, in random order as after they were rewritten.
     #[serde(default)]
     pub age: Option<String>,
 }

@@ -9,7 +9,7 @@ fn data(aged: bool) -> Data {
 }
 
 #[test]
-fn a_pool_is_on_disks_that_do_not_rotate_and_aged_data_is_rewritten_record_by_record() {
+fn a_pool_is_on_disks_that_do_not_rotate_and_aged_data_is_written_record_by_record() {
     let make = pool().make().unwrap();
     assert!(make.contains("zpool create -f -o ashift=12"), "{make}");
     assert!(make.contains("/dev/disk/by-id/virtio-fs0-0 /dev/disk/by-id/virtio-fs0-1\n"), "{make}");
@@ -18,6 +18,9 @@ fn a_pool_is_on_disks_that_do_not_rotate_and_aged_data_is_rewritten_record_by_re
     assert!(fresh.contains("--file_service_type=sequential") && !fresh.contains("randwrite"), "{fresh}");
     assert!(aged.contains("--rw=randwrite") && aged.contains("--bs=32k"), "{aged}");
     assert!(!aged.contains("--runtime"), "every record once: {aged}");
+    let (create, set) =
+        (aged.find("compression=off").unwrap(), aged.find("zfs set compression=lz4").unwrap());
+    assert!(create < set, "{aged}");
     assert_ne!(data(true).name(), data(false).name());
 }
 
@@ -30,10 +33,16 @@ fn ext4_is_on_one_disk() {
 }
 
 #[test]
+fn every_process_finds_the_same_part_of_its_file_cached() {
+    let ready = pool().ready(&data(true));
+    assert!(ready.contains("head -q -c 4194304 /mnt/fs0/r32-lz4-c0-aged/f.*"), "{ready}");
+}
+
+#[test]
 fn a_sample_begins_after_a_transaction_group() {
     let script = pool().sample(&data(true), 512, 20, 7);
     for part in
-        ["--ramp_time=6", "--runtime=20", "--bs=512k", "--randseed=7", "--directory=/mnt/fs0/r32-lz4-c0-aged"]
+        ["--ramp_time=5", "--runtime=20", "--bs=512k", "--randseed=7", "--directory=/mnt/fs0/r32-lz4-c0-aged"]
     {
         assert!(script.contains(part), "{part}: {script}");
     }
@@ -56,4 +65,28 @@ fn the_interval_is_of_stretches() {
     let values: Vec<f64> = (0..20).map(|at| if at / 5 % 2 == 0 { 4.0 } else { 6.0 }).collect();
     let (low, high) = interval_of_means(&values).unwrap();
     assert!((low - 3.163).abs() < 0.001 && (high - 6.837).abs() < 0.001, "{low} {high}");
+}
+
+#[test]
+fn busy_is_what_was_not_idle() {
+    let before = "arc x\ncpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1 1\n";
+    let after = "cpu  150 0 120 820 10 0 0 0 0 0\n";
+    // 70 of 100 ticks were work.
+    assert!((busy_part(before, after).unwrap() - 0.7).abs() < 1e-9);
+    assert_eq!(busy_part(before, before), None);
+}
+
+#[test]
+fn what_a_sample_prints_is_read_part_by_part() {
+    let marks = |idle: u32, hits: u32| format!("cpu  100 0 0 {idle} 0 0 0 0 0 0\nhits 5{hits}\nmisses 70\n");
+    let text = format!(
+        "{}+++\n{}+++\n{{}}\n+++\n{}+++\nrecordsize\t32K\n+++\n100.5 102.25\n",
+        marks(0, 0),
+        marks(100, 0).replace("misses 70", "misses 100").replace("hits 50", "hits 60"),
+        "1000, 1024, 0, 4096, 0\n2000, 2048, 0, 4096, 0\n3000, 1024, 1, 4096, 0\n"
+    );
+    let said = Said::parse(&text).unwrap();
+    assert_eq!((said.by_second, said.busy, said.arc_hit_rate), (vec![2.0], 0.0, Some(0.25)));
+    assert_eq!((said.described.as_str(), said.tail_s), ("recordsize\t32K\n", 1.75));
+    assert!(Said::parse("+++\n+++\n").is_err());
 }

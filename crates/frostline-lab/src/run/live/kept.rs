@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use super::Live;
 use super::inside::{compressible_percent, kib};
 use crate::emulate::{self, Account, Emulated, Options, WriteCache};
-use crate::guest::kept::{Data, Kept, RAMP_S, interval_of_means, seconds_of_log};
+use crate::guest::kept::{Data, Kept, RAMP_S, Said, interval_of_means};
 use crate::guest::machine::{Aio, Backing, Cache};
-use crate::guest::storage::{COUNTERS, Counters, FioResult, Stack, parse_fio};
+use crate::guest::storage::{FioResult, Stack, parse_fio};
 use crate::guest::{Disk, Guest, Limits as Throttle, Machine};
 use crate::host::write_json;
 use crate::record::Gate;
@@ -245,18 +245,9 @@ fn sample(
     let models = (0..emulated.devices().len()).map(|at| system.volumes.contains(&at).then(|| model.clone()));
     emulated.set_models(&models.collect::<Vec<_>>())?;
     let script = system.kept.sample(&asked.data, asked.block_kib, seconds, seed);
-    let counters = format!("{COUNTERS}head -n 1 /proc/stat\n");
     let limit = Duration::from_secs((seconds + RAMP_S) * 3 + 180);
-    let (said, glances) = thread::scope(|scope| -> Result<_> {
-        let work = scope.spawn(|| -> Result<_> {
-            let before = guest.must("reading the counters", &counters, Duration::from_secs(60))?;
-            let fio = guest.must("fio", &script, limit)?;
-            let ended = Instant::now();
-            let after = guest.must("reading the counters", &counters, Duration::from_secs(60))?;
-            let described =
-                guest.must("describing", &system.kept.describe(&asked.data), Duration::from_secs(60))?;
-            Ok(Said { before, fio, after, described, ended })
-        });
+    let (printed, ended, glances) = thread::scope(|scope| -> Result<_> {
+        let work = scope.spawn(|| Ok::<_, Error>((guest.must("fio", &script, limit)?, Instant::now())));
         let mut glances = Vec::new();
         while !work.is_finished() {
             glances.push(Glance {
@@ -265,61 +256,49 @@ fn sample(
             });
             thread::park_timeout(GLANCE);
         }
-        let said = work.join().map_err(|_| Error::internal("the thread that runs a sample panicked"))??;
-        Ok((said, glances))
+        let (printed, ended) =
+            work.join().map_err(|_| Error::internal("the thread that runs a sample panicked"))??;
+        Ok((printed, ended, glances))
     })?;
-    let reading = Reading::new(&said, &glances, seconds, system)?;
+    let said = Said::parse(&printed)?;
+    let ended = ended - Duration::from_secs_f64(said.tail_s);
+    let reading = Reading::new(said, &glances, ended, seconds)?;
     let raw = json!({"key": asked.key, "data": asked.data, "limits": system.limits, "command": script,
-        "described": said.described, "seconds_mib_per_s": reading.by_second,
+        "described": reading.said.described, "seconds_mib_per_s": reading.said.by_second,
         "volumes": [reading.first, reading.last], "window_s": reading.window_s, "fio": reading.fio_json});
     write_json(&stem.with_extension("json"), &raw)?;
     Ok(Taken { values: reading.values(system, asked.block_kib), gates: reading.gates(system) })
 }
 
-/// What the guest printed.
-struct Said {
-    before: String,
-    fio: String,
-    after: String,
-    described: String,
-    ended: Instant,
-}
-
 /// A sample as it was read.
 struct Reading {
+    said: Said,
     fio: FioResult,
     fio_json: Value,
-    by_second: Vec<f64>,
     /// The volumes' counters at both ends of the window.
     first: Vec<Account>,
     last: Vec<Account>,
     window_s: f64,
-    busy: f64,
-    arc_hit_rate: Option<f64>,
 }
 
 impl Reading {
-    fn new(said: &Said, glances: &[Glance], seconds: u64, system: &System) -> Result<Reading> {
-        let (fio, log) = said.fio.split_once("\nbandwidth\n").unwrap_or((&said.fio, ""));
+    fn new(said: Said, glances: &[Glance], ended: Instant, seconds: u64) -> Result<Reading> {
         // The glances nearest to the ends of what fio counted.
         let near = |before_end_s: f64| {
-            let wanted = said.ended - Duration::from_secs_f64(before_end_s);
+            let wanted = ended - Duration::from_secs_f64(before_end_s);
             let off = |at: Instant| at.max(wanted) - at.min(wanted);
             glances.iter().min_by_key(|glance| off(glance.at))
         };
         let pair = near(seconds as f64 + TAIL_S).zip(near(TAIL_S));
         let (first, last) = pair.ok_or_else(|| Error::unavailable("the volumes' counters were not read"))?;
-        let (before, after) = (Counters::parse(&said.before)?, Counters::parse(&said.after)?);
-        let json = serde_json::from_str(&fio[fio.find('{').unwrap_or(0)..]).unwrap_or(Value::Null);
+        let json = serde_json::from_str(&said.fio[said.fio.find('{').unwrap_or(0)..]).unwrap_or(Value::Null);
         Ok(Reading {
-            fio: parse_fio(fio)?,
+            fio: parse_fio(&said.fio)?,
             fio_json: json,
-            by_second: seconds_of_log(log),
             first: first.accounts.clone(),
             last: last.accounts.clone(),
             window_s: (last.at - first.at).as_secs_f64(),
-            busy: busy_part(&said.before, &said.after).unwrap_or(1.0),
-            arc_hit_rate: after.arc_hit_rate_since(&before).filter(|_| system.kept.stack == Stack::Zfs),
+            said,
         })
     }
 
@@ -362,13 +341,13 @@ impl Reading {
             ("device_read_mib_per_s", self.rate(|account| account.read_bytes as f64) / MIB),
             ("device_write_mib_per_s", self.rate(|account| account.written_bytes as f64) / MIB),
             ("flushes_per_s", self.rate(|account| account.flushes as f64)),
-            ("guest_cpu_percent", 100.0 * self.busy),
+            ("guest_cpu_percent", 100.0 * self.said.busy),
         ]);
-        if let Some((low, high)) = interval_of_means(&self.by_second) {
+        if let Some((low, high)) = interval_of_means(&self.said.by_second) {
             values.insert("low_mib_per_s", low);
             values.insert("high_mib_per_s", high);
         }
-        if let Some(rate) = self.arc_hit_rate {
+        if let Some(rate) = self.said.arc_hit_rate {
             values.insert("arc_hit_rate", rate);
         }
         values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -377,7 +356,7 @@ impl Reading {
     fn gates(&self, system: &System) -> Vec<Gate> {
         let gate = |name: &str, what: String, passed| Gate { name: name.to_owned(), what, passed };
         let bytes = self.fio.read.bytes + self.fio.write.bytes;
-        let (used, busy) = (self.used(system), self.busy);
+        let (used, busy) = (self.used(system), self.said.busy);
         let requests = self.rate(|account| (account.reads + account.writes) as f64).max(1e-9);
         let overrun = 100.0 * self.rate(|account| account.overrun as f64) / requests;
         vec![
@@ -401,18 +380,6 @@ impl Reading {
             ),
         ]
     }
-}
-
-/// The part of the time in which the guest's CPUs were not idle, between two lines `cpu …` of /proc/stat.
-fn busy_part(before: &str, after: &str) -> Option<f64> {
-    let times = |text: &str| -> Option<(f64, f64)> {
-        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let all: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        // user nice system idle iowait irq softirq steal; guests are counted in user.
-        Some((all.get(3)? + all.get(4)?, all.iter().take(8).sum()))
-    };
-    let ((idle, all), (idle_then, all_then)) = (times(after)?, times(before)?);
-    (all > all_then).then(|| 1.0 - (idle - idle_then) / (all - all_then))
 }
 
 #[cfg(test)]

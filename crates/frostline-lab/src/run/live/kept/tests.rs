@@ -43,15 +43,6 @@ fn every_cell_of_the_published_matrix_has_its_file_system_and_data() {
     live.close().unwrap();
 }
 
-#[test]
-fn busy_is_what_was_not_idle() {
-    let before = "arc x\ncpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1 1\n";
-    let after = "cpu  150 0 120 820 10 0 0 0 0 0\n";
-    // 70 of 100 ticks were work.
-    assert!((busy_part(before, after).unwrap() - 0.7).abs() < 1e-9);
-    assert_eq!(busy_part(before, before), None);
-}
-
 fn account(units: u64, reads: u64) -> Account {
     let model =
         frostline_model::Account { units, charged: units as f64, ..frostline_model::Account::default() };
@@ -70,12 +61,10 @@ fn reading(units: u64, busy: f64) -> (Reading, System) {
     let reading = Reading {
         fio,
         fio_json: Value::Null,
-        by_second: vec![12.5; 20],
+        said: Said { by_second: vec![12.5; 20], busy, arc_hit_rate: Some(0.1), ..Said::default() },
         first: vec![account(0, 0); 4],
         last: vec![account(units, units); 4],
         window_s: 10.0,
-        busy,
-        arc_hit_rate: Some(0.1),
     };
     (reading, system)
 }
