@@ -16,6 +16,10 @@ const JOBS: u32 = 16;
 const DEPTH: u32 = 4;
 /// MiB of each process's file.
 const FILE_MIB: u32 = 16;
+/// Bytes that OpenZFS lets be dirty, while records are written in random order: a transaction group is closed at a fifth of
+/// them, so that one has a fortieth of the records, and hardly any neighbours.
+const GROUP_BYTES: u64 = 32 << 20;
+const DIRTY: &str = "/sys/module/zfs/parameters/zfs_dirty_data_max";
 /// Bytes of a data set.
 pub const DATA_BYTES: u64 = (JOBS as u64 * FILE_MIB as u64) << 20;
 /// Seconds before a sample in which the job already runs: as long as OpenZFS lets pass between two transaction groups.
@@ -97,14 +101,21 @@ impl Kept {
             ),
             _ => (format!("mkdir -p {folder}\n"), String::new()),
         };
-        let how = match data.aged {
-            true => format!("--rw=randwrite --file_service_type=random --bs={}k", data.record_kib),
-            false => "--rw=write --file_service_type=sequential --bs=1M".to_owned(),
+        let (how, before, after) = match data.aged {
+            // OpenZFS puts what it writes in one transaction group in the order of the file, so a group must be small.
+            true => (
+                format!("--rw=randwrite --file_service_type=random --bs={}k", data.record_kib),
+                format!("limit=$(cat {DIRTY})\necho {GROUP_BYTES} >{DIRTY}\n"),
+                format!("echo $limit >{DIRTY}\n"),
+            ),
+            false => {
+                ("--rw=write --file_service_type=sequential --bs=1M".to_owned(), String::new(), String::new())
+            }
         };
         let files: Vec<String> = (0..JOBS).map(|job| format!("f.{job}")).collect();
         format!(
-            "{make}cd {folder}\nfio --name=fill --filename={} {how} --size={}M --ioengine=psync --fallocate=none{} \
-             --end_fsync=1 >/dev/null\n{done}{}",
+            "{make}cd {folder}\n{before}fio --name=fill --filename={} {how} --size={}M --ioengine=psync --fallocate=none{} \
+             --end_fsync=1 >/dev/null\n{after}{done}{}",
             files.join(":"),
             FILE_MIB * JOBS,
             compressible(data.compressible_percent),

@@ -21,6 +21,11 @@ fn a_pool_is_on_disks_that_do_not_rotate_and_aged_data_is_written_record_by_reco
     let (create, set) =
         (aged.find("compression=off").unwrap(), aged.find("zfs set compression=lz4").unwrap());
     assert!(create < set, "{aged}");
+    // Few records in each transaction group, and the limit is put back.
+    let dirty: Vec<usize> = aged.match_indices("zfs_dirty_data_max\n").map(|(at, _)| at).collect();
+    let fio = aged.find("fio --name=fill").unwrap();
+    assert!(matches!(dirty.as_slice(), [set, put_back] if *set < fio && fio < *put_back), "{aged}");
+    assert!(!fresh.contains("zfs_dirty_data_max"), "{fresh}");
     assert_ne!(data(true).name(), data(false).name());
 }
 

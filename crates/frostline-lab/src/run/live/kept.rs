@@ -20,7 +20,7 @@ use crate::guest::kept::{Data, Kept, RAMP_S, Said, interval_of_means};
 use crate::guest::machine::{Aio, Backing, Cache};
 use crate::guest::storage::{FioResult, Stack, parse_fio};
 use crate::guest::{Disk, Guest, Limits as Throttle, Machine};
-use crate::host::write_json;
+use crate::host::{facts, write_json};
 use crate::record::Gate;
 use crate::run::Taken;
 use crate::run::virtual_time::{bucket_of, volumes};
@@ -308,6 +308,17 @@ impl Reading {
         (sum(&self.last) - sum(&self.first)) / self.window_s.max(0.001)
     }
 
+    /// What a read takes a process of the job, on average, with the time that the emulated CPU takes.
+    fn read_latency_ms(&self) -> f64 {
+        self.fio_json["jobs"][0]["read"]["lat_ns"]["mean"].as_f64().unwrap_or(0.0) / 1e6
+    }
+
+    /// What a request takes the volumes, on average.
+    fn device_latency_ms(&self) -> f64 {
+        let requests = self.rate(|account| account.model.as_ref().map_or(0.0, |model| model.requests as f64));
+        1000.0 * self.rate(|account| account.delay_s) / requests.max(1e-9)
+    }
+
     fn units_per_s(&self) -> f64 {
         self.rate(|account| account.model.as_ref().map_or(0.0, |model| model.units as f64))
     }
@@ -341,8 +352,11 @@ impl Reading {
             ("device_read_mib_per_s", self.rate(|account| account.read_bytes as f64) / MIB),
             ("device_write_mib_per_s", self.rate(|account| account.written_bytes as f64) / MIB),
             ("flushes_per_s", self.rate(|account| account.flushes as f64)),
+            ("read_latency_ms", self.read_latency_ms()),
+            ("device_latency_ms", self.device_latency_ms()),
             ("guest_cpu_percent", 100.0 * self.said.busy),
         ]);
+        values.extend(facts::cpu_pressure().map(|pressure| ("cpu_pressure_percent", pressure)));
         if let Some((low, high)) = interval_of_means(&self.said.by_second) {
             values.insert("low_mib_per_s", low);
             values.insert("high_mib_per_s", high);
