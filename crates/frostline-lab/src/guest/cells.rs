@@ -71,9 +71,7 @@ impl CellSpec {
             direct: true,
             file_mib: 32,
             seconds: 20,
-            ramp_s: 0,
             compressible_percent,
-            refill: true,
             seed: 1,
         };
         let layout = Layout {

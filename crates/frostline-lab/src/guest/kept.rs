@@ -1,27 +1,28 @@
 //! File systems in a guest that are kept for all cells of a run: OpenZFS pools and ext4 over emulated volumes.
 //!
 //! A [`Kept`] file system is made once, and each [`Data`] set in it is laid out once, without limits. A sample then
-//! only runs a [`Job`] there and reads the counters, so that cells can take turns in any order. Scripts and parsers;
+//! only runs fio there and reads the counters, so that cells can take turns in any order. Scripts and parsers;
 //! nothing here runs anything.
 
 use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::storage::{Job, Stack, device};
+use super::storage::{Stack, device};
 
 /// Processes of the job, as published. OpenZFS before 2.3 takes the requests of each one at a time.
 const JOBS: u32 = 16;
 /// Requests of each in flight: 64 together keep eight volumes busy, and a slowed volume is soon done with what is left
 /// when the time is up; the published 1,024 would take it half a minute.
 const DEPTH: u32 = 4;
-/// MiB of each process's file.
+/// Files of a data set, and MiB of each.
+const FILES: u32 = 16;
 const FILE_MIB: u32 = 16;
 /// Bytes that OpenZFS lets be dirty, while records are written in random order: a transaction group is closed at a fifth of
 /// them, so that one has a fortieth of the records, and hardly any neighbours.
 const GROUP_BYTES: u64 = 32 << 20;
 const DIRTY: &str = "/sys/module/zfs/parameters/zfs_dirty_data_max";
 /// Bytes of a data set.
-pub const DATA_BYTES: u64 = (JOBS as u64 * FILE_MIB as u64) << 20;
+pub const DATA_BYTES: u64 = (FILES as u64 * FILE_MIB as u64) << 20;
 /// Seconds before a sample in which the job already runs: as long as OpenZFS lets pass between two transaction groups.
 pub const RAMP_S: u64 = 5;
 /// What OpenZFS may cache, MiB: a quarter of a data set, and the least that it takes.
@@ -112,12 +113,11 @@ impl Kept {
                 ("--rw=write --file_service_type=sequential --bs=1M".to_owned(), String::new(), String::new())
             }
         };
-        let files: Vec<String> = (0..JOBS).map(|job| format!("f.{job}")).collect();
         format!(
             "{make}cd {folder}\n{before}fio --name=fill --filename={} {how} --size={}M --ioengine=psync --fallocate=none{} \
              --end_fsync=1 >/dev/null\n{after}{done}{}",
-            files.join(":"),
-            FILE_MIB * JOBS,
+            files(),
+            FILE_MIB * FILES,
             compressible(data.compressible_percent),
             self.settle()
         )
@@ -136,8 +136,7 @@ impl Kept {
         let settle = self.settle();
         match self.stack {
             Stack::Zfs => {
-                // The same part of every file: a process whose own file is cached would race ahead of the others.
-                let bytes = (u64::from(ARC_MIB) << 20) / u64::from(JOBS);
+                let bytes = (u64::from(ARC_MIB) << 20) / u64::from(FILES);
                 format!(
                     "{settle}echo 3 >/proc/sys/vm/drop_caches\nhead -q -c {bytes} {}/f.* >/dev/null\n",
                     self.folder(data)
@@ -149,15 +148,23 @@ impl Kept {
 
     /// The sample. Prints what [`Said::parse`] reads.
     pub fn sample(&self, data: &Data, block_kib: u32, seconds: u64, seed: u64) -> String {
-        let job = Job { block_kib, seconds, ramp_s: RAMP_S, ..job(data, seconds, seed) };
+        let fio = format!(
+            "fio --name=cell --directory={} --filename={} --file_service_type=random --output-format=json --rw=randrw \
+             --rwmixread=75 --bs={block_kib}k --iodepth={DEPTH} --numjobs={JOBS} --ioengine=libaio --direct=1 --size={}M \
+             --group_reporting --fallocate=none --norandommap --randrepeat=0 --randseed={seed}{} --time_based \
+             --runtime={seconds} --ramp_time={RAMP_S} --write_bw_log=/tmp/sample --log_avg_msec=1000 --per_job_logs=0",
+            self.folder(data),
+            files(),
+            FILE_MIB * FILES,
+            compressible(data.compressible_percent)
+        );
         format!(
             "marks() {{ head -n 1 /proc/stat\n\
              sed -n 's/^demand_data_\\(hits\\|misses\\) .* /\\1 /p' /proc/spl/kstat/zfs/arcstats 2>/dev/null || true; }}\n\
              rm -f /tmp/sample*\nbefore=$(marks)\n\
-             fio=$({} --write_bw_log=/tmp/sample --log_avg_msec=1000 --per_job_logs=0)\nended=$EPOCHREALTIME after=$(marks)\n\
+             fio=$({fio})\nended=$EPOCHREALTIME after=$(marks)\n\
              echo \"$before\"; echo +++; echo \"$after\"; echo +++; echo \"$fio\"; echo +++; cat /tmp/sample*_bw*.log; echo +++\n\
              {}echo +++; echo $ended $EPOCHREALTIME\n",
-            job.command_in(&self.folder(data)),
             self.describe(data)
         )
     }
@@ -249,26 +256,14 @@ impl Data {
     }
 }
 
-fn job(data: &Data, seconds: u64, seed: u64) -> Job {
-    Job {
-        rw: "randrw".to_owned(),
-        read_percent: 75,
-        block_kib: 128,
-        depth: DEPTH,
-        jobs: JOBS,
-        engine: "libaio".to_owned(),
-        direct: true,
-        file_mib: FILE_MIB,
-        seconds,
-        ramp_s: 0,
-        compressible_percent: data.compressible_percent,
-        refill: false,
-        seed,
-    }
+/// All files of a set, for fio: every process uses all of them. With a file of its own, a process whose file happens to be in the
+/// cache would race ahead of the others, and so keep it there.
+fn files() -> String {
+    (0..FILES).map(|at| format!("f.{at}")).collect::<Vec<_>>().join(":")
 }
 
 /// fio's options for data of which so much compresses away.
-pub(super) fn compressible(percent: u32) -> String {
+fn compressible(percent: u32) -> String {
     match percent {
         0 => String::new(),
         percent => format!(" --buffer_compress_percentage={percent} --buffer_compress_chunk=4096"),

@@ -11,8 +11,6 @@ use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::kept::compressible;
-
 /// Where a stack is mounted inside.
 pub const MOUNT: &str = "/mnt/cell";
 /// What a pool, a volume group or an array is called.
@@ -281,14 +279,8 @@ pub struct Job {
     pub file_mib: u32,
     /// For how long, s; 0 goes once through the files.
     pub seconds: u64,
-    /// For how long it runs before that without being measured, s.
-    #[serde(default)]
-    pub ramp_s: u64,
     /// How much of the data compresses away, percent.
     pub compressible_percent: u32,
-    /// Whether every write has new data: needed where files share blocks of the same data, and slow in an emulated guest.
-    #[serde(default)]
-    pub refill: bool,
     /// Of fio's offsets.
     pub seed: u64,
 }
@@ -305,22 +297,22 @@ impl Job {
     /// fio's defaults would deceive: preallocated files never compress on btrfs, buffers that are not
     /// filled again repeat, and all runs would visit the same offsets.
     pub fn command(&self) -> String {
-        self.command_in(MOUNT)
-    }
-
-    /// The same in another directory.
-    pub fn command_in(&self, directory: &str) -> String {
-        let compress = compressible(self.compressible_percent);
-        let refill = if self.refill { " --refill_buffers" } else { "" };
-        let time = match (self.seconds, self.ramp_s) {
-            (0, _) => " --end_fsync=1".to_owned(),
-            (seconds, 0) => format!(" --time_based --runtime={seconds}"),
-            (seconds, ramp) => format!(" --time_based --runtime={seconds} --ramp_time={ramp}"),
+        let compress = if self.compressible_percent > 0 {
+            format!(
+                " --buffer_compress_percentage={} --buffer_compress_chunk=4096",
+                self.compressible_percent
+            )
+        } else {
+            String::new()
+        };
+        let time = match self.seconds {
+            0 => " --end_fsync=1".to_owned(),
+            seconds => format!(" --time_based --runtime={seconds}"),
         };
         format!(
-            "fio --name=cell --directory={directory} --filename_format='f.$jobnum' --output-format=json \
+            "fio --name=cell --directory={MOUNT} --filename_format='f.$jobnum' --output-format=json \
              --rw={} --rwmixread={} --bs={}k --iodepth={} --numjobs={} --ioengine={} --direct={} --size={}M \
-             --group_reporting --fallocate=none{refill}{compress} --randrepeat=0 --randseed={}{time}",
+             --group_reporting --fallocate=none --refill_buffers{compress} --randrepeat=0 --randseed={}{time}",
             self.rw,
             self.read_percent,
             self.block_kib,

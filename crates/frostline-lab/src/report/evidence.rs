@@ -204,10 +204,11 @@ fn fit(folder: &Path) -> Result<String> {
     let study = Study::parse(&text, &path.display().to_string())?;
     let fit = fit::fit(&study, &super::read_run(folder)?)?;
     let mut table = format!(
-        "Fitted: {} KiB written for each I/O unit, {} requests of a transaction group to each volume.\n\n\
+        "Fitted: {} KiB written for each I/O unit, {} requests of a transaction group to each volume, {} ms of a request beside the volumes.\n\n\
          | half | cells | within {:.0} % | median error | largest |\n|---|--:|--:|--:|--:|\n",
         fit.gathered_bytes >> 10,
         round(fit.group_requests),
+        round(fit.latency_ms),
         fit::ERROR_MAX * 100.0
     );
     for (name, is_training) in [("fitted to", true), ("held out", false)] {

@@ -110,9 +110,7 @@ fn job(compressible_percent: u32) -> Job {
         direct: true,
         file_mib: 128,
         seconds: 20,
-        ramp_s: 0,
         compressible_percent,
-        refill: true,
         seed: 7,
     }
 }

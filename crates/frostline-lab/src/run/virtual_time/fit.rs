@@ -1,4 +1,4 @@
-//! How well the model of OpenZFS holds: its two numbers are fitted to one half of the measured cells, and tested on the
+//! How well the model of OpenZFS holds: its numbers are fitted to one half of the measured cells, and tested on the
 //! other half.
 //!
 //! Which cells are in which half depends on [`SEED`] and their ids only, so that nobody can choose. The fit is a function of the
@@ -20,11 +20,14 @@ const SEED: u64 = 1;
 /// What the model shall hold, in how much of the held-out half.
 pub const ERROR_MAX: f64 = 0.15;
 /// What is tried for the bytes that OpenZFS writes for one I/O unit, KiB.
-const GATHERED_KIB: [u64; 12] = [32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 512, 1024];
+const GATHERED_KIB: [f64; 12] =
+    [32.0, 48.0, 64.0, 80.0, 96.0, 112.0, 128.0, 160.0, 192.0, 256.0, 512.0, 1024.0];
 /// What is tried for the requests of a transaction group to each volume.
-const REQUESTS: [f64; 12] = [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 32.0];
-/// Where the search begins, and how often it goes along both axes.
-const FIRST: (usize, usize) = (6, 4);
+const REQUESTS: [f64; 10] = [0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0];
+/// What is tried for the time that an emulated CPU takes for a request, ms.
+const LATENCY_MS: [f64; 9] = [0.0, 10.0, 20.0, 40.0, 60.0, 80.0, 120.0, 160.0, 240.0];
+/// Where the search begins, and how often it goes along all axes.
+const FIRST: [f64; 3] = [128.0, 4.0, 20.0];
 const ROUNDS: usize = 2;
 
 /// The outcome.
@@ -34,6 +37,8 @@ pub struct Fit {
     pub gathered_bytes: u64,
     /// Requests of a transaction group to each volume beside the data.
     pub group_requests: f64,
+    /// Time that a request took beside the volumes', ms: of the emulation, not of OpenZFS.
+    pub latency_ms: f64,
     /// Every cell that was measured and is modelled.
     pub cells: Vec<Tested>,
 }
@@ -73,36 +78,50 @@ struct Case {
 pub fn fit(study: &Study, run: &Run) -> Result<Fit> {
     let catalogue = Catalogue::latest();
     let cases = cases(study, run, &catalogue)?;
-    let modelled = |case: &Case, gathered: u64, requests: f64| -> Result<f64> {
+    let modelled = |case: &Case, [gathered_kib, requests, latency_ms]: [f64; 3]| -> Result<f64> {
         let mut stack = case.stack.clone();
-        stack.file_system.aggregate_bytes = Some(gathered);
+        stack.file_system.aggregate_bytes = Some(gathered_kib as u64 * 1024);
         stack.file_system.group = stack.file_system.group.map(|group| Group { requests, ..group });
+        stack.latency_ms = latency_ms;
         Ok(simulate_only(&catalogue, &stack, &case.job, STEADY_S, SEED)?.mib_per_s)
     };
-    let cost = |at: (usize, usize)| -> Result<f64> {
-        let (gathered, requests) = (GATHERED_KIB[at.0] << 10, REQUESTS[at.1]);
+    let cost = |numbers: [f64; 3]| -> Result<f64> {
         let training = cases.iter().filter(|case| case.is_training);
-        let errors =
-            training.map(|case| Ok((modelled(case, gathered, requests)? / case.measured).ln().abs()));
+        let errors = training.map(|case| Ok((modelled(case, numbers)? / case.measured).ln().abs()));
         errors.sum::<Result<f64>>()
     };
     let mut best = FIRST;
     for _ in 0..ROUNDS {
-        best.0 = least(GATHERED_KIB.len(), |at| cost((at, best.1)))?;
-        best.1 = least(REQUESTS.len(), |at| cost((best.0, at)))?;
+        for (axis, tried) in [&GATHERED_KIB[..], &REQUESTS, &LATENCY_MS].into_iter().enumerate() {
+            best = least(best, axis, tried, &cost)?;
+        }
     }
-    let (gathered_bytes, group_requests) = (GATHERED_KIB[best.0] << 10, REQUESTS[best.1]);
     let tested = cases.iter().map(|case| {
-        let modelled = modelled(case, gathered_bytes, group_requests)?;
+        let modelled = modelled(case, best)?;
         Ok(Tested { id: case.id.clone(), is_training: case.is_training, measured: case.measured, modelled })
     });
-    Ok(Fit { gathered_bytes, group_requests, cells: tested.collect::<Result<_>>()? })
+    let cells = tested.collect::<Result<_>>()?;
+    let [gathered_kib, group_requests, latency_ms] = best;
+    Ok(Fit { gathered_bytes: gathered_kib as u64 * 1024, group_requests, latency_ms, cells })
 }
 
-/// The index with the least cost.
-fn least(count: usize, cost: impl Fn(usize) -> Result<f64>) -> Result<usize> {
-    let costs = (0..count).map(cost).collect::<Result<Vec<f64>>>()?;
-    Ok((0..count).min_by(|a, b| costs[*a].total_cmp(&costs[*b])).unwrap_or(0))
+/// `from` with the number of one axis that costs least.
+fn least(
+    from: [f64; 3],
+    axis: usize,
+    tried: &[f64],
+    cost: &impl Fn([f64; 3]) -> Result<f64>,
+) -> Result<[f64; 3]> {
+    let mut best = (from, f64::INFINITY);
+    for value in tried {
+        let mut numbers = from;
+        numbers[axis] = *value;
+        let cost = cost(numbers)?;
+        if cost < best.1 {
+            best = (numbers, cost);
+        }
+    }
+    Ok(best.0)
 }
 
 /// The measured cells with aged records of random data, each in its half.
@@ -116,7 +135,11 @@ fn cases(study: &Study, run: &Run, catalogue: &Catalogue) -> Result<Vec<Case>> {
         if level("age") != Some("aged") || level("data") != Some("random") || level("class") != Some("st1") {
             continue;
         }
-        let (stack, job) = stack_and_job(catalogue, model, &cell.levels, run.time_scale)?;
+        let (mut stack, job) = stack_and_job(catalogue, model, &cell.levels, run.time_scale)?;
+        // What the cache really answered: how much of it holds data is not what is modelled.
+        if let (Some(cache), Some(part)) = (&mut stack.cache, cell.measured.get("arc_hit_rate")) {
+            cache.bytes = (part.median.clamp(0.0, 1.0) * job.set_bytes as f64) as u64;
+        }
         cases.push(Case { id: cell.id.clone(), is_training: false, measured: measured.median, stack, job });
     }
     if cases.len() < 8 {
