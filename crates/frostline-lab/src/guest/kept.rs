@@ -17,10 +17,11 @@ const DEPTH: u32 = 4;
 /// Files of a data set, and MiB of each.
 const FILES: u32 = 16;
 const FILE_MIB: u32 = 16;
-/// Bytes that OpenZFS lets be dirty, while records are written in random order: a transaction group is closed at a fifth of
-/// them, so that one has a fortieth of the records, and hardly any neighbours.
-const GROUP_BYTES: u64 = 32 << 20;
-const DIRTY: &str = "/sys/module/zfs/parameters/zfs_dirty_data_max";
+/// Bytes that OpenZFS lets be dirty. By default a tenth of memory, and it would be minutes until slowed volumes are written to as fast
+/// as the job writes; the published runs lasted ten minutes. It closes a transaction group at a fifth of this, so that one
+/// also has few of the records that are written in random order, and hardly any neighbours: it puts those of one group in the
+/// order of the file.
+const DIRTY_BYTES: u64 = 16 << 20;
 /// Bytes of a data set.
 pub const DATA_BYTES: u64 = (FILES as u64 * FILE_MIB as u64) << 20;
 /// Seconds before a sample in which the job already runs: as long as OpenZFS lets pass between two transaction groups.
@@ -73,7 +74,8 @@ impl Kept {
                  mount -o noatime {all} /mnt/{name}\n"
             )),
             Stack::Zfs => Ok(format!(
-                "{quiet}modprobe zfs\necho {arc} >/sys/module/zfs/parameters/zfs_arc_max\n\
+                "{quiet}modprobe zfs\ncd /sys/module/zfs/parameters\necho {arc} >zfs_arc_max\n\
+                 echo {DIRTY_BYTES} >zfs_dirty_data_max\n\
                  zpool create -f -o ashift=12 -O atime=off -O xattr=sa -O mountpoint=none {name} {all}\n",
                 arc = u64::from(ARC_MIB) << 20
             )),
@@ -102,20 +104,13 @@ impl Kept {
             ),
             _ => (format!("mkdir -p {folder}\n"), String::new()),
         };
-        let (how, before, after) = match data.aged {
-            // OpenZFS puts what it writes in one transaction group in the order of the file, so a group must be small.
-            true => (
-                format!("--rw=randwrite --file_service_type=random --bs={}k", data.record_kib),
-                format!("limit=$(cat {DIRTY})\necho {GROUP_BYTES} >{DIRTY}\n"),
-                format!("echo $limit >{DIRTY}\n"),
-            ),
-            false => {
-                ("--rw=write --file_service_type=sequential --bs=1M".to_owned(), String::new(), String::new())
-            }
+        let how = match data.aged {
+            true => format!("--rw=randwrite --file_service_type=random --bs={}k", data.record_kib),
+            false => "--rw=write --file_service_type=sequential --bs=1M".to_owned(),
         };
         format!(
-            "{make}cd {folder}\n{before}fio --name=fill --filename={} {how} --size={}M --ioengine=psync --fallocate=none{} \
-             --end_fsync=1 >/dev/null\n{after}{done}{}",
+            "{make}cd {folder}\nfio --name=fill --filename={} {how} --size={}M --ioengine=psync --fallocate=none{} \
+             --end_fsync=1 >/dev/null\n{done}{}",
             files(),
             FILE_MIB * FILES,
             compressible(data.compressible_percent),
@@ -152,7 +147,7 @@ impl Kept {
             "fio --name=cell --directory={} --filename={} --file_service_type=random --output-format=json --rw=randrw \
              --rwmixread=75 --bs={block_kib}k --iodepth={DEPTH} --numjobs={JOBS} --ioengine=libaio --direct=1 --size={}M \
              --group_reporting --fallocate=none --norandommap --randrepeat=0 --randseed={seed}{} --time_based \
-             --runtime={seconds} --ramp_time={RAMP_S} --write_bw_log=/tmp/sample --log_avg_msec=1000 --per_job_logs=0",
+             --runtime={seconds} --ramp_time={RAMP_S} --write_lat_log=/tmp/sample --per_job_logs=0",
             self.folder(data),
             files(),
             FILE_MIB * FILES,
@@ -163,7 +158,7 @@ impl Kept {
              sed -n 's/^demand_data_\\(hits\\|misses\\) .* /\\1 /p' /proc/spl/kstat/zfs/arcstats 2>/dev/null || true; }}\n\
              rm -f /tmp/sample*\nbefore=$(marks)\n\
              fio=$({fio})\nended=$EPOCHREALTIME after=$(marks)\n\
-             echo \"$before\"; echo +++; echo \"$after\"; echo +++; echo \"$fio\"; echo +++; cat /tmp/sample*_bw*.log; echo +++\n\
+             echo \"$before\"; echo +++; echo \"$after\"; echo +++; echo \"$fio\"; echo +++; cut -d, -f1 /tmp/sample_lat*.log; echo +++\n\
              {}echo +++; echo $ended $EPOCHREALTIME\n",
             self.describe(data)
         )
@@ -188,7 +183,7 @@ impl Kept {
 pub struct Said {
     /// fio's JSON.
     pub fio: String,
-    /// The job's MiB/s in each second.
+    /// The job's requests in each second.
     pub by_second: Vec<f64>,
     /// The part of the time in which the guest's CPUs were not idle.
     pub busy: f64,
@@ -270,20 +265,20 @@ fn compressible(percent: u32) -> String {
     }
 }
 
-/// The job's MiB/s in each second of its log: `ms, KiB/s, direction, block, …` for each process.
+/// The requests in each second, from the milliseconds at which each was done.
 ///
 /// Seconds at both ends, in which not every process ran, are left out.
 fn seconds_of_log(text: &str) -> Vec<f64> {
-    let mut seconds: std::collections::BTreeMap<u64, f64> = std::collections::BTreeMap::new();
-    for line in text.lines() {
-        let mut words = line.split(',').map(str::trim);
-        let (Some(ms), Some(kib)) = (words.next(), words.next()) else { continue };
-        if let (Ok(ms), Ok(kib)) = (ms.parse::<u64>(), kib.parse::<f64>()) {
-            *seconds.entry(ms / 1000).or_default() += kib / 1024.0;
-        }
+    let seconds: Vec<usize> =
+        text.lines().filter_map(|line| Some(line.trim().parse::<usize>().ok()? / 1000)).collect();
+    let Some((first, last)) = seconds.iter().min().zip(seconds.iter().max()) else { return Vec::new() };
+    // More than a day is not of a sample.
+    if last - first > 86_400 {
+        return Vec::new();
     }
-    let all: Vec<f64> = seconds.into_values().collect();
-    all.get(1..all.len().saturating_sub(1)).unwrap_or_default().to_vec()
+    let mut counts = vec![0.0; last - first + 1];
+    seconds.iter().for_each(|second| counts[second - first] += 1.0);
+    counts.get(1..counts.len().saturating_sub(1)).unwrap_or_default().to_vec()
 }
 
 /// The 95 % interval of the mean of a series whose neighbours are alike: of the means of four stretches of it, each as long as

@@ -264,7 +264,7 @@ fn sample(
     let ended = ended - Duration::from_secs_f64(said.tail_s);
     let reading = Reading::new(said, &glances, ended, seconds)?;
     let raw = json!({"key": asked.key, "data": asked.data, "limits": system.limits, "command": script,
-        "described": reading.said.described, "seconds_mib_per_s": reading.said.by_second,
+        "described": reading.said.described, "requests_by_second": reading.said.by_second,
         "volumes": [reading.first, reading.last], "window_s": reading.window_s, "fio": reading.fio_json});
     write_json(&stem.with_extension("json"), &raw)?;
     Ok(Taken { values: reading.values(system, asked.block_kib), gates: reading.gates(system) })
@@ -358,8 +358,9 @@ impl Reading {
         ]);
         values.extend(facts::cpu_pressure().map(|pressure| ("cpu_pressure_percent", pressure)));
         if let Some((low, high)) = interval_of_means(&self.said.by_second) {
-            values.insert("low_mib_per_s", low);
-            values.insert("high_mib_per_s", high);
+            let mib = f64::from(block_kib) / 1024.0;
+            values.insert("low_mib_per_s", low * mib);
+            values.insert("high_mib_per_s", high * mib);
         }
         if let Some(rate) = self.said.arc_hit_rate {
             values.insert("arc_hit_rate", rate);

@@ -155,3 +155,6 @@ fn cases(study: &Study, run: &Run, catalogue: &Catalogue) -> Result<Vec<Case>> {
     order[..half].iter().for_each(|at| cases[*at].is_training = true);
     Ok(cases)
 }
+
+#[cfg(test)]
+mod tests;
