@@ -26,8 +26,8 @@ const DIRTY_BYTES: u64 = 16 << 20;
 pub const DATA_BYTES: u64 = (FILES as u64 * FILE_MIB as u64) << 20;
 /// Seconds before a sample in which the job already runs: as long as OpenZFS lets pass between two transaction groups.
 pub const RAMP_S: u64 = 5;
-/// What OpenZFS may cache, MiB: a quarter of a data set, and the least that it takes.
-pub const ARC_MIB: u32 = 64;
+/// What OpenZFS may cache, MiB: a quarter of a data set, and the least that it takes. A sample begins with nothing cached.
+const ARC_MIB: u32 = 64;
 
 /// A file system that is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -126,19 +126,9 @@ impl Kept {
         }
     }
 
-    /// What must be before a sample: nothing left to write, and a cache as full as after a while of this work.
-    pub fn ready(&self, data: &Data) -> String {
-        let settle = self.settle();
-        match self.stack {
-            Stack::Zfs => {
-                let bytes = (u64::from(ARC_MIB) << 20) / u64::from(FILES);
-                format!(
-                    "{settle}echo 3 >/proc/sys/vm/drop_caches\nhead -q -c {bytes} {}/f.* >/dev/null\n",
-                    self.folder(data)
-                )
-            }
-            _ => format!("{settle}echo 3 >/proc/sys/vm/drop_caches\n"),
-        }
+    /// What must be before a sample: nothing left to write, and nothing cached.
+    pub fn ready(&self) -> String {
+        format!("{}echo 3 >/proc/sys/vm/drop_caches\n", self.settle())
     }
 
     /// The sample. Prints what [`Said::parse`] reads.

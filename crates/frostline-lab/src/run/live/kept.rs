@@ -227,7 +227,7 @@ fn prepare(all: &mut KeptGuest, asked: &Asked, say: &mut dyn FnMut(&str)) -> Res
         guest.must("laying out data", &system.kept.lay_out(&asked.data), PREPARE)?;
         system.data.push(asked.data.clone());
     }
-    guest.must("settling", &system.kept.ready(&asked.data), PREPARE).map(drop)
+    guest.must("settling", &system.kept.ready(), PREPARE).map(drop)
 }
 
 fn sample(
