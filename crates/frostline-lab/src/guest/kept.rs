@@ -147,9 +147,9 @@ impl Kept {
             "marks() {{ head -n 1 /proc/stat\n\
              sed -n 's/^demand_data_\\(hits\\|misses\\) .* /\\1 /p' /proc/spl/kstat/zfs/arcstats 2>/dev/null || true; }}\n\
              rm -f /tmp/sample*\nbefore=$(marks)\n\
-             fio=$({fio})\nended=$EPOCHREALTIME after=$(marks)\n\
+             fio=$({fio})\nafter=$(marks)\n\
              echo \"$before\"; echo +++; echo \"$after\"; echo +++; echo \"$fio\"; echo +++; cut -d, -f1 /tmp/sample_lat*.log; echo +++\n\
-             {}echo +++; echo $ended $EPOCHREALTIME\n",
+             {}",
             self.describe(data)
         )
     }
@@ -181,8 +181,6 @@ pub struct Said {
     pub arc_hit_rate: Option<f64>,
     /// How it is made.
     pub described: String,
-    /// Seconds from the end of fio to that of the script.
-    pub tail_s: f64,
 }
 
 impl Said {
@@ -193,12 +191,8 @@ impl Said {
     /// `Corrupt` if a part is missing.
     pub fn parse(text: &str) -> Result<Said> {
         let parts: Vec<&str> = text.split("+++\n").collect();
-        let [before, after, fio, log, described, times] = parts.as_slice() else {
-            return Err(Error::corrupt(format!("a sample printed {} parts, not 6", parts.len())));
-        };
-        let times: Vec<f64> = times.split_whitespace().filter_map(|time| time.parse().ok()).collect();
-        let [ended, printed] = times.as_slice() else {
-            return Err(Error::corrupt("a sample does not say when it ended"));
+        let [before, after, fio, log, described] = parts.as_slice() else {
+            return Err(Error::corrupt(format!("a sample printed {} parts, not 5", parts.len())));
         };
         let busy = busy_part(before, after).ok_or_else(|| Error::corrupt("no line of /proc/stat"))?;
         Ok(Said {
@@ -207,7 +201,6 @@ impl Said {
             busy,
             arc_hit_rate: hit_rate(before, after),
             described: (*described).to_owned(),
-            tail_s: (printed - ended).max(0.0),
         })
     }
 }
@@ -257,7 +250,7 @@ fn compressible(percent: u32) -> String {
 
 /// The requests in each second, from the milliseconds at which each was done.
 ///
-/// Seconds at both ends, in which not every process ran, are left out.
+/// The first two and the last two, in which not every process is counted, are left out.
 fn seconds_of_log(text: &str) -> Vec<f64> {
     let seconds: Vec<usize> =
         text.lines().filter_map(|line| Some(line.trim().parse::<usize>().ok()? / 1000)).collect();
@@ -268,7 +261,7 @@ fn seconds_of_log(text: &str) -> Vec<f64> {
     }
     let mut counts = vec![0.0; last - first + 1];
     seconds.iter().for_each(|second| counts[second - first] += 1.0);
-    counts.get(1..counts.len().saturating_sub(1)).unwrap_or_default().to_vec()
+    counts.get(2..counts.len().saturating_sub(2)).unwrap_or_default().to_vec()
 }
 
 /// The 95 % interval of the mean of a series whose neighbours are alike: of the means of four stretches of it, each as long as

@@ -33,8 +33,8 @@ const MEMORY_MIB: u32 = 1536;
 const VOLUMES_MAX: usize = 26;
 /// How often the volumes' counters are read during a sample.
 const GLANCE: Duration = Duration::from_millis(500);
-/// Seconds from the end of fio's work until its result is here.
-const TAIL_S: f64 = 1.0;
+/// Seconds at both ends of a sample in which not every process of the job is counted.
+const EDGE_S: f64 = 2.0;
 /// Volumes of which less than this part of their limits was used did not hold the work back ...
 const USED_MIN: f64 = 0.85;
 /// ... and an emulated CPU that was busy for more than this part of the time did.
@@ -246,8 +246,8 @@ fn sample(
     emulated.set_models(&models.collect::<Vec<_>>())?;
     let script = system.kept.sample(&asked.data, asked.block_kib, seconds, seed);
     let limit = Duration::from_secs((seconds + RAMP_S) * 3 + 180);
-    let (printed, ended, glances) = thread::scope(|scope| -> Result<_> {
-        let work = scope.spawn(|| Ok::<_, Error>((guest.must("fio", &script, limit)?, Instant::now())));
+    let (printed, glances) = thread::scope(|scope| -> Result<_> {
+        let work = scope.spawn(|| guest.must("fio", &script, limit));
         let mut glances = Vec::new();
         while !work.is_finished() {
             glances.push(Glance {
@@ -256,13 +256,12 @@ fn sample(
             });
             thread::park_timeout(GLANCE);
         }
-        let (printed, ended) =
+        let printed =
             work.join().map_err(|_| Error::internal("the thread that runs a sample panicked"))??;
-        Ok((printed, ended, glances))
+        Ok((printed, glances))
     })?;
     let said = Said::parse(&printed)?;
-    let ended = ended - Duration::from_secs_f64(said.tail_s);
-    let reading = Reading::new(said, &glances, ended, seconds)?;
+    let reading = Reading::new(said, &glances, seconds)?;
     let raw = json!({"key": asked.key, "data": asked.data, "limits": system.limits, "command": script,
         "described": reading.said.described, "requests_by_second": reading.said.by_second,
         "volumes": [reading.first, reading.last], "window_s": reading.window_s, "fio": reading.fio_json});
@@ -282,14 +281,18 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(said: Said, glances: &[Glance], ended: Instant, seconds: u64) -> Result<Reading> {
-        // The glances nearest to the ends of what fio counted.
+    fn new(said: Said, glances: &[Glance], seconds: u64) -> Result<Reading> {
+        // Processes of an emulated guest do not begin and end together, so the window is within what all of them were counted
+        // in. It ends where reads do: transaction groups are written later too, and fio takes its time to print.
+        let reads = |glance: &Glance| glance.accounts.iter().map(|account| account.reads).sum::<u64>();
+        let ended = glances.windows(2).rev().find(|pair| reads(&pair[0]) < reads(&pair[1]));
+        let ended = ended.map(|pair| pair[1].at);
         let near = |before_end_s: f64| {
-            let wanted = ended - Duration::from_secs_f64(before_end_s);
+            let wanted = ended? - Duration::from_secs_f64(before_end_s);
             let off = |at: Instant| at.max(wanted) - at.min(wanted);
             glances.iter().min_by_key(|glance| off(glance.at))
         };
-        let pair = near(seconds as f64 + TAIL_S).zip(near(TAIL_S));
+        let pair = near(seconds as f64 - EDGE_S).zip(near(EDGE_S));
         let (first, last) = pair.ok_or_else(|| Error::unavailable("the volumes' counters were not read"))?;
         let json = serde_json::from_str(&said.fio[said.fio.find('{').unwrap_or(0)..]).unwrap_or(Value::Null);
         Ok(Reading {
@@ -338,7 +341,9 @@ impl Reading {
 
     fn values(&self, system: &System, block_kib: u32) -> BTreeMap<String, f64> {
         let FioResult { read, write, .. } = self.fio;
-        let requests = (read.iops + write.iops).max(f64::MIN_POSITIVE);
+        // fio's own rate divides by the time of the process that ended last.
+        let seconds = &self.said.by_second;
+        let requests = (seconds.iter().sum::<f64>() / seconds.len().max(1) as f64).max(f64::MIN_POSITIVE);
         let mib_per_s = requests * f64::from(block_kib) / 1024.0;
         let mut values = BTreeMap::from([
             ("mib_per_s", mib_per_s),

@@ -65,7 +65,7 @@ fn reading(units: u64, busy: f64) -> (Reading, System) {
     let reading = Reading {
         fio,
         fio_json: Value::Null,
-        said: Said { by_second: vec![12.5; 20], busy, arc_hit_rate: Some(0.1), ..Said::default() },
+        said: Said { by_second: vec![100.0; 20], busy, arc_hit_rate: Some(0.1), ..Said::default() },
         first: vec![account(0, 0); 4],
         last: vec![account(units, units); 4],
         window_s: 10.0,
