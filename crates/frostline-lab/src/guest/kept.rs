@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::storage::{Stack, device};
 
 /// Processes of the job, as published. OpenZFS before 2.3 takes the requests of each one at a time.
-const JOBS: u32 = 16;
+pub const JOBS: u32 = 16;
 /// Requests of each in flight: 64 together keep eight volumes busy, and a slowed volume is soon done with what is left
 /// when the time is up; the published 1,024 would take it half a minute.
 const DEPTH: u32 = 4;

@@ -67,7 +67,7 @@ fn made(asked: &str, folder: &Path) -> Result<String> {
         [file, kind @ "grid", metric] => (file, kind, *metric),
         [file, kind] if !matches!(*kind, "bars" | "table" | "grid") => (file, kind, ""),
         [_, kind @ ("bars" | "grid")] => {
-            return Err(Error::invalid(format!("`{kind}` names the metric to show")));
+            return Err(Error::invalid(format!("`{kind}` names the metric to draw")));
         }
         [_, "table"] => {
             return Err(Error::invalid("`table` names the metrics of its columns, with commas between"));

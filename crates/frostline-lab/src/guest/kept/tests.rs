@@ -56,9 +56,9 @@ fn a_sample_begins_after_a_transaction_group() {
 
 #[test]
 fn seconds_of_a_log_count_requests_also_where_there_are_none() {
-    // Two requests in each second but the third, in which nothing is done.
+    // Two requests in each second but the fifth, in which nothing is done.
     let log: String =
-        [0, 1, 3, 4, 5].iter().map(|s| format!("{}\n{}\n", s * 1000 + 900, s * 1000 + 20)).collect();
+        [0, 1, 2, 3, 5, 6, 7].iter().map(|s| format!("{}\n{}\n", s * 1000 + 900, s * 1000 + 20)).collect();
     assert_eq!(seconds_of_log(&log), [2.0, 2.0, 0.0, 2.0]);
     assert_eq!(seconds_of_log("fio: something else\n"), Vec::<f64>::new());
     assert_eq!(seconds_of_log("1\n99999999999\n"), Vec::<f64>::new());

@@ -4,6 +4,8 @@
 //! Which cells are in which half depends on [`SEED`] and their ids only, so that nobody can choose. The fit is a function of the
 //! run's files: the same files give the same numbers.
 
+use std::collections::BTreeMap;
+
 use frostline_base::{Error, Result};
 use frostline_model::catalogue::Catalogue;
 use rand::SeedableRng as _;
@@ -20,15 +22,14 @@ const SEED: u64 = 1;
 /// What the model shall hold, in how much of the held-out half.
 pub const ERROR_MAX: f64 = 0.15;
 /// What is tried for the bytes that OpenZFS writes for one I/O unit, KiB.
-const GATHERED_KIB: [f64; 12] =
-    [32.0, 48.0, 64.0, 80.0, 96.0, 112.0, 128.0, 160.0, 192.0, 256.0, 512.0, 1024.0];
+const GATHERED_KIB: [f64; 7] = [64.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0];
 /// What is tried for the requests of a transaction group to each volume.
-const REQUESTS: [f64; 10] = [0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0];
+const REQUESTS: [f64; 6] = [0.0, 2.0, 4.0, 8.0, 16.0, 32.0];
 /// What is tried for the time that an emulated CPU takes for a request, ms.
-const LATENCY_MS: [f64; 9] = [0.0, 10.0, 20.0, 40.0, 60.0, 80.0, 120.0, 160.0, 240.0];
-/// Where the search begins, and how often it goes along all axes.
-const FIRST: [f64; 3] = [128.0, 4.0, 20.0];
-const ROUNDS: usize = 2;
+const LATENCY_MS: [f64; 7] = [0.0, 20.0, 40.0, 80.0, 120.0, 160.0, 320.0];
+const TRIED: [&[f64]; 3] = [&GATHERED_KIB, &REQUESTS, &LATENCY_MS];
+/// Where the search begins among them.
+const FIRST: [usize; 3] = [2, 2, 2];
 
 /// The outcome.
 #[derive(Clone, Debug)]
@@ -90,12 +91,8 @@ pub fn fit(study: &Study, run: &Run) -> Result<Fit> {
         let errors = training.map(|case| Ok((modelled(case, numbers)? / case.measured).ln().abs()));
         errors.sum::<Result<f64>>()
     };
-    let mut best = FIRST;
-    for _ in 0..ROUNDS {
-        for (axis, tried) in [&GATHERED_KIB[..], &REQUESTS, &LATENCY_MS].into_iter().enumerate() {
-            best = least(best, axis, tried, &cost)?;
-        }
-    }
+    let best = lowest(FIRST, |at| cost(numbers(at)))?;
+    let best = numbers(best);
     let tested = cases.iter().map(|case| {
         let modelled = modelled(case, best)?;
         Ok(Tested { id: case.id.clone(), is_training: case.is_training, measured: case.measured, modelled })
@@ -105,23 +102,34 @@ pub fn fit(study: &Study, run: &Run) -> Result<Fit> {
     Ok(Fit { gathered_bytes: gathered_kib as u64 * 1024, group_requests, latency_ms, cells })
 }
 
-/// `from` with the number of one axis that costs least.
-fn least(
-    from: [f64; 3],
-    axis: usize,
-    tried: &[f64],
-    cost: &impl Fn([f64; 3]) -> Result<f64>,
-) -> Result<[f64; 3]> {
-    let mut best = (from, f64::INFINITY);
-    for value in tried {
-        let mut numbers = from;
-        numbers[axis] = *value;
-        let cost = cost(numbers)?;
-        if cost < best.1 {
-            best = (numbers, cost);
+fn numbers(at: [usize; 3]) -> [f64; 3] {
+    [TRIED[0][at[0]], TRIED[1][at[1]], TRIED[2][at[2]]]
+}
+
+/// Goes to the cheapest neighbour, along one axis or several at once, until none is cheaper.
+fn lowest(first: [usize; 3], cost: impl Fn([usize; 3]) -> Result<f64>) -> Result<[usize; 3]> {
+    let mut known: BTreeMap<[usize; 3], f64> = BTreeMap::new();
+    let mut best = (first, cost(first)?);
+    loop {
+        let centre = best.0;
+        for step in 0..27_usize {
+            let moved = [0, 1, 2].map(|axis| {
+                let by = step / 3_usize.pow(axis as u32) % 3;
+                (centre[axis] + by).saturating_sub(1).min(TRIED[axis].len() - 1)
+            });
+            let cost = match known.get(&moved) {
+                Some(cost) => *cost,
+                None => cost(moved)?,
+            };
+            known.insert(moved, cost);
+            if cost < best.1 {
+                best = (moved, cost);
+            }
+        }
+        if best.0 == centre {
+            return Ok(centre);
         }
     }
-    Ok(best.0)
 }
 
 /// The measured cells with aged records of random data, each in its half.

@@ -79,10 +79,11 @@ fn a_sample_that_waited_for_the_emulated_cpu_is_void() {
         let (reading, system) = reading(units, busy);
         reading.gates(&system).iter().all(|gate| gate.passed)
     };
-    // 50 units a second are all that a slowed volume has.
+    // 50 units a second are all that a slowed volume has. Sixteen processes keep each of four busy for 0.84 of the time.
     assert!(is_valid(500, 0.99), "the volumes were the limit");
-    assert!(is_valid(200, 0.5), "neither was: processes that wait for each other");
-    assert!(!is_valid(200, 0.99), "the CPU was");
+    assert!(is_valid(370, 0.5), "processes that wait for each other");
+    assert!(!is_valid(350, 0.99), "the emulated CPU was the limit");
+    assert!(!is_valid(350, 0.2), "or the host, which gave it no time");
     let (reading, system) = reading(250, 0.5);
     let values = reading.values(&system, 128);
     assert!((values["limit_use"] - 0.5).abs() < 1e-9, "{values:?}");
