@@ -279,7 +279,7 @@ pub fn interval_of_means(values: &[f64]) -> Option<(f64, f64)> {
     let centre = mean(&means);
     let variance = means.iter().map(|m| (m - centre).powi(2)).sum::<f64>() / (STRETCHES - 1) as f64;
     let half = T * (variance / STRETCHES as f64).sqrt();
-    Some((centre - half, centre + half))
+    Some(((centre - half).max(0.0), centre + half))
 }
 
 #[cfg(test)]
