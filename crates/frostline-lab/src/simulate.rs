@@ -26,7 +26,8 @@ const GIB: u64 = 1024 * MIB;
 
 /// Seconds between two transaction groups of OpenZFS, its default.
 const ZFS_GROUP_S: f64 = 5.0;
-/// Fitted on measured cells, see `docs/studies/warm-tier-zfs.md`: bytes that OpenZFS writes for one I/O unit of a volume.
+/// Assumed until enough cells are measured to fit it, see `docs/studies/warm-tier-zfs.md`: bytes that OpenZFS writes for one I/O
+/// unit of a volume.
 const ZFS_GATHERED_BYTES: u64 = 512 * KIB;
 /// The same: requests of a transaction group to each volume beside the data.
 const ZFS_GROUP_REQUESTS: f64 = 10.0;
@@ -98,7 +99,7 @@ impl FileSystem {
         }
     }
 
-    /// OpenZFS 2.1 with what was measured of it: how far its writes are gathered, and what its transaction groups cost.
+    /// OpenZFS 2.1 with two numbers for its writes: how far they are gathered, and what its transaction groups cost.
     ///
     /// `scattered` where records were rewritten alone since they were laid out.
     pub fn zfs_measured(record_bytes: u64, compress: bool, scattered: bool) -> FileSystem {

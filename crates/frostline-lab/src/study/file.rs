@@ -371,7 +371,7 @@ pub struct Model {
     /// Bytes over stored bytes of the data where it does.
     #[serde(default)]
     pub compression_ratio: Option<f64>,
-    /// `fresh` or `aged` records of OpenZFS, with what was measured of it; without it, an idealised OpenZFS.
+    /// `fresh` or `aged` records of OpenZFS, with numbers for its writes; without it, an idealised OpenZFS.
     #[serde(default)]
     pub age: Option<String>,
     /// GiB of the data that a cache holds.
