@@ -3,7 +3,7 @@
 //! What the host's kernel lacks (OpenZFS, md, LVM, NBD, several network queues) runs in a guest. An
 //! [`Image`] is built once from a [`Recipe`] and cached; a [`Machine`] defines the disks, limits and
 //! networks of a [`Guest`]; [`Guest::run`] runs a script inside and returns its output. [`storage`]
-//! has the scripts that create file systems there, and [`cells`] measures one of them.
+//! has the scripts that create file systems there, [`cells`] measures one of them, and [`kept`] keeps several for many samples.
 //!
 //! A guest never outlives its owner: the agent inside turns the machine off when its connection to the owner is
 //! lost, and everything on the host is in the ledger before it is created. Images are booted read-only: a guest's
@@ -16,6 +16,7 @@ pub mod channel;
 pub mod cli;
 pub mod fleet;
 pub mod image;
+pub mod kept;
 pub mod machine;
 pub mod qmp;
 pub mod sources;

@@ -24,6 +24,14 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
 
+/// Seconds between two transaction groups of OpenZFS, its default.
+const ZFS_GROUP_S: f64 = 5.0;
+/// Assumed until enough cells are measured to fit it, see `docs/studies/warm-tier-zfs.md`: bytes that OpenZFS writes for one I/O
+/// unit of a volume.
+const ZFS_GATHERED_BYTES: u64 = 512 * KIB;
+/// The same: requests of a transaction group to each volume beside the data.
+const ZFS_GROUP_REQUESTS: f64 = 10.0;
+
 /// What a file system does to requests on their way to the stripe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileSystem {
@@ -37,9 +45,23 @@ pub struct FileSystem {
     pub read_modify_write: bool,
     /// Writes are gathered into sequential ones of this size; absent where each goes to its place.
     pub aggregate_bytes: Option<u64>,
+    /// Whether each record has a place of its own, as after it was rewritten alone: neighbours in a file are read by
+    /// requests of their own, to any volume.
+    pub scattered: bool,
+    /// What every volume writes in each interval beside data.
+    pub group: Option<Group>,
     /// Whether a submission blocks until it is done, so that each thread of the job has one outstanding however
     /// deep its queue: `libaio` over buffered I/O (fio's manual; ZFS up to 2.2 serves O_DIRECT from its cache).
     pub blocking: bool,
+}
+
+/// What a transaction group writes beside the data: trees, maps of space, and its root.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// Seconds between two.
+    pub every_s: f64,
+    /// Requests of at most an I/O unit to each volume.
+    pub requests: f64,
 }
 
 impl FileSystem {
@@ -51,6 +73,8 @@ impl FileSystem {
             compress: false,
             read_modify_write: false,
             aggregate_bytes: None,
+            scattered: false,
+            group: None,
             blocking: false,
         }
     }
@@ -69,7 +93,22 @@ impl FileSystem {
             read_modify_write: true,
             // The default of zfs_vdev_aggregation_limit.
             aggregate_bytes: Some(MIB),
+            scattered: false,
+            group: None,
             blocking: true,
+        }
+    }
+
+    /// OpenZFS 2.1 with two numbers for its writes: how far they are gathered, and what its transaction groups cost.
+    ///
+    /// `scattered` where records were rewritten alone since they were laid out.
+    pub fn zfs_measured(record_bytes: u64, compress: bool, scattered: bool) -> FileSystem {
+        FileSystem {
+            name: if scattered { "zfs-aged" } else { "zfs-fresh" }.to_owned(),
+            aggregate_bytes: Some(ZFS_GATHERED_BYTES),
+            scattered,
+            group: Some(Group { every_s: ZFS_GROUP_S, requests: ZFS_GROUP_REQUESTS }),
+            ..Self::zfs(record_bytes, compress)
         }
     }
 
@@ -87,6 +126,8 @@ impl FileSystem {
             compress,
             read_modify_write: false,
             aggregate_bytes: compress.then_some(MIB),
+            scattered: false,
+            group: None,
             blocking: compress,
         }
     }
@@ -123,6 +164,8 @@ pub struct Stack {
     pub start: Balance,
     /// Divides the buckets; 1 is real.
     pub time_scale: f64,
+    /// Divides the rates and the buckets; 1 is real.
+    pub slowed: f64,
 }
 
 impl Stack {
@@ -138,6 +181,7 @@ impl Stack {
             latency_ms: 0.0,
             start: Balance::Full,
             time_scale: 1.0,
+            slowed: 1.0,
         }
     }
 }
@@ -211,11 +255,7 @@ pub struct Outcome {
 ///
 /// As [`VolumeSpec::limits`]; `Invalid` for a stack or a job that makes no sense.
 pub fn simulate(catalogue: &Catalogue, stack: &Stack, job: &Job, seconds: f64, seed: u64) -> Result<Outcome> {
-    check(stack, job, seconds)?;
-    let pool = Pool::new(catalogue, stack)?;
-    let mut run = ClosedLoop::new(pool, stack, job, seed);
-    run.run_until(seconds);
-    let mut outcome = run.outcome(seconds);
+    let (mut run, mut outcome) = begun(catalogue, stack, job, seconds, seed)?;
     let drained = run.run_until_steady();
     outcome.drained_mib_per_s = drained.mib_per_s;
     outcome.played = drained.played;
@@ -223,6 +263,35 @@ pub fn simulate(catalogue: &Catalogue, stack: &Stack, job: &Job, seconds: f64, s
     outcome.instance_drained_after_s = drained.instance_after_s;
     outcome.notes = notes(stack, job);
     Ok(outcome)
+}
+
+/// The same without what comes after those seconds: quick, for runs in which no bucket empties.
+///
+/// # Errors
+///
+/// As [`simulate`].
+pub fn simulate_only(
+    catalogue: &Catalogue,
+    stack: &Stack,
+    job: &Job,
+    seconds: f64,
+    seed: u64,
+) -> Result<Outcome> {
+    Ok(begun(catalogue, stack, job, seconds, seed)?.1)
+}
+
+fn begun<'a>(
+    catalogue: &Catalogue,
+    stack: &'a Stack,
+    job: &'a Job,
+    seconds: f64,
+    seed: u64,
+) -> Result<(ClosedLoop<'a>, Outcome)> {
+    check(stack, job, seconds)?;
+    let mut run = ClosedLoop::new(Pool::new(catalogue, stack)?, stack, job, seed);
+    run.run_until(seconds);
+    let outcome = run.outcome(seconds);
+    Ok((run, outcome))
 }
 
 fn check(stack: &Stack, job: &Job, seconds: f64) -> Result<()> {

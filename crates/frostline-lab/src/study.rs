@@ -26,6 +26,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("restore", include_str!("../studies/restore.toml")),
     ("vm", include_str!("../studies/vm.toml")),
     ("warm-tier", include_str!("../studies/warm-tier.toml")),
+    ("warm-tier-zfs", include_str!("../studies/warm-tier-zfs.toml")),
 ];
 
 /// The level of the factor `control` that the copy of the null control's cell has.

@@ -52,6 +52,21 @@ pub struct Limits {
     pub unit_bytes: u64,
 }
 
+impl Limits {
+    /// The same volume with all its rates and its bucket divided by `by`, so that a host too slow for the volume can
+    /// emulate it: a burst lasts as long, and every ratio between volumes is kept.
+    pub fn slowed(&self, by: f64) -> Limits {
+        Limits {
+            base: self.base / by,
+            burst: self.burst / by,
+            bucket: self.bucket / by,
+            iops: self.iops / by,
+            mib_per_s: self.mib_per_s / by,
+            ..self.clone()
+        }
+    }
+}
+
 impl VolumeSpec {
     /// A volume of `class` with what is included.
     pub fn new(class: impl Into<String>, gib: f64) -> VolumeSpec {

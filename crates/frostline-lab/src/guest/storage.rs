@@ -480,7 +480,7 @@ impl Counters {
     }
 }
 
-fn device(serial: &str) -> String {
+pub(super) fn device(serial: &str) -> String {
     format!("/dev/disk/by-id/virtio-{serial}")
 }
 

@@ -7,7 +7,8 @@
 //! <!-- lab page end -->
 //! ```
 //!
-//! A folder of a run has `answer`, `cells` and `table METRIC,…` as tables, `ratios` and `bars METRIC` as charts, the JSON of `lab measure` has `limits` and `curve`. Files are below the
+//! A folder of a run has `answer`, `cells`, `table METRIC,…`, `grid METRIC` (a column for each level of the factor with the
+//! most) and `fit` (how the model of OpenZFS holds) as tables, `ratios` and `bars METRIC` as charts, the JSON of `lab measure` has `limits` and `curve`. Files are below the
 //! page's folder, so that a page goes with its evidence.
 
 use std::path::{Component, Path};
@@ -21,10 +22,12 @@ use super::text::{escape_markdown as escape, number, ratio, round};
 use crate::measure::Measurement;
 use crate::measure::curve::told;
 use crate::record::{Cell, Run, Summary};
+use crate::run::virtual_time::{bytes, fit};
+use crate::study::Study;
 
 const BEGIN: &str = "<!-- lab page: ";
 const END: &str = "<!-- lab page end -->";
-const KINDS: [&str; 7] = ["answer", "cells", "table", "bars", "ratios", "limits", "curve"];
+const KINDS: [&str; 9] = ["answer", "cells", "table", "bars", "ratios", "limits", "curve", "grid", "fit"];
 /// Characters of the longest bar.
 const BAR_MAX: f64 = 40.0;
 
@@ -61,8 +64,11 @@ fn made(asked: &str, folder: &Path) -> Result<String> {
     let (file, kind, metric) = match words.as_slice() {
         [file, kind @ "bars", metric] => (file, kind, *metric),
         [file, kind @ "table", metrics] => (file, kind, *metrics),
-        [file, kind] if !matches!(*kind, "bars" | "table") => (file, kind, ""),
-        [_, "bars"] => return Err(Error::invalid("`bars` names the metric to draw")),
+        [file, kind @ "grid", metric] => (file, kind, *metric),
+        [file, kind] if !matches!(*kind, "bars" | "table" | "grid") => (file, kind, ""),
+        [_, kind @ ("bars" | "grid")] => {
+            return Err(Error::invalid(format!("`{kind}` names the metric to draw")));
+        }
         [_, "table"] => {
             return Err(Error::invalid("`table` names the metrics of its columns, with commas between"));
         }
@@ -78,6 +84,8 @@ fn made(asked: &str, folder: &Path) -> Result<String> {
         "cells" => Ok(markdown::cells(&super::read_run(&path)?)),
         "table" => table(&super::read_run(&path)?, metric),
         "bars" => bars(&super::read_run(&path)?, metric),
+        "grid" => grid(&super::read_run(&path)?, metric),
+        "fit" => fit(&path),
         "ratios" => Ok(ratios(&super::read_run(&path)?)),
         "limits" => Ok(limits(&super::read_measurement(&path)?)),
         "curve" => Ok(curve(&super::read_measurement(&path)?)),
@@ -129,6 +137,113 @@ fn table(run: &Run, metrics: &str) -> Result<String> {
         table.push_str(&format!("| {} | {} |\n", escape(&label), shown.join(" | ")));
     }
     Ok(table)
+}
+
+/// A column for each level of the factor with the most levels, a row for each combination of the others.
+fn grid(run: &Run, metric: &str) -> Result<String> {
+    let rows = measured(run, metric)?;
+    let cells: Vec<&Cell> = rows.iter().map(|(_, cell, _)| *cell).collect();
+    let factors = varying_factors(&cells);
+    let levels = |factor: &str| {
+        let mut seen: Vec<&str> = Vec::new();
+        for level in cells.iter().filter_map(|cell| cell.levels.get(factor)) {
+            if !seen.contains(&level.as_str()) {
+                seen.push(level);
+            }
+        }
+        seen
+    };
+    let across = factors.iter().copied().max_by_key(|factor| levels(factor).len());
+    let Some(across) = across else { return table(run, metric) };
+    // In the order of sizes, not in that of cells.
+    let mut columns = levels(across);
+    columns.sort_by_key(|level| bytes(level).unwrap_or(u64::MAX));
+    let by: Vec<&str> = factors.into_iter().filter(|factor| *factor != across).collect();
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for (_, cell, summary) in &rows {
+        let label = by.iter().filter_map(|factor| cell.levels.get(*factor)).map(String::as_str);
+        let label = label.collect::<Vec<_>>().join(", ");
+        let at = lines.iter().position(|(known, _)| *known == label).unwrap_or_else(|| {
+            lines.push((label, vec!["–".to_owned(); columns.len()]));
+            lines.len() - 1
+        });
+        let column = cell.levels.get(across).and_then(|level| columns.iter().position(|c| c == level));
+        if let Some(column) = column {
+            lines[at].1[column] = shown(cell, metric, summary);
+        }
+    }
+    let unit = rows.first().map(|(.., summary)| summary.unit.as_str()).unwrap_or_default();
+    let heads: Vec<String> = columns.iter().map(|level| escape(level)).collect();
+    let title =
+        if unit.is_empty() { escape(metric) } else { format!("{}, {}", escape(metric), escape(unit)) };
+    let mut table = format!("| {title} | {} |\n|---|{}\n", heads.join(" | "), "--:|".repeat(columns.len()));
+    for (label, values) in lines {
+        table.push_str(&format!("| {} | {} |\n", escape(&label), values.join(" | ")));
+    }
+    Ok(table)
+}
+
+/// The median, with the interval over samples, or of a single one's own stretches.
+fn shown(cell: &Cell, metric: &str, summary: &Summary) -> String {
+    let own = |end: &str| cell.measured.get(&format!("{end}_{metric}")).map(|summary| summary.median);
+    let interval = match summary.values.len() {
+        1 => own("low").zip(own("high")),
+        _ => Some((summary.low, summary.high)),
+    };
+    match interval {
+        Some((low, high)) => format!("{} ({} – {})", number(summary.median), number(low), number(high)),
+        None => number(summary.median),
+    }
+}
+
+/// How the model of OpenZFS holds in the half of the cells that it was fitted to, and in the other one.
+fn fit(folder: &Path) -> Result<String> {
+    let path = folder.join("study.toml");
+    let text = std::fs::read_to_string(&path)
+        .map_err(|e| Error::not_found(format!("cannot read {}", path.display())).with_source(e))?;
+    let study = Study::parse(&text, &path.display().to_string())?;
+    let fit = fit::fit(&study, &super::read_run(folder)?)?;
+    let mut table = format!(
+        "Fitted: {} KiB written for each I/O unit, {} requests of a transaction group to each volume, {} ms of a request beside the volumes.\n\n\
+         | half | cells | within {:.0} % | median error | largest |\n|---|--:|--:|--:|--:|\n",
+        fit.gathered_bytes >> 10,
+        round(fit.group_requests),
+        round(fit.latency_ms),
+        fit::ERROR_MAX * 100.0
+    );
+    for (name, is_training) in [("fitted to", true), ("held out", false)] {
+        let half = fit.cells.iter().filter(|cell| cell.is_training == is_training);
+        let mut errors: Vec<f64> = half.map(fit::Tested::error).collect();
+        errors.sort_by(f64::total_cmp);
+        let within = errors.iter().filter(|error| **error <= fit::ERROR_MAX).count();
+        let percent =
+            |error: Option<&f64>| error.map_or("–".to_owned(), |error| format!("{:.0} %", error * 100.0));
+        table.push_str(&format!(
+            "| {name} | {} | {within} ({:.0} %) | {} | {} |\n",
+            errors.len(),
+            100.0 * within as f64 / errors.len().max(1) as f64,
+            percent(errors.get(errors.len() / 2)),
+            percent(errors.last())
+        ));
+    }
+    table.push_str("\n| held out, MiB/s | measured | model | error |\n|---|--:|--:|--:|\n");
+    for cell in fit.cells.iter().filter(|cell| !cell.is_training) {
+        let name = study.cell(&cell.id).map_or(cell.id.clone(), |known| short(&known.levels));
+        table.push_str(&format!(
+            "| {} | {} | {} | {:+.0} % |\n",
+            escape(&name),
+            number(cell.measured),
+            number(cell.modelled),
+            100.0 * (cell.modelled / cell.measured - 1.0)
+        ));
+    }
+    Ok(table)
+}
+
+/// What tells the cells of the matrix apart.
+fn short(levels: &std::collections::BTreeMap<String, String>) -> String {
+    let of = |factor: &&str| levels.get(*factor).cloned();
+    ["volumes", "recordsize", "bs", "compression"].iter().filter_map(of).collect::<Vec<_>>().join(", ")
 }
 
 /// A bar for each cell that measured the metric, the longest as long as there is room.

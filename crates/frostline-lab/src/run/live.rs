@@ -7,6 +7,7 @@
 
 mod guests;
 mod inside;
+mod kept;
 mod rig;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ use frostline_model::catalogue::Catalogue;
 use serde_json::json;
 
 use self::guests::Guests;
+use self::kept::KeptGuest;
 use self::rig::Rig;
 use super::gates::{self, Reading};
 use super::virtual_time::{bucket_of, volumes};
@@ -66,6 +68,7 @@ pub struct Live<'a> {
     rigs_made: usize,
     guest: Option<Guest>,
     guests: Guests,
+    kept: Option<KeptGuest>,
     /// Databases to restore, by their scale.
     databases: BTreeMap<u64, Database>,
     said_caches: bool,
@@ -112,6 +115,7 @@ impl<'a> Live<'a> {
             rigs_made: 0,
             guest: None,
             guests: Guests::default(),
+            kept: None,
             databases: BTreeMap::new(),
             said_caches: false,
             say,
@@ -124,9 +128,9 @@ impl<'a> Live<'a> {
     /// # Errors
     /// What could not be undone; it stays in the ledger for `lab clean`.
     pub fn close(self) -> Result<()> {
-        let Live { ledger, rigs, guest, guests, .. } = self;
+        let Live { ledger, rigs, guest, guests, kept, .. } = self;
         let closed = ledger.close();
-        drop((rigs, guest, guests));
+        drop((rigs, guest, guests, kept));
         closed
     }
 
@@ -428,6 +432,7 @@ impl Executor for Live<'_> {
             Place::Crash => self.power_cuts(cell, stem),
             Place::Restore => self.restored(cell, block, stem),
             Place::Guest => self.in_guest(cell, block, stem),
+            Place::Kept => self.in_kept(cell, block, stem),
             Place::File => {
                 let key = self.rig(cell)?;
                 self.on_file(cell, &key, block, stem)

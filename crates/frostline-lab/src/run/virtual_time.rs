@@ -1,5 +1,7 @@
 //! The volume model's results for a study's cells: the same stacks and jobs in virtual time.
 
+pub mod fit;
+
 use std::collections::BTreeMap;
 
 use frostline_base::{Error, Result};
@@ -7,11 +9,15 @@ use frostline_model::catalogue::Catalogue;
 use frostline_model::{Balance, VolumeSpec, best_count};
 
 use super::summary::MetricValues;
-use crate::simulate::{FileSystem, Job, Stack, simulate};
+use crate::simulate::{Cache, FileSystem, Job, Stack, simulate, simulate_only};
 use crate::study::plan::{Plan, PlannedCell};
-use crate::study::{Model, Study, fill};
+use crate::study::{Model, Study, fill, word};
 
 const GIB: f64 = 1_073_741_824.0;
+/// Seconds after which the rate of slowed volumes is known to about a percent.
+const STEADY_S: f64 = 120.0;
+/// Nothing beside what a volume takes.
+const CACHE_HIT_MS: f64 = 0.05;
 
 /// Metrics by cell, for the cells of the plan that have a model.
 ///
@@ -35,6 +41,28 @@ pub fn modelled(study: &Study, plan: &Plan, seed: u64) -> Result<BTreeMap<String
     Ok(all)
 }
 
+/// What a cell is in the model: with a `bucket`, as it is at the start of a sample.
+fn stack_and_job(
+    catalogue: &Catalogue,
+    model: &Model,
+    levels: &BTreeMap<String, String>,
+    time_scale: f64,
+) -> Result<(Stack, Job)> {
+    let text = |template: &str| fill(template, levels);
+    let (count, volume) = volumes(&text(&model.class)?, &text(&model.volumes)?)?;
+    volume.limits(catalogue)?;
+    let mut stack = Stack::new(file_system(model, &text)?, volume, count);
+    stack.slowed = model.slowed.unwrap_or(1.0);
+    stack.cache = model.cache_gib.map(|gib| Cache { bytes: (gib * GIB) as u64, hit_ms: CACHE_HIT_MS });
+    if let Some(stripe) = &model.stripe {
+        stack.chunk_bytes = bytes(&text(stripe)?)?;
+    }
+    if let Some(bucket) = &model.bucket {
+        (stack.start, stack.time_scale) = bucket_of(&text(bucket)?, time_scale)?;
+    }
+    Ok((stack, job(model, &text)?))
+}
+
 fn metrics(
     catalogue: &Catalogue,
     model: &Model,
@@ -43,17 +71,12 @@ fn metrics(
     time_scale: f64,
     seed: u64,
 ) -> Result<MetricValues> {
-    let text = |template: &str| fill(template, &cell.levels);
-    let (count, volume) = volumes(&text(&model.class)?, &text(&model.volumes)?)?;
-    let limits = volume.limits(catalogue)?;
-    let mut stack = Stack::new(file_system(model, &text)?, volume, count);
-    if let Some(stripe) = &model.stripe {
-        stack.chunk_bytes = bytes(&text(stripe)?)?;
-    }
-    if let Some(bucket) = &model.bucket {
-        (stack.start, stack.time_scale) = bucket_of(&text(bucket)?, time_scale)?;
-    }
-    let job = job(model, &text)?;
+    let (stack, job) = stack_and_job(catalogue, model, &cell.levels, time_scale)?;
+    let limits = stack.volume.limits(catalogue)?.slowed(stack.slowed);
+    let count = stack.count;
+    // A slowed volume serves so few requests in a sample that the model's own chance would show.
+    let seconds = if stack.slowed > 1.0 { seconds.max(STEADY_S) } else { seconds };
+    let simulate = if model.bucket.is_some() { simulate_only } else { simulate };
     let outcome = simulate(catalogue, &stack, &job, seconds, seed)?;
     let mut values = BTreeMap::from([
         ("mib_per_s", outcome.mib_per_s),
@@ -79,8 +102,14 @@ fn file_system(model: &Model, text: &dyn Fn(&str) -> Result<String>) -> Result<F
         "xfs" => Ok(FileSystem::xfs()),
         "btrfs" => Ok(FileSystem::btrfs(model.compress)),
         "openzfs" => {
-            let record = model.record.as_deref().unwrap_or("128k");
-            Ok(FileSystem::zfs(bytes(&text(record)?)?, model.compress))
+            let record = bytes(&text(model.record.as_deref().unwrap_or("128k"))?)?;
+            match &model.age {
+                None => Ok(FileSystem::zfs(record, model.compress)),
+                Some(age) => {
+                    let scattered = word(&text(age)?, &[("fresh", false), ("aged", true)])?;
+                    Ok(FileSystem::zfs_measured(record, model.compress, scattered))
+                }
+            }
         }
         _ => Err(Error::invalid(format!(
             "the model has no file system `{name}`; it has ext4, xfs, btrfs, openzfs"
@@ -95,7 +124,7 @@ fn job(model: &Model, text: &dyn Fn(&str) -> Result<String>) -> Result<Job> {
         outstanding: model.outstanding,
         threads: model.threads,
         sequential: model.sequential,
-        compression_ratio: 1.0,
+        compression_ratio: model.compression_ratio.unwrap_or(1.0),
         set_bytes: (model.set_gib * GIB) as u64,
     })
 }

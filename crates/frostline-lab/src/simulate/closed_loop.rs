@@ -249,6 +249,7 @@ impl<'a> ClosedLoop<'a> {
     }
 
     fn issue(&mut self, slot: u32) {
+        self.pool.write_groups(self.now);
         let job = self.job;
         let offset = if job.sequential {
             let position = self.positions[slot as usize];
@@ -266,13 +267,39 @@ impl<'a> ClosedLoop<'a> {
     }
 
     fn read(&mut self, offset: u64, bytes: u64) -> f64 {
-        self.tally.reads += 1;
-        if self.hit_part > 0.0 && self.random.random::<f64>() < self.hit_part {
-            self.tally.hits += 1;
-            return self.now + self.hit_s;
+        match self.file_system.record_bytes.filter(|_| self.file_system.scattered) {
+            Some(record) => self.read_scattered(record, (offset + bytes).div_ceil(record) - offset / record),
+            None if self.hits() => self.now + self.hit_s,
+            None => {
+                let (stored_at, stored) = self.stored(offset, bytes);
+                self.pool.serve(self.now, false, stored_at, stored)
+            }
         }
-        let (stored_at, stored) = self.stored(offset, bytes);
-        self.pool.serve(self.now, false, stored_at, stored)
+    }
+
+    /// Reads `count` records, each wherever it is.
+    fn read_scattered(&mut self, record: u64, count: u64) -> f64 {
+        let stored = self.stored_record(record);
+        let mut done = self.now;
+        for _ in 0..count {
+            let one = if self.hits() {
+                self.now + self.hit_s
+            } else {
+                let index = self.random.random_range(0..self.pool.len());
+                let place = self.random.random_range(0..self.job.set_bytes.max(2 * stored) / stored) * stored;
+                self.pool.serve_record(self.now, index, place, stored)
+            };
+            done = done.max(one);
+        }
+        done
+    }
+
+    /// Whether the cache answers the next read, or record of one.
+    fn hits(&mut self) -> bool {
+        self.tally.reads += 1;
+        let hit = self.hit_part > 0.0 && self.random.random::<f64>() < self.hit_part;
+        self.tally.hits += u64::from(hit);
+        hit
     }
 
     fn write(&mut self, offset: u64, bytes: u64) -> f64 {

@@ -4,7 +4,7 @@ use frostline_base::Result;
 use frostline_model::catalogue::Catalogue;
 use frostline_model::{Bucket, Instance, Io, Volume};
 
-use super::Stack;
+use super::{Group, Stack};
 
 /// Where bytes of the stripe go.
 pub(super) struct Pool {
@@ -18,6 +18,10 @@ pub(super) struct Pool {
     next: usize,
     /// Bytes that wait to be gathered into an append.
     gathered: u64,
+    group: Option<Group>,
+    /// When the next group is written, and the part of a request that earlier ones left over.
+    next_group: f64,
+    owed: f64,
 }
 
 /// The part of the base rate by which a bucket must be overdrawn to count as draining.
@@ -38,7 +42,7 @@ pub(super) struct Counters {
 
 impl Pool {
     pub(super) fn new(catalogue: &Catalogue, stack: &Stack) -> Result<Pool> {
-        let limits = stack.volume.limits(catalogue)?;
+        let limits = stack.volume.limits(catalogue)?.slowed(stack.slowed);
         let volume = Volume::with_limits(limits, stack.start, stack.time_scale)?;
         let instance = stack.instance.as_deref().map(|name| Instance::new(catalogue, name, stack.time_scale));
         // Appends start far from the data, so that neither continues the other.
@@ -51,6 +55,9 @@ impl Pool {
             appended: vec![APPENDS_FROM; stack.count as usize],
             next: 0,
             gathered: 0,
+            group: stack.file_system.group,
+            next_group: stack.file_system.group.map_or(f64::INFINITY, |group| group.every_s),
+            owed: 0.0,
         })
     }
 
@@ -69,6 +76,40 @@ impl Pool {
         done
     }
 
+    /// Reads a record that is somewhere on volume `index`, at a place `at` that continues nothing.
+    pub(super) fn serve_record(&mut self, now: f64, index: usize, at: u64, bytes: u64) -> f64 {
+        self.admit(now, index, Io { write: false, offset: at, bytes })
+    }
+
+    /// How many volumes there are.
+    pub(super) fn len(&self) -> usize {
+        self.volumes.len()
+    }
+
+    /// Charges the groups that are due by `now`.
+    pub(super) fn write_groups(&mut self, now: f64) {
+        let Some(group) = self.group else { return };
+        while self.next_group <= now {
+            self.owed += group.requests;
+            while self.owed >= 1.0 {
+                self.owed -= 1.0;
+                for index in 0..self.volumes.len() {
+                    let offset = self.place(index, 4096);
+                    self.admit(self.next_group, index, Io { write: true, offset, bytes: 4096 });
+                }
+            }
+            self.next_group += group.every_s;
+        }
+    }
+
+    /// Where the next append of volume `index` goes: it does not continue the one before, since something else was written
+    /// between them.
+    fn place(&mut self, index: usize, bytes: u64) -> u64 {
+        let offset = self.appended[index];
+        self.appended[index] += bytes + super::MIB;
+        offset
+    }
+
     /// Gathers `bytes` to write; when `whole` are there they go to the next volume as one sequential write, and
     /// the caller that filled it waits for it: so work comes no faster than the volumes take it.
     pub(super) fn append(&mut self, now: f64, bytes: u64, whole: u64) -> f64 {
@@ -76,8 +117,8 @@ impl Pool {
         let mut done = now;
         while self.gathered >= whole {
             self.gathered -= whole;
-            let (index, offset) = (self.next, self.appended[self.next]);
-            self.appended[index] += whole;
+            let index = self.next;
+            let offset = self.place(index, whole);
             self.next = (index + 1) % self.volumes.len();
             done = done.max(self.admit(now, index, Io { write: true, offset, bytes: whole }));
         }
@@ -131,6 +172,7 @@ impl Pool {
 
     /// Lets `seconds` pass in which everything continues as in `flow`.
     pub(super) fn skip(&mut self, seconds: f64, flow: &Flow) {
+        self.next_group += seconds;
         let rate = |i: usize| (flow.charged_per_s[i], flow.drained_part[i] * seconds);
         for (i, volume) in self.volumes.iter_mut().enumerate() {
             let (charged_per_s, drained_s) = rate(i);

@@ -196,7 +196,7 @@ fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Set
         check_template(source, factors, span.clone(), text)?;
     }
     if let Some(guest) = &setup.guest {
-        let optional = [&guest.record, &guest.compression, &guest.arc];
+        let optional = [&guest.record, &guest.compression, &guest.arc, &guest.age];
         let texts = [&guest.stack, &guest.disks, &guest.block, &guest.data];
         for text in optional.into_iter().flatten().chain(texts) {
             check_template(source, factors, span.clone(), text)?;
@@ -208,12 +208,14 @@ fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Set
     for tool in &setup.tools {
         check_tool(source, tool)?;
     }
-    let has_device = matches!(setup.place, Place::File | Place::Volumes)
+    let has_device = matches!(setup.place, Place::File | Place::Volumes | Place::Kept)
         || setup.machines.as_ref().is_some_and(|machines| machines.disks > 0);
     if has_device && setup.device_mib == 0 {
         return Err(source.error(span, "a setup with devices says their size as `device_mib`"));
     }
-    if setup.place == Place::Volumes && (setup.volumes.is_none() || setup.class.is_none()) {
+    if matches!(setup.place, Place::Volumes | Place::Kept)
+        && (setup.volumes.is_none() || setup.class.is_none())
+    {
         return Err(
             source.error(span, "a setup on volumes says which: class = \"st1\", volumes = \"4x2TiB\"")
         );
@@ -240,7 +242,13 @@ fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Set
     if setup.place != Place::File && setup.drain_mib_per_s.is_some() {
         return Err(source.error(span, "`drain_mib_per_s` is of a device on a file: place = \"file\""));
     }
-    if (setup.place == Place::Guest) != setup.guest.is_some() {
+    if setup.slowed.is_some_and(|by| !by.is_finite() || by < 1.0) {
+        return Err(source.error(span, "volumes are `slowed` by a number from 1 up"));
+    }
+    if setup.slowed.is_some() && setup.place != Place::Kept {
+        return Err(source.error(span, "only volumes of place = \"kept\" are `slowed`"));
+    }
+    if matches!(setup.place, Place::Guest | Place::Kept) != setup.guest.is_some() {
         return Err(source.error(span, "a setup in a guest, and only such, has a table `guest`"));
     }
     if (setup.place == Place::Guests) != setup.machines.is_some() {
@@ -331,13 +339,13 @@ fn resolve(
         needs.insert(Need::parse(word.get_ref()).map_err(|e| source.error(word.span(), e.what()))?);
     }
     needs.extend(implied(setup));
-    if setup.place != Place::Guest {
+    if !matches!(setup.place, Place::Guest | Place::Kept) {
         for tool in &setup.tools {
             needs.insert(check_tool(source, tool)?);
         }
     }
     // The tools of a guest are inside it.
-    if !matches!(setup.place, Place::Guest | Place::Guests | Place::Published) {
+    if !matches!(setup.place, Place::Guest | Place::Kept | Place::Guests | Place::Published) {
         needs.extend(
             Some(workload.tool.get_ref())
                 .filter(|t| crate::host::tools::is_known(t))
@@ -346,7 +354,7 @@ fn resolve(
         );
     }
     if let Some(model) = &group.model {
-        let optional = [&model.bucket, &model.stripe, &model.record];
+        let optional = [&model.bucket, &model.stripe, &model.record, &model.age];
         let texts = [&model.class, &model.volumes, &model.block, &model.file_system];
         for text in optional.into_iter().flatten().chain(texts) {
             check_template(source, factors, span.clone(), text)?;
@@ -376,6 +384,7 @@ fn implied(setup: &file::Setup) -> Vec<Need> {
         }
         Place::Volumes | Place::Crash => vec![Need::Root, Need::Fuse, Need::Loop],
         Place::Guest => vec![Need::Root, Need::Guest],
+        Place::Kept => vec![Need::Root, Need::Guest, Need::Fuse, Need::Loop],
         // Their volumes are emulated ones.
         Place::Guests if setup.volumes.is_some() => vec![Need::Root, Need::Guest, Need::Fuse, Need::Loop],
         Place::Guests => vec![Need::Root, Need::Guest],

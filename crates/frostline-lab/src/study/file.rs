@@ -63,6 +63,8 @@ pub enum Place {
     Volumes,
     /// In an emulated machine with throttled disks.
     Guest,
+    /// In an emulated machine, on emulated volumes whose file systems are kept for all cells.
+    Kept,
     /// In one or two guests at once.
     Guests,
     /// Nowhere but in the volume model.
@@ -101,7 +103,10 @@ pub struct Setup {
     /// full bucket divided by the variant's time scale (a template).
     #[serde(default)]
     pub bucket: Option<String>,
-    /// MiB of each device; the buckets are those of the volume's size nevertheless.
+    /// What the rates and buckets of the volumes are divided by, where the host is too slow for real ones.
+    #[serde(default)]
+    pub slowed: Option<f64>,
+    /// MiB of each device, or of all together where they are kept; the buckets are those of the volume's size nevertheless.
     #[serde(default)]
     pub device_mib: u64,
     /// Commands that make the file system, once a run (templates; `{device}`, `{devices}`).
@@ -269,7 +274,8 @@ fn main() -> String {
 pub struct GuestStack {
     /// `zfs`, `ext4`, `md-ext4`, `lvm-ext4` and others of [`crate::guest::storage::Stack`].
     pub stack: String,
-    /// `four` disks of 25 MB/s, `one` of 100 MB/s, or `one-of-four`.
+    /// `four` disks of 25 MB/s, `one` of 100 MB/s, or `one-of-four`; where file systems are kept, the setup's volumes.
+    #[serde(default)]
     pub disks: String,
     /// Record size, such as `128k`.
     #[serde(default)]
@@ -284,6 +290,9 @@ pub struct GuestStack {
     pub block: String,
     /// `random`, or `half` for data that compresses to half.
     pub data: String,
+    /// Where file systems are kept: `fresh`, with records in order, or `aged`, in random order as after they were rewritten.
+    #[serde(default)]
+    pub age: Option<String>,
 }
 
 /// What runs in a cell.
@@ -359,6 +368,18 @@ pub struct Model {
     /// Whether the file system compresses.
     #[serde(default)]
     pub compress: bool,
+    /// Bytes over stored bytes of the data where it does.
+    #[serde(default)]
+    pub compression_ratio: Option<f64>,
+    /// `fresh` or `aged` records of OpenZFS, with numbers for its writes; without it, an idealised OpenZFS.
+    #[serde(default)]
+    pub age: Option<String>,
+    /// GiB of the data that a cache holds.
+    #[serde(default)]
+    pub cache_gib: Option<f64>,
+    /// What the rates and buckets of the volumes are divided by.
+    #[serde(default)]
+    pub slowed: Option<f64>,
     /// Percent of requests that read.
     pub read_percent: f64,
     /// Bytes of a request, such as `128k`.

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::{Cell, Machines, Place, Study, check, mode_name};
 use crate::guest::fleet::GUESTS_MAX;
+use crate::guest::kept::DATA_BYTES;
 use crate::host::probe::{Host, Need};
 use crate::host::target::{Device, Directory};
 use crate::record::{How, Mode};
@@ -281,6 +282,10 @@ fn decide(study: &Study, mode: Mode, host: &Host, cell: &Cell) -> (How, String) 
         Place::Guest => {
             (How::Emulate, format!("real tools in a guest with throttled disks; {}", host.guests))
         }
+        Place::Kept => {
+            let by = setup.slowed.map_or(String::new(), |by| format!(" slowed {by} times"));
+            (How::Emulate, format!("real tools in a guest on emulated volumes{by}; {}", host.guests))
+        }
         Place::Guests => {
             let of = setup.machines.as_ref().map(|machines| sizes(machines, host, &cell.levels));
             (How::Emulate, format!("real tools in guests{}; {}", of.unwrap_or_default(), host.guests))
@@ -359,8 +364,22 @@ fn disk_bytes(study: &Study, cells: &[PlannedCell]) -> u64 {
                 (Some(_), None) => 1,
                 (None, None) => volumes_of(setup.volumes.as_deref(), &cell.levels),
             };
+            let key = rig_key(study, cell);
+            if let (Place::Kept, Some(guest)) = (setup.place, &setup.guest) {
+                // Volumes are sparse; what is laid out is rewritten once where it is aged, and some more in samples.
+                let texts = [
+                    Some(&guest.stack),
+                    guest.record.as_ref(),
+                    guest.compression.as_ref(),
+                    guest.age.as_ref(),
+                ];
+                let data = texts.into_iter().flatten().chain([&guest.data]);
+                let data: Vec<String> =
+                    data.map(|text| super::fill(text, &cell.levels).unwrap_or_default()).collect();
+                return (format!("{key}|{}", data.join("|")), 2 * DATA_BYTES);
+            }
             let mib = setup.device_mib.saturating_mul(u64::from(devices));
-            (rig_key(study, cell), mib << 20)
+            (key, mib << 20)
         })
         .collect();
     rigs.values().sum()

@@ -128,8 +128,8 @@ impl Live<'_> {
         if let Some(known) = &self.guests.image {
             return Ok(known.clone());
         }
-        let needs_zfs =
-            self.plan.cells.iter().any(|cell| cell.is_run() && self.setup(cell).place == Place::Guest);
+        let has_zfs = |cell: &PlannedCell| matches!(self.setup(cell).place, Place::Guest | Place::Kept);
+        let needs_zfs = self.plan.cells.iter().any(|cell| cell.is_run() && has_zfs(cell));
         let say = &mut self.say;
         let images = cli::images_folder(&self.data);
         let recipe = Recipe::named(if needs_zfs { RECIPE } else { PLAIN })?;
@@ -153,7 +153,8 @@ impl Live<'_> {
     /// # Errors
     /// As building an image and trying to boot it.
     pub fn about_guests(&mut self) -> Result<Option<String>> {
-        let in_guests = |cell: &PlannedCell| matches!(self.setup(cell).place, Place::Guest | Place::Guests);
+        let in_guests =
+            |cell: &PlannedCell| matches!(self.setup(cell).place, Place::Guest | Place::Kept | Place::Guests);
         if !self.plan.cells.iter().filter(|cell| cell.is_run()).any(in_guests) {
             return Ok(None);
         }

@@ -11,7 +11,7 @@ use crate::host::write_json;
 use crate::run::Taken;
 use crate::run::virtual_time::bytes;
 use crate::study::plan::PlannedCell;
-use crate::study::{GuestStack, fill};
+use crate::study::{GuestStack, fill, word};
 
 impl Live<'_> {
     pub(super) fn in_guest(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken> {
@@ -53,11 +53,7 @@ fn spec(stack: &GuestStack, cell: &PlannedCell) -> Result<CellSpec> {
         "one-of-four" => &FOUR[..1],
         other => return Err(Error::invalid(format!("disks are four, one or one-of-four, not `{other}`"))),
     };
-    let percent = match text(&stack.data)?.as_str() {
-        "random" => 0,
-        "half" => 50,
-        other => return Err(Error::invalid(format!("data is random or half, not `{other}`"))),
-    };
+    let percent = compressible_percent(&text(&stack.data)?)?;
     let mut spec = CellSpec::new(kind, disks, percent);
     spec.job.block_kib = kib(&text(&stack.block)?)?;
     if let Some(record) = &stack.record {
@@ -75,7 +71,12 @@ fn spec(stack: &GuestStack, cell: &PlannedCell) -> Result<CellSpec> {
     Ok(spec)
 }
 
-fn kib(text: &str) -> Result<u32> {
+/// How much of `random` and of `half` compresses away.
+pub(super) fn compressible_percent(text: &str) -> Result<u32> {
+    word(text, &[("random", 0), ("half", 50)])
+}
+
+pub(super) fn kib(text: &str) -> Result<u32> {
     u32::try_from(bytes(text)? / 1024).map_err(|_| Error::invalid(format!("`{text}` is too large")))
 }
 
