@@ -41,7 +41,8 @@ def test_segments_tell_where_a_term_is_before_any_split_is_opened(measured):
 
 def test_without_segments_every_split_is_opened(measured):
     first, again = of(measured[0], "needle in no split", "every split opened")
-    assert first["splits"] == again["splits"] == SPLITS and first["pages"] == 0
+    # Splits that are read: of some, what was unpacked and stays in memory tells.
+    assert first["splits"] == SPLITS > again["splits"] and first["pages"] == 0
     assert first["gets"] >= 2 * SPLITS and first["rounds"] >= 2
     assert again["gets"] == again["bytes_fetched"] == 0
 

@@ -394,6 +394,7 @@ async fn a_phrase_of_frequent_words_reads_no_text() {
     let reads = Recorded::new(&place.repository);
     let place = place.through(reads.clone());
     let ask = async |phrase: &str, field: &str| {
+        place.searcher.forget();
         reads.take();
         let query = json!({"match_phrase": {field: phrase}});
         let answer = place.answer(&json!({"query": query, "size": 0, "track_total_hits": true})).await;
