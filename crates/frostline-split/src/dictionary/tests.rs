@@ -200,3 +200,48 @@ proptest! {
         prop_assert!(!expected || together.hull().contains(key.as_bytes()));
     }
 }
+
+#[test]
+fn short_keys_side_by_side_are_all_visited_again() {
+    const FIELDS: u16 = 400;
+    let (mut file, mut writer) = (Vec::new(), TableWriter::new(3).unwrap());
+    let mut sink = PostingsSink::new(&mut file, 0, 100, 3, NEVER).unwrap();
+    let mut add = |token: &str, field: u16, is_short: bool| {
+        let (mut key, mut list, mut entry) = Default::default();
+        put_text_key(&mut key, token.as_bytes(), Form::Whole, field);
+        sink.put(&mut list, &[u32::from(field % 100)], 128, None).unwrap();
+        match is_short {
+            true => put_short_entry(&mut entry, false, &list).unwrap(),
+            false => put_entry(&mut entry, None, b"", &list).unwrap(),
+        }
+        writer.add(&key, &entry).unwrap();
+    };
+    (0..FIELDS).for_each(|n| add(&format!("a{n:04}"), 0, false));
+    (0..FIELDS).for_each(|field| add("bcd", field, true));
+    (0..FIELDS).for_each(|n| add(&format!("e{n:04}"), 0, false));
+    let range = sink.finish().range;
+    let table = writer.finish(&mut file, range.end).unwrap();
+    let dictionary = Dictionary::new(table, range, 100, Entries::Text);
+    let mut exact = Vec::new();
+    put_text_key(&mut exact, b"bcdefg", Form::Whole, 3);
+    for (keys, fields) in [
+        (KeyRange::token("bcdefg"), (0..FIELDS).collect::<Vec<_>>()),
+        (KeyRange::exact(exact), (0..FIELDS).collect()),
+        (KeyRange::token("bbb"), Vec::new()),
+        (KeyRange::token("e0007"), vec![0]),
+    ] {
+        let all = dictionary.table().blocks(&KeyRange::all()).unwrap();
+        let block = |block: &Block| {
+            UnpackedBlock::new(block, &file[block.range.start as usize..block.range.end as usize]).unwrap()
+        };
+        let blocks: Vec<UnpackedBlock> = all.iter().map(block).collect();
+        for time in 0..3 {
+            let mut visited = Vec::new();
+            for block in &blocks {
+                let visit = |entry: Entry<'_>| visited.push(entry.text_key().unwrap().field);
+                dictionary.scan_unpacked(block, &KeyRanges::from(&keys), visit).unwrap();
+            }
+            assert_eq!(visited, fields, "{keys:?}, time {time}");
+        }
+    }
+}
