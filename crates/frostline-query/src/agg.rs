@@ -49,7 +49,7 @@ use crate::nesting::deeper;
 use chosen::{Chosen, Include};
 use decimal::Decimal;
 use distinct::Precision;
-use frostline_split::{Field, FieldType, Mapping, parse_ip};
+use frostline_split::{Mapping, parse_ip};
 use keys::{Common, FieldIndex, Key};
 use path::Path;
 use script::Script;
@@ -129,7 +129,7 @@ impl AggTree {
             *field = field.within(mapping);
         }
         for level in &mut self.levels {
-            level.is_mapped = mapping.field(&level.path).and_then(Field::ty) == Some(FieldType::Nested);
+            level.is_mapped = mapping.is_nested(&level.path);
             level.mapping = mapping.declarations_below(&level.path);
         }
         self

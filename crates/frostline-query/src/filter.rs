@@ -125,6 +125,15 @@ impl Nested {
     }
 }
 
+/// What does not match `filter`.
+pub(crate) fn not(filter: Filter) -> Filter {
+    match filter {
+        Filter::All => Filter::None,
+        Filter::None => Filter::All,
+        other => Filter::Not(Box::new(other)),
+    }
+}
+
 impl Filter {
     /// Calls `visit` with each text that a value of a field must be, where that field's words could be asked for.
     pub(crate) fn each_whole_text(&self, visit: &mut dyn FnMut(&FieldRef, &str)) {

@@ -13,7 +13,7 @@ use frostline_catalog::SplitEntry;
 use frostline_split::{Moment, ValueType};
 
 use crate::filter::pattern::Matcher;
-use crate::filter::{Bound, Edge, Filter, Pattern, Scalar};
+use crate::filter::{Bound, Edge, Filter, Pattern, Scalar, not};
 use crate::{Error, Result};
 
 /// A split that may hold matches, and what of the filter is still to be asked of it.
@@ -243,7 +243,7 @@ pub(crate) fn in_index(filter: &Filter, name: &str) -> Result<Filter> {
     Ok(match filter {
         Filter::And(parts) => and(each(parts)?.into_iter()),
         Filter::AtLeast { minimum, parts } => at_least(*minimum, each(parts)?.into_iter()),
-        Filter::Not(part) => negated(in_index(part, name)?),
+        Filter::Not(part) => not(in_index(part, name)?),
         leaf if leaf.asks_index() => {
             if is_named(leaf, name)? {
                 Filter::All
@@ -295,16 +295,8 @@ fn simplify(filter: &Filter, known: &mut impl Iterator<Item = Known>) -> Filter 
             let parts: Vec<Filter> = parts.iter().map(|part| simplify(part, known)).collect();
             at_least(*minimum, parts.into_iter())
         }
-        Filter::Not(part) => negated(simplify(part, known)),
+        Filter::Not(part) => not(simplify(part, known)),
         _ => filter.clone(),
-    }
-}
-
-fn negated(filter: Filter) -> Filter {
-    match filter {
-        Filter::All => Filter::None,
-        Filter::None => Filter::All,
-        open => Filter::Not(Box::new(open)),
     }
 }
 

@@ -545,6 +545,11 @@ impl Mapping {
         Mapping { fields, rules, has_nanos: false, has_identities: false, ..self.clone() }
     }
 
+    /// Whether objects at a path are asked by themselves.
+    pub fn is_nested(&self, path: &str) -> bool {
+        self.field(path).and_then(Field::ty) == Some(FieldType::Nested)
+    }
+
     /// The same of the fields below `path`, for documents that have no others: none is refused, and fields that were
     /// learned before others were ignored are still read.
     #[must_use]

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use frostline_show::nearest;
-use frostline_split::{Field, FieldType, Mapping, ValueType, parse_cidr};
+use frostline_split::{Mapping, ValueType, parse_cidr};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
@@ -277,7 +277,7 @@ impl Parser<'_> {
                 params.error("[nested] is not supported where some fields of the objects are not seen")
             );
         }
-        let is_mapped = mapping.field(&path).and_then(Field::ty) == Some(FieldType::Nested);
+        let is_mapped = mapping.is_nested(&path);
         let mapping = mapping.declarations_below(&path);
         self.tree.levels.push(Level { path, mapping, is_mapped, above: self.level });
         Ok(Kind::Nested(self.tree.levels.len() - 1))

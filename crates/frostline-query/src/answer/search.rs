@@ -12,7 +12,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use frostline_base::{IndexName, Meter, STAGE};
 use frostline_catalog::Index;
 use frostline_show::nearest;
-use frostline_split::{Field, FieldType, Mapping, Resolved, TIME_FIELD};
+use frostline_split::{Mapping, Resolved, TIME_FIELD};
 use futures::future::join_all;
 use serde_json::Value;
 use tracing::field::Empty;
@@ -37,7 +37,7 @@ use crate::exec::results::Results;
 use crate::exec::scan::Local;
 use crate::exec::search::{Hits, Search as SearchLeaf};
 use crate::exec::session::{context, ready, run};
-use crate::exec::splits::{RuledOut, Splits, check_time, mapping};
+use crate::exec::splits::{RuledOut, Splits, check_time, mapping, time_field};
 use crate::filter::{FieldRef, Filter, INDEX};
 use crate::json::Json;
 use crate::language::{self, Context, IndexVersion, InnerHits, SearchRequest, TotalHits};
@@ -514,7 +514,7 @@ impl Search {
             .collect();
         let documents = (groups.len() == 1).then(|| self.parts());
         let hits = |reading: &Reading| {
-            let time_field = mapping(&reading.indices).time_field().to_owned();
+            let time_field = time_field(&reading.indices).to_owned();
             Hits { order: reading.order.clone(), wanted, documents, time_field }
         };
         let mut targets: Vec<u32> = asked.iter().flat_map(Splits::ordinals).collect();
@@ -708,10 +708,8 @@ fn classes(
             .collect();
         let time = (!index.splits().is_empty()).then(|| index.mapping().time_field());
         let meant = meant(index.name())?;
-        let below = |path: &String| {
-            let is_nested = index.mapping().field(path).and_then(Field::ty) == Some(FieldType::Nested);
-            is_nested.then(|| index.mapping().declarations_below(path))
-        };
+        let below =
+            |path: &String| index.mapping().is_nested(path).then(|| index.mapping().declarations_below(path));
         let objects: Vec<Option<Mapping>> = nested.iter().map(below).collect();
         let agrees = |(known_time, known, known_meant, known_objects): &Meanings<'_>| {
             *known_meant == meant

@@ -53,14 +53,18 @@ fn time_fields(indices: &[Arc<Index>]) -> BTreeSet<&str> {
     if times.is_empty() { indices.first().map(of).into_iter().collect() } else { times }
 }
 
+/// The time field of [`mapping`].
+pub(crate) fn time_field(indices: &[Arc<Index>]) -> &str {
+    let times = time_fields(indices);
+    times.first().filter(|_| times.len() == 1).copied().unwrap_or(TIME_FIELD)
+}
+
 /// The name by which all of these indices know the time of their documents. `Invalid` where there is none.
 pub fn time_name(indices: &[Arc<Index>]) -> Result<&str> {
-    let times = time_fields(indices);
-    match times.first() {
-        Some(time) if times.len() == 1 => Ok(time),
-        Some(_) => check_time(indices, TIME_FIELD).map(|()| TIME_FIELD),
-        None => Ok(TIME_FIELD),
+    if time_fields(indices).len() > 1 {
+        check_time(indices, TIME_FIELD)?;
     }
+    Ok(time_field(indices))
 }
 
 /// `Invalid` where a name means the time of the documents of some of these indices and something else in others.

@@ -7,14 +7,6 @@ use super::text::{self, any};
 use crate::Result;
 use crate::filter::{FieldRef, Filter, INDEX, is_index};
 
-pub(crate) fn not(filter: Filter) -> Filter {
-    match filter {
-        Filter::All => Filter::None,
-        Filter::None => Filter::All,
-        other => Filter::Not(Box::new(other)),
-    }
-}
-
 /// The field has a value; every document has metadata.
 pub(crate) fn exists_in(field: &FieldRef) -> Filter {
     match field.name() {

@@ -3,19 +3,18 @@
 //! score of a query (`boosting.negative`, `tie_breaker`) are accepted and ignored.
 
 use frostline_show::nearest;
-use frostline_split::{Field, FieldType};
 use serde_json::Value;
 
 use super::date::DateReader;
 use super::json::{self, At, Object};
-use super::parts::{BY_NAME, check_analysis, check_field, exists, not, refuse_index};
+use super::parts::{BY_NAME, check_analysis, check_field, exists, refuse_index};
 use super::query_string::QueryStringOptions;
 use super::text::{
     self, MatchOptions, Target, all, any, at_least, match_across, match_any, match_in, or_date,
 };
 use super::{Context, range, regexp, simple};
 use crate::Result;
-use crate::filter::{FieldRef, Filter, INDEX, Nested, Pattern, Scalar};
+use crate::filter::{FieldRef, Filter, INDEX, Nested, Pattern, Scalar, not};
 use frostline_base::chain;
 
 /// Most values of one `terms` clause.
@@ -568,12 +567,10 @@ impl Clause<'_> {
         let filter = self.inner(&mut options, "query")?;
         options.finish()?;
         let mapping = self.context.mapping;
-        let is_nested = mapping.field(path).and_then(Field::ty) == Some(FieldType::Nested);
-        if !is_nested {
+        if !mapping.is_nested(path) {
             // Another of the indices that are asked has such objects, and this one nothing of that name.
             let is_elsewhere = || {
-                let joined = self.context.joined.and_then(|joined| joined.field(path));
-                joined.and_then(Field::ty) == Some(FieldType::Nested)
+                self.context.joined.is_some_and(|joined| joined.is_nested(path))
                     && mapping.field(path).is_none()
                     && !mapping.has_children(path)
             };

@@ -19,11 +19,11 @@ use serde_json::Value;
 use super::Context;
 use super::date::{DateReader, Format, parse_time_zone};
 use super::json::{self, At, Object};
-use super::parts::{BY_NAME, check_analysis, check_field, exists, exists_in, not};
+use super::parts::{BY_NAME, check_analysis, check_field, exists, exists_in};
 use super::range::{Edges, between};
 use super::regexp;
 use super::text::{self, MatchOptions, Target, all, any, match_any};
-use crate::filter::{Bound, FieldRef, Filter, INDEX, Pattern, Scalar};
+use crate::filter::{Bound, FieldRef, Filter, INDEX, Pattern, Scalar, not};
 use crate::{Error, Result};
 use frostline_base::chain;
 

@@ -1,6 +1,5 @@
 //! The search body: the query, the order of hits, and the fields to return.
 
-use frostline_split::{Field, FieldType};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -475,8 +474,7 @@ fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec
             return Err(Error::invalid(format!("[inner_hits] already contains an entry for key [{name}]")));
         }
         let dots = nested.path.match_indices('.').filter_map(|(at, _)| nested.path.get(..at));
-        let is_nested =
-            |path: &&str| context.mapping.field(path).and_then(Field::ty) == Some(FieldType::Nested);
+        let is_nested = |path: &&str| context.mapping.is_nested(path);
         let levels = dots.filter(is_nested).chain([nested.path.as_str()]).map(str::to_owned).collect();
         all.push(InnerHits { name, levels, request, inner: inner_hits(inner, context)?, nested });
     }

@@ -6,9 +6,10 @@
 
 use super::Context;
 use super::json::{self, At, Object};
-use super::parts::{check_analysis, not};
+use super::parts::check_analysis;
 use super::text::{self, MatchOptions, Target, all, any, match_any};
 use crate::Result;
+use crate::filter::not;
 use crate::filter::{FieldRef, Filter, Pattern};
 
 /// How a simple query string is read.
