@@ -289,9 +289,10 @@ impl Node {
     pub async fn results(&self) -> Option<Arc<Results>> {
         let open = || async {
             let folder = self.settings.data.join("results").join(self.settings.repo_key());
-            let bytes_max = self.settings.results_bytes_max;
-            let opened = tokio::task::spawn_blocking(move || Results::open(&folder, bytes_max)).await.ok()?;
-            match opened {
+            let Settings { results_bytes_max, results_split_bytes_min, .. } = self.settings;
+            let open = move || Results::open(&folder, results_bytes_max);
+            let opened = tokio::task::spawn_blocking(open).await.ok()?;
+            match opened.map(|results| results.of_splits_from(results_split_bytes_min)) {
                 Ok(results) if self.settings.share_answers => {
                     Some(Arc::new(results.sharing(&self.repository, Worth::default())))
                 }

@@ -19,8 +19,11 @@ pub struct Settings {
     pub memory_bytes_max: u64,
     /// What one query may hold of it; none for half.
     pub query_bytes_max: Option<u64>,
-    /// Partial answers kept on disk.
+    /// What partial answers may take on disk.
     pub results_bytes_max: u64,
+    /// Partial answers of smaller splits are not kept. A process that ingests while it searches has many, and merges them
+    /// within a minute.
+    pub results_split_bytes_min: u64,
     /// Whether partial answers that took much to find are also kept in the repository, for other machines. Writing them
     /// needs permission to put objects.
     pub share_answers: bool,
@@ -39,7 +42,8 @@ impl Settings {
             volumes: Vec::new(),
             memory_bytes_max: 2 << 30,
             query_bytes_max: None,
-            results_bytes_max: 256 << 20,
+            results_bytes_max: 1 << 30,
+            results_split_bytes_min: 0,
             share_answers: false,
             outage_ms: None,
         }

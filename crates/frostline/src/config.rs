@@ -146,6 +146,7 @@ impl Config {
             memory_bytes_max: self.memory_bytes_max,
             query_bytes_max: self.query_bytes_max,
             share_answers,
+            results_split_bytes_min: if self.serves { LIVE_SPLIT_BYTES } else { 0 },
             outage_ms: self.serves.then_some(OUTAGE_MS),
             ..Settings::new(repo, &self.data)
         };
@@ -157,6 +158,10 @@ impl Config {
 
 /// After so long without any answer of the bucket a server waits no more. A command has nothing else to do.
 const OUTAGE_MS: u64 = 10_000;
+
+/// Splits of live data are smaller than this for about a minute, until they are merged: answers about them are not worth
+/// a file each.
+const LIVE_SPLIT_BYTES: u64 = 1 << 20;
 
 /// Reports on the terminal, or in the log, at most once a second, why a request is retried. The first and second failures
 /// are not reported.

@@ -2,7 +2,7 @@
 // `println!` panics when a pipe is closed: use `say!` and `note!`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-mod arenas;
+mod allocator;
 mod args;
 mod commands;
 mod config;
@@ -75,7 +75,7 @@ fn run(
             say!("{}", settings::print(&config, &matches)?.trim_end())?;
             return Ok(Outcome::Done);
         }
-        arenas::limit();
+        allocator::limit();
         log_format = given.log_format;
         config.serves = true;
     }

@@ -336,6 +336,9 @@ impl Aggregation {
     /// The cache for the state of a split, and its key.
     fn kept(&self, target: &Target) -> Result<Option<(&Results, Key)>> {
         let (Some(results), Some(name)) = (&self.scan.local.results, &self.name) else { return Ok(None) };
+        if !results.keeps(target.entry.object.bytes) {
+            return Ok(None);
+        }
         let filter = written(&target.filter)?;
         Ok(Some((results, Key::new(target.entry.id, &[name, &filter, &self.scope_name()]))))
     }

@@ -23,9 +23,13 @@ pub(crate) mod shared;
 pub struct Results {
     folder: PathBuf,
     bytes_max: u64,
+    split_bytes_min: u64,
     bytes: AtomicU64,
     shared: Option<Shared>,
 }
+
+/// What a file takes on disk is a multiple of this, on most file systems.
+const BLOCK_BYTES: u64 = 4 << 10;
 
 /// The key of one partial answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,9 +57,20 @@ impl Results {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::unavailable(format!("cannot make {}", folder.display())).with_source(e))?;
         let bytes = AtomicU64::new(0);
-        let results = Results { folder: folder.to_owned(), bytes_max, bytes, shared: None };
+        let folder = folder.to_owned();
+        let results = Results { folder, bytes_max, split_bytes_min: 0, bytes, shared: None };
         results.bytes.store(results.files().iter().map(|file| file.bytes).sum(), Ordering::Relaxed);
         Ok(results)
+    }
+
+    /// The same cache, which keeps no answers of splits smaller than this.
+    pub fn of_splits_from(self, split_bytes_min: u64) -> Results {
+        Results { split_bytes_min, ..self }
+    }
+
+    /// Whether answers of a split of so many bytes are kept.
+    pub(crate) fn keeps(&self, split_bytes: u64) -> bool {
+        split_bytes >= self.split_bytes_min
     }
 
     /// The same cache, which shares answers with other machines through the repository: the objects of an index with
@@ -78,7 +93,7 @@ impl Results {
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Bytes held.
+    /// Bytes that the entries take on disk.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -92,7 +107,7 @@ impl Results {
     /// Stores an answer. A failure is ignored: the answer will be computed again.
     pub(crate) async fn put(&self, key: &Key, body: Vec<u8>) {
         let entry = sealed(body);
-        let bytes = entry.len() as u64;
+        let bytes = on_disk(entry.len() as u64);
         let path = self.path(key);
         let written = tokio::task::spawn_blocking(move || {
             let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
@@ -135,10 +150,19 @@ impl Results {
                 let entry = entry.ok()?;
                 let metadata = entry.metadata().ok()?;
                 let modified = metadata.modified().ok()?;
-                metadata.is_file().then(|| Entry { path: entry.path(), bytes: metadata.len(), modified })
+                metadata.is_file().then(|| Entry {
+                    path: entry.path(),
+                    bytes: on_disk(metadata.len()),
+                    modified,
+                })
             })
             .collect()
     }
+}
+
+/// The bytes that a file of this length takes.
+fn on_disk(bytes: u64) -> u64 {
+    bytes.next_multiple_of(BLOCK_BYTES)
 }
 
 struct Entry {

@@ -31,11 +31,22 @@ async fn keeps_answers_and_refuses_damaged_ones() {
 #[tokio::test]
 async fn never_holds_much_more_than_allowed() {
     let folder = tempfile::tempdir().unwrap();
-    let results = Results::open(folder.path(), 1_000).unwrap();
+    let results = Results::open(folder.path(), 10 * BLOCK_BYTES).unwrap();
     for n in 0..50 {
         results.put(&key(n), vec![7; 100]).await;
-        assert!(results.bytes() <= 1_108, "{}", results.bytes());
+        let files = std::fs::read_dir(folder.path()).unwrap().count() as u64;
+        assert_eq!(results.bytes(), files * BLOCK_BYTES, "a small file takes a block");
+        assert!(files <= 10, "{files}");
     }
+}
+
+#[test]
+fn answers_of_small_splits_are_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = Results::open(folder.path(), 1 << 20).unwrap();
+    assert!(all.keeps(1));
+    let large = all.of_splits_from(1_000);
+    assert_eq!([999, 1_000].map(|bytes| large.keeps(bytes)), [false, true]);
 }
 
 #[test]
