@@ -262,7 +262,11 @@ fn ratios(run: &Run) -> String {
     let (controls, asked): (Vec<_>, Vec<_>) =
         run.comparisons.iter().filter(|c| c.pairs > 0).partition(|c| c.null_control);
     let lines = asked.into_iter().chain(controls).map(|c| {
-        (c.name.clone(), c.ratio, format!("{} ({} – {})", ratio(c.ratio), ratio(c.low), ratio(c.high)))
+        let text = match c.pairs {
+            1 => ratio(c.ratio),
+            _ => format!("{} ({} – {})", ratio(c.ratio), ratio(c.low), ratio(c.high)),
+        };
+        (c.name.clone(), c.ratio, text)
     });
     drawn("ratio", &lines.collect::<Vec<_>>())
 }

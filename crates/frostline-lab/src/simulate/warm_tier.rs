@@ -69,7 +69,7 @@ pub struct Answers {
     pub zfs_over_ext4: f64,
     /// The same with [`ASSUMED_LATENCY_MS`] on every request.
     pub zfs_over_ext4_at_latency: f64,
-    /// The same without that, with aged records and the assumed numbers for OpenZFS' writes.
+    /// The same without that, with aged records and the numbers that were fitted to measured cells.
     pub aged_over_ext4: f64,
     /// 8 x 1 TiB over 4 x 2 TiB of that OpenZFS, mean over the block sizes.
     pub aged_eight_over_four: f64,
@@ -162,7 +162,7 @@ impl Answers {
                 self.zfs_over_ext4, self.zfs_over_ext4_at_latency
             ),
             format!(
-                "With aged records and assumed numbers for OpenZFS' writes, without ARC: {:.1} times ext4 on 1 x 8 TiB on average; 8 volumes do {:.2} times 4; records of 128k do {:.2} times those of 32k.",
+                "With aged records, without ARC: {:.1} times ext4 on 1 x 8 TiB on average; 8 volumes do {:.2} times 4; records of 128k do {:.2} times those of 32k.",
                 self.aged_over_ext4, self.aged_eight_over_four, self.aged_128_over_32
             ),
             format!(

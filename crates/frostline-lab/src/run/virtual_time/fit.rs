@@ -13,7 +13,8 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 
 use super::{STEADY_S, stack_and_job};
-use crate::record::Run;
+use crate::guest::kept::RAMP_S;
+use crate::record::{Cell, Run};
 use crate::simulate::{Group, Job, Stack, simulate_only};
 use crate::study::Study;
 
@@ -22,14 +23,17 @@ const SEED: u64 = 1;
 /// What the model shall hold, in how much of the held-out half.
 pub const ERROR_MAX: f64 = 0.15;
 /// What is tried for the bytes that OpenZFS writes for one I/O unit, KiB.
-const GATHERED_KIB: [f64; 7] = [64.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0];
+const GATHERED_KIB: [f64; 11] = [32.0, 48.0, 64.0, 80.0, 96.0, 112.0, 128.0, 192.0, 256.0, 512.0, 1024.0];
 /// What is tried for the requests of a transaction group to each volume.
-const REQUESTS: [f64; 6] = [0.0, 2.0, 4.0, 8.0, 16.0, 32.0];
+const REQUESTS: [f64; 7] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0];
 /// What is tried for the time that an emulated CPU takes for a request, ms.
-const LATENCY_MS: [f64; 7] = [0.0, 20.0, 40.0, 80.0, 120.0, 160.0, 320.0];
+const LATENCY_MS: [f64; 9] = [0.0, 5.0, 10.0, 20.0, 40.0, 60.0, 80.0, 160.0, 320.0];
+/// Writes of which nothing was seen are taken for this part.
+const REACHED_MIN: f64 = 0.01;
+const MIB: f64 = 1_048_576.0;
 const TRIED: [&[f64]; 3] = [&GATHERED_KIB, &REQUESTS, &LATENCY_MS];
 /// Where the search begins among them.
-const FIRST: [usize; 3] = [2, 2, 2];
+const FIRST: [usize; 3] = [6, 3, 3];
 
 /// The outcome.
 #[derive(Clone, Debug)]
@@ -68,6 +72,8 @@ struct Case {
     id: String,
     is_training: bool,
     measured: f64,
+    /// Part of the written records that had reached the volumes.
+    reached: f64,
     stack: Stack,
     job: Job,
 }
@@ -81,7 +87,7 @@ pub fn fit(study: &Study, run: &Run) -> Result<Fit> {
     let cases = cases(study, run, &catalogue)?;
     let modelled = |case: &Case, [gathered_kib, requests, latency_ms]: [f64; 3]| -> Result<f64> {
         let mut stack = case.stack.clone();
-        stack.file_system.aggregate_bytes = Some(gathered_kib as u64 * 1024);
+        stack.file_system.aggregate_bytes = Some((gathered_kib * 1024.0 / case.reached) as u64);
         stack.file_system.group = stack.file_system.group.map(|group| Group { requests, ..group });
         stack.latency_ms = latency_ms;
         Ok(simulate_only(&catalogue, &stack, &case.job, STEADY_S, SEED)?.mib_per_s)
@@ -132,8 +138,28 @@ fn lowest(first: [usize; 3], cost: impl Fn([usize; 3]) -> Result<f64>) -> Result
     }
 }
 
+/// How much of the data the cache had in the middle of the sample: it was empty before, and had what was read since.
+/// Slowed volumes do not fill it in a sample, and the model's cache is full.
+fn cached(cell: &Cell, job: &Job, seconds: f64) -> Option<u64> {
+    let read = cell.measured.get("device_read_mib_per_s")?.median * MIB;
+    let set = job.set_bytes as f64;
+    let by_then = read * (RAMP_S as f64 + seconds / 2.0);
+    // Of bytes that are read at random places some are the same.
+    Some((set * (1.0 - (-by_then / set).exp())) as u64)
+}
+
+/// What part of the written records had reached the volumes. OpenZFS writes them when it closes a transaction group,
+/// which on slowed volumes may be after the sample; the model's writes are all paid for.
+fn reached(cell: &Cell, job: &Job, record_bytes: u64) -> Option<f64> {
+    let rate = |metric: &str| cell.measured.get(metric).map(|summary| summary.median);
+    let whole_records = (record_bytes as f64 / job.block_bytes as f64).max(1.0);
+    let dirtied = rate("mib_per_s")? * (1.0 - job.read_percent / 100.0) * whole_records;
+    Some((rate("device_write_mib_per_s")? / dirtied).clamp(REACHED_MIN, 1.0))
+}
+
 /// The measured cells with aged records of random data, each in its half.
 fn cases(study: &Study, run: &Run, catalogue: &Catalogue) -> Result<Vec<Case>> {
+    let seconds = study.variant(run.mode)?.seconds;
     let mut cases = Vec::new();
     for cell in &run.cells {
         let planned = study.cell(&cell.id);
@@ -144,11 +170,13 @@ fn cases(study: &Study, run: &Run, catalogue: &Catalogue) -> Result<Vec<Case>> {
             continue;
         }
         let (mut stack, job) = stack_and_job(catalogue, model, &cell.levels, run.time_scale)?;
-        // What the cache really answered: how much of it holds data is not what is modelled.
-        if let (Some(cache), Some(part)) = (&mut stack.cache, cell.measured.get("arc_hit_rate")) {
-            cache.bytes = (part.median.clamp(0.0, 1.0) * job.set_bytes as f64) as u64;
+        if let (Some(cache), Some(bytes)) = (&mut stack.cache, cached(cell, &job, seconds)) {
+            cache.bytes = cache.bytes.min(bytes);
         }
-        cases.push(Case { id: cell.id.clone(), is_training: false, measured: measured.median, stack, job });
+        let record = stack.file_system.record_bytes;
+        let reached = record.and_then(|record| reached(cell, &job, record)).unwrap_or(1.0);
+        let (id, measured) = (cell.id.clone(), measured.median);
+        cases.push(Case { id, is_training: false, measured, reached, stack, job });
     }
     if cases.len() < 8 {
         return Err(Error::invalid(format!(

@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::json;
 
 use super::*;
-use crate::record::{Cell, How, Mode, Summary};
+use crate::record::{How, Mode, Summary};
+use crate::simulate::FileSystem;
 use crate::study::Cell as Planned;
 
 /// A run of every seventh cell of the matrix that measured what `of` says.
@@ -69,4 +71,19 @@ fn too_few_cells_are_not_fitted() {
     run.cells.truncate(4);
     let refused = fit(&study, &run).unwrap_err();
     assert!(refused.what().contains("4 measured cells"), "{refused}");
+}
+
+#[test]
+fn the_model_has_the_numbers_that_were_fitted_to_the_published_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies/data/warm-tier-zfs");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let study = Study::parse(&read("study.toml"), "study.toml").unwrap();
+    let run: Run = serde_json::from_str(&read("run.json")).unwrap();
+    let fit = fit(&study, &run).unwrap();
+    let model = FileSystem::zfs_measured(128 * 1024, true, true);
+    assert_eq!(model.aggregate_bytes, Some(fit.gathered_bytes), "{fit:?}");
+    assert_eq!(model.group.map(|group| group.requests), Some(fit.group_requests), "{fit:?}");
+    let held_out: Vec<f64> = fit.cells.iter().filter(|cell| !cell.is_training).map(Tested::error).collect();
+    let within = held_out.iter().filter(|error| **error <= ERROR_MAX).count();
+    assert!(within * 5 >= held_out.len() * 4, "{within} of {} are within {ERROR_MAX}", held_out.len());
 }
