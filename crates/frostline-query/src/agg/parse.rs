@@ -20,7 +20,7 @@ use super::{
     Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Shape, SortBy, SortField, Source, SourceBy,
     StringStats, Terms, TopHits, TopMetrics, WeightedAvg, auto_date, texts,
 };
-use crate::filter::{FieldRef, Filter};
+use crate::filter::{FieldRef, Filter, Measure};
 use crate::language::date::{DateReader, Format, parse_time_zone};
 use crate::language::{is_metadata, regexp};
 use crate::{Error, Result};
@@ -746,14 +746,17 @@ impl Parser<'_> {
             },
             None => Accuracy::DEFAULT,
         };
+        let times = self.tree.fields[field].measure() == Some(Measure::Times);
+        let format = self.format(params, &TimeZone::UTC)?;
+        let default = || times.then(|| DateFormat { format: Format::default(), zone: TimeZone::UTC });
         Ok(Kind::Percentiles(Percentiles {
             field,
             points,
             ranks,
             keyed: params.flag("keyed")?.unwrap_or(true),
             missing: params.number("missing")?,
-            accuracy,
-            format: self.format(params, &TimeZone::UTC)?,
+            accuracy: if times { Accuracy::Steps } else { accuracy },
+            format: format.or_else(default),
         }))
     }
 

@@ -12,6 +12,7 @@ use super::keys::{Key, Real, compare_keys};
 use super::metric::{Moments, ValueKind};
 use super::pipeline::Budget;
 use super::significant::{Share, Significant};
+use super::sketch::Off;
 use super::state::{AggState, Auto, Best, Hit, HitAddress, Hits, Keyed, Node};
 use super::texts::Texts;
 use super::time::DateFormat;
@@ -1009,8 +1010,8 @@ impl Percentiles {
             list.push(Value::Object(one));
         }
         let mut out = object([("values", if self.keyed { Value::Object(map) } else { Value::Array(list) })]);
-        if sketch.is_some_and(|sketch| sketch.is_approximate()) {
-            out.insert("meta".to_owned(), approximate(self.accuracy.error()));
+        if let Some(off) = sketch.and_then(|sketch| sketch.off(self.accuracy)) {
+            out.insert("meta".to_owned(), approximate(off));
         }
         out
     }
@@ -1019,14 +1020,17 @@ impl Percentiles {
 fn distinct_json(distinct: Option<&super::distinct::Distinct>) -> Map<String, Value> {
     let mut out = object([("value", json!(distinct.map_or(0, |distinct| distinct.count())))]);
     if distinct.is_some_and(|distinct| distinct.is_approximate()) {
-        out.insert("meta".to_owned(), approximate(super::distinct::STANDARD_ERROR));
+        out.insert("meta".to_owned(), approximate(Off::Relative(super::distinct::STANDARD_ERROR)));
     }
     out
 }
 
-/// Says beside an answer that it is not exact, and its relative error.
-fn approximate(error: f64) -> Value {
-    json!({"approximate": true, "relative_error": error})
+/// Says beside an answer that it is not exact, and its error.
+fn approximate(off: Off) -> Value {
+    match off {
+        Off::Relative(error) => json!({"approximate": true, "relative_error": error}),
+        Off::Absolute(error) => json!({"approximate": true, "absolute_error": error}),
+    }
 }
 
 fn object<const N: usize>(entries: [(&str, Value); N]) -> Map<String, Value> {

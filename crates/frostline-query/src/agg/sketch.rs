@@ -1,6 +1,7 @@
-//! Percentiles: exact while there are few values, then by logarithmic buckets (a DDSketch).
+//! Percentiles: exact while there are few values, then by logarithmic buckets (a DDSketch); those of times by equal
+//! steps, because a part of the time since 1970 says nothing about a day.
 //!
-//! Both forms depend only on the multiset of values, so neither the order of values nor the
+//! All forms depend only on the multiset of values, so neither the order of values nor the
 //! order of merges affects an answer.
 
 use std::collections::BTreeMap;
@@ -12,37 +13,52 @@ use serde::{Deserialize, Serialize};
 const VALUES_MAX: usize = DISTRIBUTION_COUNT_MIN as usize - 1;
 /// No stored sketch is of more values.
 const COUNT_MAX: u64 = 1 << 56;
+/// Steps with values in them. Steps are doubled until there are so few: then they are shorter than a half of this part
+/// of the range from the smallest value to the largest.
+const STEPS_MAX: usize = 4096;
+const LEVEL_MAX: u32 = 62;
 
-/// The relative error of a percentile once there are more values than are kept: a value `v` is answered
-/// with one between `v * (1 - error)` and `v * (1 + error)`.
+/// How far a percentile may be off once there are more values than are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Accuracy {
-    error: f64,
+pub(super) enum Accuracy {
+    /// A value `v` is answered with one between `v * (1 - error)` and `v * (1 + error)`.
+    Relative(f64),
+    /// A value is answered with one of the same step.
+    Steps,
 }
 
 impl Accuracy {
     /// Half a percent, as the digests of splits have it.
-    pub(super) const DEFAULT: Accuracy = Accuracy { error: DISTRIBUTION_ERROR };
+    pub(super) const DEFAULT: Accuracy = Accuracy::Relative(DISTRIBUTION_ERROR);
 
     /// Half a unit of the last of `digits` significant digits.
     pub(super) fn digits(digits: u32) -> Accuracy {
-        Accuracy { error: 0.5 * 0.1f64.powi(digits as i32) }
+        Accuracy::Relative(0.5 * 0.1f64.powi(digits as i32))
     }
 
-    /// The relative error.
-    pub(super) fn error(self) -> f64 {
-        self.error
-    }
-
+    /// Of the logarithmic buckets, where there are any.
     fn gamma_ln(self) -> f64 {
-        gamma_ln(self.error)
+        match self {
+            Accuracy::Relative(error) => gamma_ln(error),
+            Accuracy::Steps => gamma_ln(DISTRIBUTION_ERROR),
+        }
     }
+}
+
+/// How far the values of an answer may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Off {
+    /// By this part of themselves.
+    Relative(f64),
+    /// By so much.
+    Absolute(f64),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Sketch {
     Values(Vec<f64>),
     Buckets(Buckets),
+    Steps(Steps),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -54,6 +70,17 @@ pub(super) struct Buckets {
     /// Bucket `i` holds values in `(gamma^(i-1), gamma^i]`.
     positive: BTreeMap<i32, u64>,
     negative: BTreeMap<i32, u64>,
+}
+
+/// Counts in steps of 2^level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Steps {
+    count: u64,
+    min: f64,
+    max: f64,
+    level: u32,
+    /// Step `i` holds values from `i * 2^level` to before the next one.
+    steps: BTreeMap<i64, u64>,
 }
 
 impl Default for Sketch {
@@ -80,21 +107,24 @@ impl Sketch {
         match self {
             Sketch::Values(values) => values.push(value),
             Sketch::Buckets(buckets) => buckets.add(value, accuracy),
+            Sketch::Steps(steps) => steps.add(value),
         }
         self.shrink(accuracy);
     }
 
+    /// Sketches of one aggregation have one accuracy.
     pub(super) fn merge(&mut self, other: Sketch, accuracy: Accuracy) {
         match (&mut *self, other) {
             (Sketch::Values(mine), Sketch::Values(theirs)) => mine.extend(theirs),
-            (Sketch::Buckets(mine), Sketch::Values(theirs)) => {
-                theirs.into_iter().for_each(|value| mine.add(value, accuracy));
-            }
-            (Sketch::Values(mine), Sketch::Buckets(mut theirs)) => {
+            (mine, Sketch::Values(theirs)) => theirs.into_iter().for_each(|value| mine.add(value, accuracy)),
+            (Sketch::Values(mine), mut theirs) => {
                 mine.iter().for_each(|value| theirs.add(*value, accuracy));
-                *self = Sketch::Buckets(theirs);
+                *self = theirs;
             }
             (Sketch::Buckets(mine), Sketch::Buckets(theirs)) => mine.merge(theirs),
+            (Sketch::Steps(mine), Sketch::Steps(theirs)) => mine.merge(theirs),
+            // Of two accuracies.
+            (Sketch::Buckets(_), Sketch::Steps(_)) | (Sketch::Steps(_), Sketch::Buckets(_)) => {}
         }
         self.shrink(accuracy);
     }
@@ -103,9 +133,15 @@ impl Sketch {
         if let Sketch::Values(values) = self
             && values.len() > VALUES_MAX
         {
-            let mut buckets = Buckets { min: f64::INFINITY, max: f64::NEG_INFINITY, ..Buckets::default() };
-            values.iter().for_each(|value| buckets.add(*value, accuracy));
-            *self = Sketch::Buckets(buckets);
+            let values = std::mem::take(values);
+            let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
+            *self = match accuracy {
+                Accuracy::Relative(_) => Sketch::Buckets(Buckets { min, max, ..Buckets::default() }),
+                Accuracy::Steps => {
+                    Sketch::Steps(Steps { count: 0, min, max, level: 0, steps: BTreeMap::new() })
+                }
+            };
+            values.into_iter().for_each(|value| self.add(value, accuracy));
         }
     }
 
@@ -116,15 +152,22 @@ impl Sketch {
         }
     }
 
-    pub(super) fn is_approximate(&self) -> bool {
-        matches!(self, Sketch::Buckets(_))
+    /// How far answers may be off; none where they are exact.
+    pub(super) fn off(&self, accuracy: Accuracy) -> Option<Off> {
+        match (self, accuracy) {
+            (Sketch::Buckets(_), Accuracy::Relative(error)) => Some(Off::Relative(error)),
+            (Sketch::Steps(steps), _) => Some(Off::Absolute(steps.size() / 2.0)),
+            (Sketch::Values(_), _) | (Sketch::Buckets(_), Accuracy::Steps) => None,
+        }
     }
 
-    /// Whether what was read back can be asked.
-    pub(super) fn is_sound(&self) -> bool {
-        match self {
-            Sketch::Values(_) => true,
-            Sketch::Buckets(buckets) => buckets.is_sound(),
+    /// Whether what was read back can be asked, and merged with others of this accuracy.
+    pub(super) fn is_sound(&self, accuracy: Accuracy) -> bool {
+        match (self, accuracy) {
+            (Sketch::Values(_), _) => true,
+            (Sketch::Buckets(buckets), Accuracy::Relative(_)) => buckets.is_sound(),
+            (Sketch::Steps(steps), Accuracy::Steps) => steps.is_sound(),
+            (Sketch::Buckets(_), Accuracy::Steps) | (Sketch::Steps(_), Accuracy::Relative(_)) => false,
         }
     }
 
@@ -132,6 +175,7 @@ impl Sketch {
         match self {
             Sketch::Values(values) => values.capacity() * 8,
             Sketch::Buckets(buckets) => (buckets.positive.len() + buckets.negative.len()) * 24,
+            Sketch::Steps(steps) => steps.steps.len() * 24,
         }
     }
 
@@ -146,10 +190,8 @@ impl Sketch {
                 let (low, high) = (sorted.get(place.floor() as usize)?, sorted.get(place.ceil() as usize)?);
                 Some(low + (high - low) * place.fract())
             }
-            Sketch::Buckets(buckets) => {
-                let place = (share * (buckets.count - 1) as f64).round() as u64;
-                Some(buckets.at(place, accuracy))
-            }
+            Sketch::Buckets(buckets) => Some(buckets.ends().at(share, buckets.ascending(accuracy))),
+            Sketch::Steps(steps) => Some(steps.ends().at(share, steps.ascending())),
         }
     }
 
@@ -160,6 +202,7 @@ impl Sketch {
                 (values.iter().filter(|v| **v <= value).count() as u64, values.len() as u64)
             }
             Sketch::Buckets(buckets) => (buckets.at_most(value, accuracy), buckets.count),
+            Sketch::Steps(steps) => (steps.at_most(value), steps.count),
         };
         (count > 0).then(|| below as f64 / count as f64 * 100.0)
     }
@@ -205,8 +248,100 @@ impl Buckets {
         negative.chain((self.zeros > 0).then_some((0.0, self.zeros))).chain(positive)
     }
 
-    fn at(&self, place: u64, accuracy: Accuracy) -> f64 {
-        // The ends are known exactly.
+    fn ends(&self) -> Ends {
+        Ends { count: self.count, min: self.min, max: self.max }
+    }
+
+    fn at_most(&self, value: f64, accuracy: Accuracy) -> u64 {
+        // The bucket of the value itself counts whole, as its middle may be on either side.
+        let limit =
+            bucket(value.abs(), accuracy.gamma_ln()).map_or(0.0, |i| middle(i, accuracy).copysign(value));
+        let ascending = self.ascending(accuracy).map(|(middle, count)| (middle <= limit, count));
+        self.ends().at_most(value, ascending)
+    }
+}
+
+impl Steps {
+    fn is_sound(&self) -> bool {
+        let counted = self.steps.values().copied().try_fold(0u64, u64::checked_add);
+        (1..=COUNT_MAX).contains(&self.count)
+            && counted == Some(self.count)
+            && self.min <= self.max
+            && self.level <= LEVEL_MAX
+            && self.steps.len() <= STEPS_MAX
+    }
+
+    fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        *self.steps.entry(self.step(value)).or_default() += 1;
+        self.shrink();
+    }
+
+    fn merge(&mut self, mut other: Steps) {
+        while self.level != other.level {
+            if self.level < other.level { self.double() } else { other.double() }
+        }
+        self.count += other.count;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        for (step, count) in other.steps {
+            *self.steps.entry(step).or_default() += count;
+        }
+        self.shrink();
+    }
+
+    /// The level is the lowest at which all values have few enough steps, in whatever order they came: steps of fewer
+    /// values are no more.
+    fn shrink(&mut self) {
+        while self.steps.len() > STEPS_MAX && self.level < LEVEL_MAX {
+            self.double();
+        }
+    }
+
+    fn double(&mut self) {
+        self.level += 1;
+        for (step, count) in std::mem::take(&mut self.steps) {
+            *self.steps.entry(step >> 1).or_default() += count;
+        }
+    }
+
+    fn size(&self) -> f64 {
+        f64::from(self.level).exp2()
+    }
+
+    fn step(&self, value: f64) -> i64 {
+        (value / self.size()).floor() as i64
+    }
+
+    /// Steps from the first to the last, each with the middle of the whole numbers in it.
+    fn ascending(&self) -> impl Iterator<Item = (f64, u64)> {
+        let size = self.size();
+        self.steps.iter().map(move |(step, count)| (*step as f64 * size + (size - 1.0) / 2.0, *count))
+    }
+
+    fn ends(&self) -> Ends {
+        Ends { count: self.count, min: self.min, max: self.max }
+    }
+
+    fn at_most(&self, value: f64) -> u64 {
+        let limit = self.step(value);
+        self.ends().at_most(value, self.steps.iter().map(|(step, count)| (*step <= limit, *count)))
+    }
+}
+
+/// What is known exactly of values in buckets.
+struct Ends {
+    count: u64,
+    min: f64,
+    max: f64,
+}
+
+impl Ends {
+    /// The value with this share of the others below it. `ascending` has a value for each bucket, and how many it holds.
+    fn at(&self, share: f64, ascending: impl Iterator<Item = (f64, u64)>) -> f64 {
+        let place = (share * (self.count - 1) as f64).round() as u64;
         if place == 0 {
             return self.min;
         }
@@ -214,7 +349,7 @@ impl Buckets {
             return self.max;
         }
         let mut seen = 0;
-        for (value, count) in self.ascending(accuracy) {
+        for (value, count) in ascending {
             seen += count;
             if place < seen {
                 return value.clamp(self.min, self.max);
@@ -223,17 +358,15 @@ impl Buckets {
         self.max
     }
 
-    fn at_most(&self, value: f64, accuracy: Accuracy) -> u64 {
+    /// How many values are at most `value`. `ascending` says for each bucket whether it is, and how many it holds.
+    fn at_most(&self, value: f64, ascending: impl Iterator<Item = (bool, u64)>) -> u64 {
         if value >= self.max {
             return self.count;
         }
         if value < self.min {
             return 0;
         }
-        // The bucket of the value itself counts whole, as its middle may be on either side.
-        let limit =
-            bucket(value.abs(), accuracy.gamma_ln()).map_or(0.0, |i| middle(i, accuracy).copysign(value));
-        self.ascending(accuracy).take_while(|(middle, _)| *middle <= limit).map(|(_, count)| count).sum()
+        ascending.take_while(|(is, _)| *is).map(|(_, count)| count).sum()
     }
 }
 

@@ -364,8 +364,8 @@ impl Node {
                     && below(&slots.children, slots.counts.len())
             }
             (Node::Moments(all), Kind::Metric(_)) => all.len() <= parents,
-            (Node::Sketches(all), Kind::Percentiles(_)) => {
-                all.len() <= parents && all.iter().all(Sketch::is_sound)
+            (Node::Sketches(all), Kind::Percentiles(of)) => {
+                all.len() <= parents && all.iter().all(|sketch| sketch.is_sound(of.accuracy))
             }
             (Node::Distinct(all), Kind::Cardinality(_)) => {
                 all.len() <= parents && all.iter().all(Distinct::is_sound)
