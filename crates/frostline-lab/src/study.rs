@@ -27,6 +27,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("vm", include_str!("../studies/vm.toml")),
     ("warm-tier", include_str!("../studies/warm-tier.toml")),
     ("warm-tier-zfs", include_str!("../studies/warm-tier-zfs.toml")),
+    ("warm-tier-zfs-direct", include_str!("../studies/warm-tier-zfs-direct.toml")),
 ];
 
 /// The level of the factor `control` that the copy of the null control's cell has.
@@ -43,6 +44,8 @@ pub struct Study {
     pub notes: Vec<String>,
     /// Korean of the title, of notes and of names of comparisons, for the report's page.
     pub korean: BTreeMap<String, String>,
+    /// Recipe of the image that guests boot; none for the one that they need.
+    pub image: Option<String>,
     /// Factors in order.
     pub factors: Vec<Factor>,
     /// Where and on what cells run, by name.

@@ -8,6 +8,7 @@ use toml::Spanned;
 
 use super::file::{self, File, Gates, Place, Selector, Word};
 use super::{CONTROL, Cell, Comparison, Group, Study, fill};
+use crate::guest::Recipe;
 use crate::host::probe::Need;
 use crate::names::position;
 use crate::workload::TOOLS;
@@ -91,11 +92,15 @@ pub(super) fn study(text: &str, origin: &str) -> Result<Study> {
     };
     let variants = variants(&source, &factors, &file)?;
     check_korean(&source, &file)?;
+    if let Some(image) = &file.image {
+        Recipe::named(image.get_ref()).map_err(|error| source.error(image.span(), error.what()))?;
+    }
     Ok(Study {
         name: file.name,
         title: file.title,
         notes: file.notes,
         korean: file.korean.into_iter().map(|(text, korean)| (text.into_inner(), korean)).collect(),
+        image: file.image.map(Spanned::into_inner),
         factors: file.factors,
         setups: file.setups.into_iter().map(|(name, setup)| (name, setup.into_inner())).collect(),
         workloads: file.workloads.into_iter().map(|(name, w)| (name, w.into_inner())).collect(),

@@ -20,6 +20,7 @@ pub(super) struct File {
     pub(super) notes: Vec<String>,
     #[serde(default)]
     pub(super) korean: BTreeMap<Word, String>,
+    pub(super) image: Option<Spanned<String>>,
     pub(super) factors: Vec<Factor>,
     pub(super) setups: BTreeMap<String, Spanned<Setup>>,
     pub(super) workloads: BTreeMap<String, Spanned<Workload>>,

@@ -146,7 +146,7 @@ fn the_embedded_studies_are_right() {
     let studies = Study::embedded().unwrap();
     assert_eq!(
         studies.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
-        ["mount-options", "restore", "vm", "warm-tier", "warm-tier-zfs"]
+        ["mount-options", "restore", "vm", "warm-tier", "warm-tier-zfs", "warm-tier-zfs-direct"]
     );
     for study in &studies {
         let untranslated =

@@ -132,8 +132,9 @@ impl Live<'_> {
         let needs_zfs = self.plan.cells.iter().any(|cell| cell.is_run() && has_zfs(cell));
         let say = &mut self.say;
         let images = cli::images_folder(&self.data);
-        let recipe = Recipe::named(if needs_zfs { RECIPE } else { PLAIN })?;
-        let there = Image::open(&images, &Recipe::named(RECIPE)?).or_else(|_| Image::open(&images, &recipe));
+        let with_zfs = Recipe::named(self.study.image.as_deref().unwrap_or(RECIPE))?;
+        let recipe = if needs_zfs { with_zfs.clone() } else { Recipe::named(PLAIN)? };
+        let there = Image::open(&images, &with_zfs).or_else(|_| Image::open(&images, &recipe));
         let image = match there {
             Ok(image) => image,
             Err(_) => {
