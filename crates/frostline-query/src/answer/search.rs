@@ -1,6 +1,7 @@
 //! One search: a request in, hits and aggregations out, with their cost.
 
 use std::borrow::Cow;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,6 +24,7 @@ use crate::answer::highlight::{Effort, Highlighter};
 use crate::answer::inner_hits::{Whole, inner_hits_of};
 use crate::answer::named::{Named, named_of};
 use crate::answer::response::{Hit, QueryCost, Response, Shown};
+use crate::answer::show::Fields;
 use crate::errors::internal;
 use crate::exec::aggregate::STATE_UNPACKED;
 use crate::exec::codec;
@@ -641,20 +643,26 @@ impl Search {
                 Some((reading.highlighter.as_deref(), index.mapping()))
             })
         };
-        let hits = rows.into_iter().filter_map(|row| {
-            let document = row.document.or_else(|| documents.remove(&row.address))?;
-            let (_, index) = self.splits.get(row.address.split)?;
-            let (highlighter, mapping) = of_index(&index.name).unzip();
-            let shown = Shown { request: &self.request, highlighter: highlighter.flatten(), mapping };
-            let hit = Hit::new(&shown, index.name.as_str(), document, row.sort, effort);
-            let matched_queries = named.remove(&row.address).unwrap_or_default();
-            let hit = hit.map(|hit| Hit { matched_queries, ..hit });
-            Some(hit.map(|hit| match (&self.request.collapse, &row.group) {
+        let mut fields: BTreeMap<&IndexName, Option<Fields<'_>>> = BTreeMap::new();
+        let mut hits = Vec::with_capacity(rows.len());
+        for row in rows {
+            let document = row.document.or_else(|| documents.remove(&row.address));
+            let index = self.splits.get(row.address.split).map(|(_, index)| &index.name);
+            let (Some(document), Some(index)) = (document, index) else { continue };
+            let Some((highlighter, mapping)) = of_index(index) else { continue };
+            let fields = match fields.entry(index) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(Fields::of_request(&self.request, mapping)?),
+            };
+            let shown = Shown { request: &self.request, highlighter, fields: fields.as_ref() };
+            let hit = Hit::new(&shown, index.as_str(), document, row.sort, effort)?;
+            let hit = Hit { matched_queries: named.remove(&row.address).unwrap_or_default(), ..hit };
+            hits.push(match (&self.request.collapse, &row.group) {
                 (Some(field), Some(value)) => hit.of_group(field.name(), value),
                 _ => hit,
-            }))
-        });
-        hits.collect()
+            });
+        }
+        Ok(hits)
     }
 }
 
@@ -773,7 +781,7 @@ impl HitSource for TopHits<'_> {
         let (_, index) = split.ok_or_else(|| Error::internal("a hit of an aggregation is in no split"))?;
         // Its split is among the failed ones.
         let Some(document) = self.documents.get(&address).cloned() else { return Ok(None) };
-        let shown = Shown { request: &request, highlighter: None, mapping: None };
+        let shown = Shown { request: &request, highlighter: None, fields: None };
         let hit = Hit::new(&shown, index.name.as_str(), document, None, &mut Effort::default())?;
         let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
         let written = serde_json::to_string(&hit).map_err(damaged)?;

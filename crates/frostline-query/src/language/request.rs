@@ -210,6 +210,11 @@ impl FieldFormat {
     pub fn matches(&self, path: &str) -> bool {
         wildcard_matches(&self.field, path)
     }
+
+    /// Whether it may ask for several fields.
+    pub(crate) fn is_pattern(&self) -> bool {
+        self.field.contains('*')
+    }
 }
 
 /// Which parts of `_source` are returned.

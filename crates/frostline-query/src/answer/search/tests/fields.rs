@@ -422,3 +422,127 @@ async fn a_date_that_is_written_as_a_number_is_formatted_where_it_is_declared() 
     let fields = place.answer(&body).await.hits.hits[0].fields.as_ref().unwrap().to_value();
     assert_eq!(fields, json!({"seen": ["2024-05-01T00:00:00.123"], "count": [1_714_521_600]}));
 }
+
+/// What each hit shows in `fields`, in the order of `n`.
+async fn shown(place: &Place, body: Value) -> Vec<Value> {
+    let mut search = json!({"sort": "n", "_source": false});
+    search.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+    let hits = place.answer(&search).await.hits.hits;
+    hits.iter().map(|hit| hit.fields.as_ref().unwrap().to_value()).collect()
+}
+
+/// Fields that have several names.
+async fn named_twice() -> Place {
+    let mapping = Mapping::from_elasticsearch_json(&json!({"properties": {
+        "n": {"type": "long"},
+        "host": {"properties": {"name": {"type": "keyword", "copy_to": "who"}}},
+        "user": {"type": "keyword", "copy_to": ["who", "undeclared"]},
+        "who": {"type": "keyword"},
+        "node": {"type": "alias", "path": "host.name"},
+        "when": {"type": "alias", "path": "@timestamp"},
+        "anyone": {"type": "alias", "path": "who"},
+        "message": {"type": "text", "fields": {"raw": {"type": "keyword"}}},
+        "whole": {"type": "alias", "path": "message.raw"},
+        "labels": {"type": "flattened"},
+        "tags": {"type": "alias", "path": "labels"},
+        "attributes": {"type": "passthrough", "priority": 1, "properties": {"zone": {"type": "keyword"}}},
+    }}));
+    let documents = [
+        json!({"n": 0, "@timestamp": "2024-05-01T00:00:00Z", "host": {"name": "a"}, "user": "u", "message": "Very High",
+               "labels": {"k": "Red", "l": "blue"}, "attributes": {"zone": "z"}}),
+        json!({"n": 1, "host": [{"name": "b"}, {"name": "c"}], "who": "own", "message": ["low", "high"],
+               "attributes": {"zone": ["y", "x"]}}),
+    ];
+    let mapping = mapping.unwrap();
+    mapping.check_aliases().unwrap();
+    Place::with_mapping(&[documents.to_vec()], mapping).await
+}
+
+#[tokio::test]
+async fn fields_of_a_hit_go_by_every_name_that_they_have() {
+    let place = named_twice().await;
+    for by in ["fields", "docvalue_fields"] {
+        let check = async |names: Value, expected: [Value; 2]| {
+            assert_eq!(shown(&place, json!({by: names})).await, expected, "{by} {names}");
+        };
+        check(json!(["node"]), [json!({"node": ["a"]}), json!({"node": ["b", "c"]})]).await;
+        check(
+            json!(["no*e", "host.*"]),
+            [
+                json!({"node": ["a"], "host.name": ["a"]}),
+                json!({"node": ["b", "c"], "host.name": ["b", "c"]}),
+            ],
+        )
+        .await;
+        check(json!(["who"]), [json!({"who": ["a", "u"]}), json!({"who": ["b", "c", "own"]})]).await;
+        check(json!(["undeclared"]), [json!({"undeclared": ["u"]}), json!({})]).await;
+        check(json!(["anyone"]), [json!({"anyone": ["a", "u"]}), json!({"anyone": ["b", "c", "own"]})]).await;
+        let when = json!({"field": "when", "format": "yyyy"});
+        check(json!([when]), [json!({"when": ["2024"]}), json!({})]).await;
+        let raw = [json!({"message.raw": ["Very High"]}), json!({"message.raw": ["low", "high"]})];
+        check(json!(["message.raw"]), raw.clone()).await;
+        check(json!(["message.r*"]), raw).await;
+        check(json!(["whole"]), [json!({"whole": ["Very High"]}), json!({"whole": ["low", "high"]})]).await;
+        check(json!(["zone"]), [json!({"zone": ["z"]}), json!({"zone": ["y", "x"]})]).await;
+        check(json!(["zo*"]), [json!({"zone": ["z"]}), json!({"zone": ["y", "x"]})]).await;
+        check(json!(["labels.k", "tags.l"]), [json!({"labels.k": ["Red"], "tags.l": ["blue"]}), json!({})])
+            .await;
+        check(json!(["labels", "tags", "nothing", "node.name"]), [json!({}), json!({})]).await;
+    }
+    let all = &shown(&place, json!({"fields": ["*"]})).await[1];
+    let mut names: Vec<&String> = all.as_object().unwrap().keys().collect();
+    names.sort_unstable();
+    let expected = [
+        "anyone",
+        "attributes.zone",
+        "host.name",
+        "message",
+        "message.raw",
+        "n",
+        "node",
+        "who",
+        "whole",
+        "zone",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[tokio::test]
+async fn of_several_formats_of_a_field_the_last_counts() {
+    let place = named_twice().await;
+    let year = |name: &str| json!({"field": name, "format": "yyyy"});
+    let check = async |body: Value, expected: &str| {
+        assert_eq!(shown(&place, body.clone()).await[0]["@timestamp"], json!([expected]), "{body}");
+    };
+    check(json!({"fields": ["*", year("@timestamp")]}), "2024").await;
+    check(json!({"fields": [year("@timestamp"), "@*"]}), "2024-05-01T00:00:00Z").await;
+    check(json!({"docvalue_fields": [year("@timestamp")], "fields": ["n"]}), "2024").await;
+}
+
+#[tokio::test]
+async fn an_alias_means_what_its_field_means_in_every_clause() {
+    let place = named_twice().await;
+    for (query, expected) in [
+        (json!({"term": {"whole": "Very High"}}), vec![0]),
+        (json!({"match": {"whole": "high"}}), vec![1]),
+        (json!({"match": {"message": "high"}}), vec![0, 1]),
+        (query_string("whole:very"), vec![]),
+        (query_string("whole:\"Very High\""), vec![0]),
+        (json!({"exists": {"field": "whole"}}), vec![0, 1]),
+        (json!({"term": {"anyone": "u"}}), vec![0]),
+        (json!({"term": {"anyone": "own"}}), vec![1]),
+        (json!({"term": {"tags": "Red"}}), vec![0]),
+        (json!({"term": {"tags.k": "Red"}}), vec![0]),
+        (json!({"term": {"tags.l": "Red"}}), vec![]),
+    ] {
+        assert_eq!(place.numbers(&json!({"query": query, "sort": "n"})).await, expected, "{query}");
+    }
+    assert_eq!(place.numbers(&json!({"sort": ["whole"]})).await, [0, 1]);
+    assert_eq!(place.numbers(&json!({"sort": [{"whole": "desc"}]})).await, [1, 0]);
+    let all = || json!({"match_all": {}});
+    let whole = [(json!("Very High"), 1), (json!("high"), 1), (json!("low"), 1)];
+    assert_eq!(terms(&place, all(), "whole").await, whole);
+    let anyone = ["a", "b", "c", "own", "u"].map(|name| (json!(name), 1));
+    assert_eq!(terms(&place, all(), "anyone").await, anyone);
+    assert_eq!(terms(&place, all(), "tags").await, [(json!("Red"), 1), (json!("blue"), 1)]);
+}
