@@ -78,7 +78,8 @@ impl FieldRef {
         FieldRef::new(mapping, name, resolved.is_time, resolved.paths, object)
     }
 
-    /// The column `path` of a table: the values of exactly this path, compared as written.
+    /// The column `path` of a table: the values of exactly this path, or of the field that it is an alias of, compared as
+    /// written.
     pub fn column(mapping: &Mapping, path: &str) -> FieldRef {
         FieldRef::own(mapping, path, true)
     }
@@ -108,9 +109,11 @@ impl FieldRef {
 
     /// The column of the time has the documents' times alone, not what else is in that field.
     fn own(mapping: &Mapping, path: &str, exact: bool) -> FieldRef {
-        let time = mapping.is_time(path);
-        let own = mapping.field(path).filter(|_| !time).map(|_| (path, exact));
-        FieldRef::new(mapping, path, time, own.into_iter().collect(), false)
+        let of = mapping.field_of_alias(path);
+        let time = mapping.is_time(path) || of.is_some_and(|of| mapping.is_time(of));
+        let paths = [Some(path), of].into_iter().flatten();
+        let own = paths.filter(|path| !time && mapping.field(path).is_some()).map(|path| (path, exact));
+        FieldRef::new(mapping, path, time, own.collect(), false)
     }
 
     fn new(mapping: &Mapping, name: &str, time: bool, paths: Vec<(&str, bool)>, object: bool) -> FieldRef {

@@ -6,7 +6,7 @@ use frostline_split::{FieldType, Mapping};
 use serde_json::{Value, json};
 
 use crate::testing::{NOW_US, Place};
-use crate::{Results, Search, SearchOptions};
+use crate::{Results, Search, SearchOptions, Sql};
 
 async fn count(place: &Place, query: Value) -> u64 {
     let total = |size| {
@@ -545,4 +545,69 @@ async fn an_alias_means_what_its_field_means_in_every_clause() {
     let anyone = ["a", "b", "c", "own", "u"].map(|name| (json!(name), 1));
     assert_eq!(terms(&place, all(), "anyone").await, anyone);
     assert_eq!(terms(&place, all(), "tags").await, [(json!("Red"), 1), (json!("blue"), 1)]);
+}
+
+#[tokio::test]
+async fn an_alias_is_a_column_with_the_values_of_its_field() {
+    let place = named_twice().await;
+    let check = async |query: &str, expected: Value| {
+        assert_eq!(json!(place.sql(query).await.unwrap()), expected, "{query}");
+    };
+    check("select node from logs order by n", json!([["a"], ["b", "c"]])).await;
+    check("select n from logs where node = 'c'", json!([1])).await;
+    check("select count(node) from logs", json!([2])).await;
+    check("select whole from logs where n = 0", json!([["Very High"]])).await;
+    check("select n from logs where match(whole, 'high')", json!([0, 1])).await;
+    check("select n from logs where \"when\" >= '2024-01-01'", json!([0])).await;
+    check("select n from logs where \"when\" is null", json!([1])).await;
+    assert!(place.sql("select tags from logs").await.is_err(), "what is flattened is no column");
+    let described = place.sql("describe logs").await.unwrap();
+    for alias in ["node", "whole", "when", "anyone"] {
+        assert!(described.contains(&json!(alias)), "{alias} in {described:?}");
+    }
+}
+
+#[tokio::test]
+async fn sql_groups_and_filters_by_an_alias_as_by_its_field() {
+    let json = json!({"properties": {
+        "code": {"type": "long"}, "status": {"type": "alias", "path": "code"},
+        "host": {"type": "text"}, "node": {"type": "alias", "path": "host.keyword"},
+        "unused": {"type": "keyword"}, "other": {"type": "alias", "path": "unused"},
+    }});
+    let mapping = Mapping::from_elasticsearch_json(&json).unwrap();
+    let documents: Vec<Value> =
+        (0..9).map(|n| json!({"n": n, "code": 200 + n % 3, "host": format!("H {}", n % 2)})).collect();
+    let place = Place::with_mapping(&[documents.clone()], mapping.clone()).await;
+    for [alias, field] in [["status", "code"], ["node", "host"]] {
+        for query in [
+            "select count(*) from logs group by F order by F",
+            "select F from logs group by F order by F desc",
+            "select F from logs where F in (201, 202) order by n",
+            "select n from logs where F = '202' or F = 'H 1' order by n",
+            "select n from logs where F > '201' order by n",
+            "select distinct F from logs order by 1",
+            "select min(F) from logs",
+            "select n from logs order by F, n limit 3",
+        ] {
+            let ask = async |name: &str| place.sql(&query.replace('F', name)).await.map_err(|e| e.kind());
+            assert_eq!(ask(alias).await, ask(field).await, "{query} of {alias}");
+        }
+    }
+    assert_eq!(place.sql("select sum(status) from logs").await.unwrap(), [json!(1809)]);
+    assert!(place.sql("select other from logs").await.is_err(), "no document has such a value");
+    // Another index that has no such alias has no values in it, unless it has the field or one of that name.
+    let columns = async |other: &Place| {
+        let both = [Arc::clone(&place.index), Arc::clone(&other.index)];
+        let both = [("both".to_owned(), both.to_vec())];
+        let sql = Sql::over(&place.searcher, both, None).unwrap();
+        let answer = sql.run("select status from both where status >= 202").await;
+        let answer = answer.map(|answer| answer.rows().count());
+        answer.map_err(|e| e.to_string())
+    };
+    let without = place.beside("without", &[vec![json!({"n": 1})]]).await;
+    assert_eq!(columns(&without).await, Ok(3));
+    for document in [json!({"code": 500}), json!({"status": 500})] {
+        let other = place.beside("something", &[vec![document]]).await;
+        assert!(columns(&other).await.unwrap_err().contains("status"));
+    }
 }
