@@ -95,6 +95,16 @@ fn an_alias_is_of_a_field() {
 fn the_priority_of_a_passthrough_object_stays() {
     check_refused(
         json!({ "pass": { "type": "passthrough", "priority": 4 } }),
+    // Of another name of its values, also of one that it has undeclared.
+    let raw = json!({ "type": "text", "fields": { "raw": { "type": "keyword" } } });
+    for name in ["m.raw", "m.keyword", "s.keyword", "flat.key"] {
+        let of = json!({ "z": alias(name), "m": raw.clone(), "flat": { "type": "flattened" } });
+        assert_eq!(change(of).unwrap().alias_of("z"), Some(name));
+    }
+    for name in ["m.other", "gone.keyword", "o.keyword", "old.keyword", "x.key"] {
+        let of = json!({ "z": alias(name), "m": raw.clone() });
+        check_refused(of, "an alias must refer to an existing field");
+    }
         "[priority] of the passthrough object [pass]",
     );
     assert!(change(json!({ "pass": { "type": "passthrough", "priority": 3 } })).is_ok());
