@@ -77,7 +77,8 @@ impl Mapping {
             None => {}
         }
         // A merge would read the documents anew, and queries find others.
-        let is_other = |ty| new == FieldType::Alias || new.value_type().is_some_and(|new| new != ty);
+        let is_without = matches!(new, FieldType::Alias | FieldType::Nested | FieldType::Flattened);
+        let is_other = |ty| is_without || new.value_type().is_some_and(|new| new != ty);
         let readings = known.into_iter().flat_map(|known| known.readings.keys());
         if let Some(other) = { readings }.find(|ty| is_other(**ty)) {
             return refused(FieldType::of(*other), FOUND);

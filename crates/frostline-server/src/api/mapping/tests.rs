@@ -356,6 +356,8 @@ async fn a_mapping_that_contradicts_documents_is_refused() {
     let alias = |of: &str| json!({ "properties": { "al": { "type": "alias", "path": of } } });
     for (body, why) in [
         (json!({ "properties": { "x": { "type": "alias", "path": "y" } } }), "from type [long] to [alias]"),
+        (json!({ "properties": { "x": { "type": "nested" } } }), "from type [long] to [nested]"),
+        (json!({ "properties": { "x": { "type": "flattened" } } }), "from type [long] to [flattened]"),
         (json!({ "properties": { "w": { "type": "object", "enabled": false } } }), "object mapping [w]"),
         (alias("gone"), "must refer to an existing field"),
         (alias("al"), "cannot refer to itself"),

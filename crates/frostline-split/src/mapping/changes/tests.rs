@@ -55,6 +55,14 @@ fn what_documents_have_keeps_its_type() {
     );
     check_refused(json!({ "o": { "type": "alias", "path": "y" } }), "from type [object] to [alias]");
     check_refused(json!({ "o": { "type": "flattened" } }), "from type [object] to [flattened]");
+    for ty in ["nested", "flattened"] {
+        check_refused(
+            json!({ "x": { "type": ty } }),
+            &format!("[x] cannot be changed from type [long] to [{ty}]"),
+        );
+        check_refused(json!({ "o.p": { "type": ty } }), &format!("from type [long] to [{ty}]"));
+        assert!(change(json!({ "new": { "type": ty } })).is_ok());
+    }
     check_refused(
         json!({ "o": { "type": "object", "enabled": false } }),
         "can't be updated for the object mapping [o]",
@@ -87,14 +95,6 @@ fn an_alias_is_of_a_field() {
         let changed = change(json!({ "z": alias(field), "n": { "type": "long" } })).unwrap();
         assert_eq!(changed.alias_of("z"), Some(field));
     }
-    assert!(read(&json!({ "properties": { "z": alias("gone") } })).check_aliases().is_err());
-    assert!(known().check_aliases().is_ok());
-}
-
-#[test]
-fn the_priority_of_a_passthrough_object_stays() {
-    check_refused(
-        json!({ "pass": { "type": "passthrough", "priority": 4 } }),
     // Of another name of its values, also of one that it has undeclared.
     let raw = json!({ "type": "text", "fields": { "raw": { "type": "keyword" } } });
     for name in ["m.raw", "m.keyword", "s.keyword", "flat.key"] {
@@ -105,6 +105,14 @@ fn the_priority_of_a_passthrough_object_stays() {
         let of = json!({ "z": alias(name), "m": raw.clone() });
         check_refused(of, "an alias must refer to an existing field");
     }
+    assert!(read(&json!({ "properties": { "z": alias("gone") } })).check_aliases().is_err());
+    assert!(known().check_aliases().is_ok());
+}
+
+#[test]
+fn the_priority_of_a_passthrough_object_stays() {
+    check_refused(
+        json!({ "pass": { "type": "passthrough", "priority": 4 } }),
         "[priority] of the passthrough object [pass]",
     );
     assert!(change(json!({ "pass": { "type": "passthrough", "priority": 3 } })).is_ok());
