@@ -84,6 +84,15 @@ pub(crate) struct Level {
     /// The objects that have them; documents without.
     pub(crate) above: Option<usize>,
 }
+    /// Whether no aggregation counts them: those that are counted are in them.
+    is_between: bool,
+}
+
+/// From what is counted to what is counted below it: levels, of documents where there is none.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Step {
+    from: Option<usize>,
+    to: Option<usize>,
 
 impl AggTree {
     /// The tree of a request without aggregations: it only counts documents.
@@ -128,7 +137,12 @@ impl AggTree {
         for field in &mut self.fields {
             *field = field.within(mapping);
         }
-        for level in &mut self.levels {
+        for at in 0..self.levels.len() {
+            let above = self.levels[at].above.and_then(|above| self.levels.get(above));
+            // Where these objects are none that are told apart, those in them are in what has these.
+            let further = above.filter(|above| above.is_between && !above.is_mapped).map(|above| above.above);
+            let level = &mut self.levels[at];
+            level.above = further.unwrap_or(level.above);
             level.is_mapped = mapping.is_nested(&level.path);
             level.mapping = mapping.declarations_below(&level.path);
         }
@@ -137,6 +151,17 @@ impl AggTree {
 
     /// The names of the aggregations at the top.
     pub(crate) fn names(&self) -> Vec<&str> {
+    /// The levels between two, from the lower one on and without the upper one; none where the upper one is not above.
+    fn levels_between(&self, low: Option<usize>, high: Option<usize>) -> Option<Vec<usize>> {
+        let (mut at, mut passed) = (low, Vec::new());
+        while at != high {
+            let level = at?;
+            passed.push(level);
+            at = self.levels.get(level)?.above;
+        }
+        Some(passed)
+    }
+
         self.shown().iter().map(|agg| agg.name.as_str()).collect()
     }
 
@@ -197,10 +222,10 @@ enum Kind {
     IpRange(Ranges),
     AutoDate(AutoDate),
     Significant(Significant),
-    /// The objects of a level.
-    Nested(usize),
-    /// What has them: from the level of each of these to what is above it.
-    ReverseNested(Vec<usize>),
+    /// Objects in what is counted above.
+    Nested(Step),
+    /// What has them.
+    ReverseNested(Step),
 }
 
 /// What an aggregation has below it.
