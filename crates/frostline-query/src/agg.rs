@@ -49,6 +49,7 @@ use crate::nesting::deeper;
 use chosen::{Chosen, Include};
 use decimal::Decimal;
 use distinct::Precision;
+use frostline_base::IndexName;
 use frostline_split::{Mapping, parse_ip};
 use keys::{Common, FieldIndex, Key};
 use path::Path;
@@ -83,7 +84,6 @@ pub(crate) struct Level {
     pub(crate) is_mapped: bool,
     /// The objects that have them; documents without.
     pub(crate) above: Option<usize>,
-}
     /// Whether no aggregation counts them: those that are counted are in them.
     is_between: bool,
 }
@@ -93,6 +93,7 @@ pub(crate) struct Level {
 struct Step {
     from: Option<usize>,
     to: Option<usize>,
+}
 
 impl AggTree {
     /// The tree of a request without aggregations: it only counts documents.
@@ -132,10 +133,11 @@ impl AggTree {
         self.filter_levels.get(filter).copied().flatten()
     }
 
-    /// The same aggregations of indices with these declarations alone, which read their filters so already.
-    pub(crate) fn within(mut self, mapping: &Mapping) -> AggTree {
+    /// The same aggregations of indices with these declarations alone, which read their filters so already; of this one, if
+    /// they ask for the name of the index.
+    pub(crate) fn within(mut self, mapping: &Mapping, index: &IndexName) -> AggTree {
         for field in &mut self.fields {
-            *field = field.within(mapping);
+            *field = field.within(mapping, index);
         }
         for at in 0..self.levels.len() {
             let above = self.levels[at].above.and_then(|above| self.levels.get(above));
@@ -149,8 +151,6 @@ impl AggTree {
         self
     }
 
-    /// The names of the aggregations at the top.
-    pub(crate) fn names(&self) -> Vec<&str> {
     /// The levels between two, from the lower one on and without the upper one; none where the upper one is not above.
     fn levels_between(&self, low: Option<usize>, high: Option<usize>) -> Option<Vec<usize>> {
         let (mut at, mut passed) = (low, Vec::new());
@@ -162,6 +162,8 @@ impl AggTree {
         Some(passed)
     }
 
+    /// The names of the aggregations at the top.
+    pub(crate) fn names(&self) -> Vec<&str> {
         self.shown().iter().map(|agg| agg.name.as_str()).collect()
     }
 

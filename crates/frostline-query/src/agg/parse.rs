@@ -20,7 +20,7 @@ use super::{
     Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Shape, SortBy, SortField, Source, SourceBy, Step,
     StringStats, Terms, TopHits, TopMetrics, WeightedAvg, auto_date, texts,
 };
-use crate::filter::{FieldRef, Filter};
+use crate::filter::{FieldRef, Filter, is_index};
 use crate::language::date::{DateReader, Format, parse_time_zone};
 use crate::language::{is_metadata, regexp};
 use crate::{Error, Result};
@@ -244,7 +244,7 @@ impl Parser<'_> {
     }
 
     fn field_index(&mut self, name: &str) -> Result<FieldIndex> {
-        if is_metadata(name) {
+        if is_metadata(name) && !is_index(name) {
             return Err(self.error(format!("[{name}] is not a field, and cannot be aggregated")));
         }
         let mut fields = self.tree.fields.iter().zip(&self.tree.field_levels);
