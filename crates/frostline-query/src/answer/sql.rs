@@ -29,7 +29,8 @@ use futures::stream::TryStreamExt;
 use tracing::{Instrument, info_span};
 
 use crate::answer::response::QueryCost;
-use crate::answer::search::{SearchOptions, read_filter, reading_splits, tell};
+use crate::answer::classes::read_filter;
+use crate::answer::search::{SearchOptions, reading_splits, tell};
 use crate::answer::sql_error::worded;
 use crate::errors::internal;
 use crate::exec::codec;
