@@ -606,8 +606,8 @@ async fn sql_groups_and_filters_by_an_alias_as_by_its_field() {
     };
     let without = place.beside("without", &[vec![json!({"n": 1})]]).await;
     assert_eq!(columns(&without).await, Ok(3));
-    for document in [json!({"code": 500}), json!({"status": 500})] {
-        let other = place.beside("something", &[vec![document]]).await;
+    for (name, document) in [("codes", json!({"code": 500})), ("states", json!({"status": 500}))] {
+        let other = place.beside(name, &[vec![document]]).await;
         assert!(columns(&other).await.unwrap_err().contains("status"));
     }
 }

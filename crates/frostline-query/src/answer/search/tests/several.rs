@@ -1,8 +1,11 @@
 //! Searches of several indices, each of which declares fields in its own way.
 
+use std::sync::Arc;
+
 use frostline_split::Mapping;
 use serde_json::{Value, json};
 
+use crate::Sql;
 use crate::testing::{Place, numbers};
 
 fn mapping(properties: Value) -> Mapping {
@@ -245,4 +248,53 @@ async fn hits_are_sorted_by_what_is_the_time_of_some_and_not_of_others() {
     assert_eq!(page(json!({ "@timestamp": "desc" }), None).await.0, [1, 3, 6, 4, 2, 5]);
     let counted = json!({ "aggs": { "last": { "max": { "field": "when" } } } });
     assert!(one.search_with(&[&other], &counted).is_err());
+}
+
+#[tokio::test]
+async fn sql_knows_the_time_of_each_index_by_its_name() {
+    let time = |day: u64| format!("2024-05-0{day}T00:00:00Z");
+    let one = Place::with(&[vec![
+        json!({ "n": 1, "@timestamp": time(1) }),
+        json!({ "n": 3, "@timestamp": time(3) }),
+    ]])
+    .await;
+    let when = || Mapping::dynamic().with_time_field("when");
+    let groups = [
+        vec![json!({ "n": 2, "when": time(2) })],
+        vec![json!({ "n": 4 }), json!({ "n": 5, "when": time(5) })],
+    ];
+    let other = one.beside_with("other", &groups, when()).await;
+    let empty = one.beside_with("empty", &[], Mapping::dynamic().with_time_field("never")).await;
+    let ask = async |places: &[&Place], query: &str| {
+        let indices = places.iter().map(|place| Arc::clone(&place.index)).collect();
+        let sql = Sql::over(&one.searcher, [("all".to_owned(), indices)], None).unwrap();
+        let answer = sql.run(query).await.map_err(|e| e.to_string())?;
+        Ok::<Vec<Value>, String>(answer.rows().map(|row| json!(row.unwrap())).collect())
+    };
+    for places in [[&one, &other, &empty], [&empty, &other, &one]] {
+        let check = async |query: &str, expected: Value| {
+            assert_eq!(json!(ask(&places, query).await.unwrap()), expected, "{query}");
+        };
+        check("select n from all order by \"@timestamp\"", json!([[1], [2], [3], [5], [4]])).await;
+        check("select n from all order by \"@timestamp\" desc nulls last limit 2", json!([[5], [3]])).await;
+        check("select n from all where \"@timestamp\" >= '2024-05-02' order by n", json!([[2], [3], [5]]))
+            .await;
+        check("select n from all where not \"@timestamp\" >= '2024-05-02' order by n", json!([[1]])).await;
+        check("select n from all where \"when\" >= '2024-05-02' order by n", json!([[2], [5]])).await;
+        check("select n from all where \"when\" is null order by n", json!([[1], [3], [4]])).await;
+        check("select count(\"when\"), count(\"@timestamp\"), count(*) from all", json!([[2, 4, 5]])).await;
+        check("select sum(n), max(\"when\") from all where n < 5", json!([[10, "2024-05-02T00:00:00Z"]]))
+            .await;
+        check(
+            "select date_trunc('day', \"@timestamp\") as d, count(*) from all where n > 1 group by d order by d limit 1",
+            json!([["2024-05-02T00:00:00Z", 1]]),
+        )
+        .await;
+        check("select count(*) from (select * from all limit 2)", json!([[2]])).await;
+    }
+    // What is the time of some and something else of others is no column.
+    let third = one.beside("thirds", &[vec![json!({ "n": 6, "when": "now" })]]).await;
+    let unclear = ask(&[&other, &third], "select \"when\" from all").await.unwrap_err();
+    assert!(unclear.contains("when"), "{unclear}");
+    assert_eq!(json!(ask(&[&other, &third], "select count(*) from all").await.unwrap()), json!([[4]]));
 }
