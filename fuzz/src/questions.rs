@@ -14,5 +14,8 @@ pub fn context() -> Context<'static> {
 /// Parses the `aggs` of a request.
 pub fn aggregations(aggs: &Value) -> frostline_query::Result<AggTree> {
     let filter = |clause: &Value, at: &str| parse_query(clause, at, &context());
-    AggTree::parse(aggs, &ParseContext { now_us: NOW_US, mapping: mapping(), all: &[mapping()], filter: &filter })
+    AggTree::parse(
+        aggs,
+        &ParseContext { now_us: NOW_US, mapping: mapping(), all: &[mapping()], filter: &filter },
+    )
 }

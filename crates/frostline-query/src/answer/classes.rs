@@ -218,8 +218,12 @@ impl<'a> Together<'a> {
         if let Some(aggs) = &request.aggs {
             let filter = |query: &Value, position: &str| {
                 clauses.borrow_mut().push(Clause { query: query.clone(), position: position.to_owned() });
-                let context =
-                    Context { now_us: self.now_us, mapping: &joined, all: &self.mappings, keeps_optional: false };
+                let context = Context {
+                    now_us: self.now_us,
+                    mapping: &joined,
+                    all: &self.mappings,
+                    keeps_optional: false,
+                };
                 language::parse_query(query, position, &context)
             };
             let (now_us, all) = (self.now_us, self.mappings.as_slice());
@@ -260,7 +264,9 @@ impl<'a> Together<'a> {
                     false => positions.chunks(positions.len().max(1)),
                 };
                 for part in parts {
-                    let Some(first) = part.first().and_then(|first| self.indices.get(*first)) else { continue };
+                    let Some(first) = part.first().and_then(|first| self.indices.get(*first)) else {
+                        continue;
+                    };
                     let asked = asked.clone().within(first)?;
                     match classes.iter_mut().find(|class| class.asked.is_same(&asked)) {
                         Some(class) => class.indices.extend(part),
@@ -278,7 +284,7 @@ impl<'a> Together<'a> {
     }
 
     /// The request as indices read it.
-    fn read(&self, body: &Value, alike: &Alike<'_>) -> Result<SearchRequest> {
+    fn read(&self, body: &Value, alike: &Alike<'a>) -> Result<SearchRequest> {
         let read = |alike: &Alike<'a>| SearchRequest::from_value(body, &self.context(alike.head.mapping()));
         read(alike).map_err(|error| {
             let is_of_these = self.alike.iter().any(|other| read(other).is_ok());
@@ -287,7 +293,7 @@ impl<'a> Together<'a> {
     }
 
     /// A query that is no part of the request's as indices read it.
-    fn filter(&self, query: &Value, position: &str, alike: &Alike<'_>) -> Result<Filter> {
+    fn filter(&self, query: &Value, position: &str, alike: &Alike<'a>) -> Result<Filter> {
         let filter = language::parse_query(query, position, &self.context(alike.head.mapping()));
         filter.map(untyped).map_err(|error| if self.alike.len() > 1 { alike.told(error) } else { error })
     }

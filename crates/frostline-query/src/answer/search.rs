@@ -13,7 +13,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use frostline_base::{IndexName, Meter, STAGE};
 use frostline_catalog::Index;
 use frostline_show::nearest;
-use frostline_split::{Mapping, Resolved, TIME_FIELD};
+use frostline_split::TIME_FIELD;
 use futures::future::join_all;
 use serde_json::Value;
 use tracing::field::Empty;
@@ -41,14 +41,14 @@ use crate::exec::scan::Local;
 use crate::exec::search::{Hits, Search as SearchLeaf};
 use crate::exec::session::{context, ready, run};
 use crate::exec::splits::{RuledOut, Splits, time_field};
-use crate::filter::{FieldRef, Filter, INDEX};
+use crate::filter::{FieldRef, Filter};
 use crate::json::Json;
-use crate::language::{self, Context, IndexVersion, InnerHits, SearchRequest, SortBy, TotalHits};
+use crate::language::{self, IndexVersion, InnerHits, SearchRequest, TotalHits};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::Parts;
 use crate::select::terms::Terms;
-use crate::{Error, Result, prune};
+use crate::{Error, Result};
 
 /// A `terms` may have thousands of texts, and a search may name as many fields.
 const WARNINGS_MAX: usize = 3;
@@ -99,7 +99,10 @@ impl Reading {
             true => splits.clone(),
             false => {
                 let mut is_wanted = vec![false; indices.len()];
-                places.iter().filter_map(|place| is_wanted.get_mut(*place).map(|is| *is = true)).for_each(drop);
+                places
+                    .iter()
+                    .filter_map(|place| is_wanted.get_mut(*place).map(|is| *is = true))
+                    .for_each(drop);
                 splits.of_indices(|place| is_wanted.get(place) == Some(&true))
             }
         };
@@ -159,10 +162,8 @@ impl Search {
             }
             request.highlight = request.highlight.or_else(|| class.asked.highlight.clone());
         }
-        let mut readings: Vec<Reading> = classes
-            .into_iter()
-            .map(|class| Reading::new(class, indices, &splits))
-            .collect::<Result<_>>()?;
+        let mut readings: Vec<Reading> =
+            classes.into_iter().map(|class| Reading::new(class, indices, &splits)).collect::<Result<_>>()?;
         if let Some(slice) = request.slice {
             for reading in &mut readings {
                 reading.splits = reading.splits.slice(slice);

@@ -231,8 +231,8 @@ impl FieldRef {
         let resolved = mapping.resolve(self.name());
         let own = |(path, exact): (&str, bool)| FieldPath { path: path.to_owned(), exact };
         // Where they have none of the paths they need not be told apart from others: no document has a value there.
-        let has_none = resolved.paths.is_empty()
-            && self.0.paths.iter().all(|path| mapping.field(&path.path).is_none());
+        let has_none =
+            resolved.paths.is_empty() && self.0.paths.iter().all(|path| mapping.field(&path.path).is_none());
         let paths = match has_none {
             true => self.0.paths.clone(),
             false => resolved.paths.into_iter().map(own).collect(),

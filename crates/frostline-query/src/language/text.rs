@@ -185,7 +185,9 @@ pub(crate) fn or_date(
             let range = Filter::Range { field: field.clone(), lower: edge(from), upper: edge(to) };
             Ok(if dates == Dates::Only { range } else { any(vec![filter, range]) })
         }
-        (Err(error), Dates::Only) if context.is_of_dates(field) => Err(error.context(format!("the field [{field}] holds dates"))),
+        (Err(error), Dates::Only) if context.is_of_dates(field) => {
+            Err(error.context(format!("the field [{field}] holds dates")))
+        }
         (Err(_), _) => Ok(filter),
     }
 }
