@@ -8,11 +8,14 @@ use crate::{NOW_US, mapping};
 
 /// What every request is read against.
 pub fn context() -> Context<'static> {
-    Context { now_us: NOW_US, mapping: mapping(), joined: None, keeps_optional: false }
+    Context { now_us: NOW_US, mapping: mapping(), all: &[], keeps_optional: false }
 }
 
 /// Parses the `aggs` of a request.
 pub fn aggregations(aggs: &Value) -> frostline_query::Result<AggTree> {
     let filter = |clause: &Value, at: &str| parse_query(clause, at, &context());
-    AggTree::parse(aggs, &ParseContext { now_us: NOW_US, mapping: mapping(), filter: &filter })
+    AggTree::parse(
+        aggs,
+        &ParseContext { now_us: NOW_US, mapping: mapping(), all: &[mapping()], filter: &filter },
+    )
 }

@@ -11,7 +11,7 @@ use crate::access::{BLOCKED_INDEX, Block};
 use crate::actions::Commit;
 use crate::file_entry::{FileEntry, file_path};
 use crate::log::Log;
-use crate::schema::{self, Settings};
+use crate::schema::{self, KeptMapping, Settings};
 use crate::shared::Shared;
 use crate::split_entry::{ForeignFile, SplitEntry, split_key};
 use crate::state::{Base, State};
@@ -38,7 +38,7 @@ pub struct Index {
 pub type IsSeen = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 pub(crate) struct Seen {
-    mapping: Mapping,
+    mapping: KeptMapping,
     is_seen: IsSeen,
 }
 
@@ -66,6 +66,15 @@ impl Index {
 
     /// The fields.
     pub fn mapping(&self) -> &Mapping {
+        &self.kept_mapping().mapping
+    }
+
+    /// A hash of them: of indices for which it is the same [`Index::mapping`] is, too. It is made once.
+    pub fn mapping_digest(&self) -> u128 {
+        self.kept_mapping().digest()
+    }
+
+    fn kept_mapping(&self) -> &KeptMapping {
         self.seen.as_ref().map_or(&self.state.described.mapping, |seen| &seen.mapping)
     }
 
@@ -74,7 +83,7 @@ impl Index {
     /// Queries know no other fields, and documents are shown without them. Nothing is committed to it.
     #[must_use]
     pub fn with_fields(&self, is_seen: IsSeen) -> Index {
-        let mapping = self.state.described.mapping.seen(|path| is_seen(path));
+        let mapping = KeptMapping::new(self.state.described.mapping.mapping.seen(|path| is_seen(path)));
         Index { seen: Some(Arc::new(Seen { mapping, is_seen })), ..self.clone() }
     }
 

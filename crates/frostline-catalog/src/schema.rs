@@ -1,6 +1,7 @@
 //! What the table's metadata holds: the Delta schema, the mapping and the settings.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use base64::Engine as _;
@@ -84,8 +85,25 @@ impl Settings {
 /// A table's metadata, decoded.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
-    pub(crate) mapping: Mapping,
+    pub(crate) mapping: KeptMapping,
     pub(crate) settings: Settings,
+}
+
+/// A mapping that does not change, with its digest once that was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptMapping {
+    pub(crate) mapping: Mapping,
+    digest: OnceLock<u128>,
+}
+
+impl KeptMapping {
+    pub(crate) fn new(mapping: Mapping) -> KeptMapping {
+        KeptMapping { mapping, digest: OnceLock::new() }
+    }
+
+    pub(crate) fn digest(&self) -> u128 {
+        *self.digest.get_or_init(|| self.mapping.digest())
+    }
 }
 
 impl Described {
@@ -112,7 +130,7 @@ impl Described {
         let mapping = read_mapping(mapping).map_err(|e| e.with("object", at))?;
         let settings = serde_json::from_str(value(KEY_SETTINGS).unwrap_or("{}"))
             .map_err(|e| corrupt("the index's settings cannot be read").with_source(e))?;
-        Ok(Described { mapping, settings })
+        Ok(Described { mapping: KeptMapping::new(mapping), settings })
     }
 }
 

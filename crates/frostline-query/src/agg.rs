@@ -75,7 +75,7 @@ pub struct AggTree {
 }
 
 /// The objects at a path, each counted by itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Level {
     pub(crate) path: String,
     /// How their values are read.
@@ -118,6 +118,11 @@ impl AggTree {
         self.filters.iter().collect()
     }
 
+    /// The same, to be read otherwise.
+    pub(crate) fn filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
+        self.filters.iter_mut()
+    }
+
     /// The objects that are counted; those that others are in come before these.
     pub(crate) fn levels(&self) -> &[Level] {
         &self.levels
@@ -149,6 +154,11 @@ impl AggTree {
             level.mapping = mapping.declarations_below(&level.path);
         }
         self
+    }
+
+    /// Whether the same is asked of the same values: both are of one request.
+    pub(crate) fn asks_same(&self, other: &AggTree) -> bool {
+        self.fields == other.fields && self.filters == other.filters && self.levels == other.levels
     }
 
     /// The levels between two, from the lower one on and without the upper one; none where the upper one is not above.

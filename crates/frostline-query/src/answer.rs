@@ -1,5 +1,6 @@
 //! From a request to its answer: searches, SQL, responses and their costs.
 
+mod classes;
 mod highlight;
 mod inner_hits;
 pub(crate) mod matches;

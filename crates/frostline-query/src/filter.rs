@@ -184,40 +184,19 @@ impl Filter {
         }
     }
 
-    /// Calls `visit` with the path of all objects that are asked by themselves.
-    pub(crate) fn each_nested(&self, visit: &mut dyn FnMut(&str)) {
-        match self {
-            Filter::And(parts) | Filter::AtLeast { parts, .. } => {
-                parts.iter().for_each(|part| part.each_nested(visit));
-            }
-            Filter::Not(part) => part.each_nested(visit),
-            Filter::Nested(nested) => {
-                visit(&nested.path);
-                nested.filter.each_nested(visit);
-            }
-            _ => {}
-        }
-    }
-
     /// Calls `visit` with the field of every part that names one.
     pub fn each_field(&self, visit: &mut dyn FnMut(&FieldRef)) {
         match self {
-            Filter::All | Filter::None | Filter::Ids(_) => {}
-            Filter::Equals { field, .. } | Filter::Range { field, .. } | Filter::Exists { field } => {
-                visit(field)
-            }
-            Filter::Match { field, .. } | Filter::Phrase { field, .. } | Filter::Pattern { field, .. } => {
-                field.iter().for_each(visit);
-            }
             Filter::And(parts) | Filter::AtLeast { parts, .. } => {
                 parts.iter().for_each(|part| part.each_field(visit))
             }
             Filter::Not(part) => part.each_field(visit),
             Filter::Nested(nested) => nested.filter.each_field(visit),
+            leaf => leaf.field().into_iter().for_each(visit),
         }
     }
 
-    /// The same with another field in place of each, but for those of objects that are asked by themselves.
+    /// The same with another field in place of each.
     pub(crate) fn with_fields(self, of: &impl Fn(&FieldRef) -> FieldRef) -> Filter {
         let each = |parts: Vec<Filter>| parts.into_iter().map(|part| part.with_fields(of)).collect();
         match self {
@@ -236,7 +215,25 @@ impl Filter {
             Filter::And(parts) => Filter::And(each(parts)),
             Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum, parts: each(parts) },
             Filter::Not(part) => Filter::Not(Box::new(part.with_fields(of))),
-            same @ (Filter::All | Filter::None | Filter::Ids(_) | Filter::Nested(_)) => same,
+            Filter::Nested(nested) => {
+                let Nested { path, filter, candidates, mapping } = *nested;
+                let (filter, candidates) = (filter.with_fields(of), candidates.with_fields(of));
+                Filter::Nested(Box::new(Nested { path, filter, candidates, mapping }))
+            }
+            same @ (Filter::All | Filter::None | Filter::Ids(_)) => same,
+        }
+    }
+
+    /// The field of a condition on one.
+    pub(crate) fn field(&self) -> Option<&FieldRef> {
+        match self {
+            Filter::Equals { field, .. } | Filter::Range { field, .. } | Filter::Exists { field } => {
+                Some(field)
+            }
+            Filter::Match { field, .. } | Filter::Phrase { field, .. } | Filter::Pattern { field, .. } => {
+                field.as_ref()
+            }
+            _ => None,
         }
     }
 

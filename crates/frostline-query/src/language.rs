@@ -21,7 +21,7 @@ mod request;
 mod simple;
 mod text;
 
-use frostline_split::Mapping;
+use frostline_split::{Mapping, ValueType};
 use serde_json::Value;
 
 use crate::Result;
@@ -43,8 +43,8 @@ pub struct Context<'a> {
     pub now_us: i64,
     /// The fields that wildcards in field names expand to, and their readings.
     pub mapping: &'a Mapping,
-    /// The fields of all indices that are asked, where `mapping` is that of some.
-    pub joined: Option<&'a Mapping>,
+    /// Those of all indices that are asked, where `mapping` is that of some.
+    pub all: &'a [&'a Mapping],
     /// Whether clauses that need not match are kept, for whoever asks what a query looks for: as a [`Filter::AtLeast`] of
     /// none.
     pub keeps_optional: bool,
@@ -54,6 +54,28 @@ impl Context<'_> {
     /// The field that a name of the request means.
     pub(crate) fn field(&self, name: &str) -> FieldRef {
         FieldRef::resolve(self.mapping, name)
+    }
+
+    /// Whether a field of dates has nothing else in any index that is asked. Where it has, a text that is no date is no
+    /// mistake.
+    pub(crate) fn is_of_dates(&self, field: &FieldRef) -> bool {
+        let of_dates = |mapping: &&Mapping| {
+            FieldRef::resolve(mapping, field.name()).types().all(|ty| ty == ValueType::Date)
+        };
+        self.all.iter().all(of_dates)
+    }
+
+    /// Whether some index that is asked tells the objects at a path apart.
+    pub(crate) fn is_nested_in_any(&self, path: &str) -> bool {
+        self.all.iter().any(|mapping| mapping.is_nested(path))
+    }
+}
+
+/// A search body as JSON. An empty one is `{}`.
+pub(crate) fn body(bytes: &[u8]) -> Result<Value> {
+    match bytes.trim_ascii().is_empty() {
+        true => Ok(Value::Object(serde_json::Map::new())),
+        false => json::parse(bytes),
     }
 }
 

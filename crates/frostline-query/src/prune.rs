@@ -13,7 +13,7 @@ use frostline_catalog::SplitEntry;
 use frostline_split::{Moment, ValueType};
 
 use crate::filter::pattern::Matcher;
-use crate::filter::{Bound, Edge, Filter, Pattern, Scalar, not};
+use crate::filter::{Bound, Edge, Filter, Nested, Pattern, Scalar, not};
 use crate::{Error, Result};
 
 /// A split that may hold matches, and what of the filter is still to be asked of it.
@@ -237,21 +237,29 @@ fn fact(leaf: &Filter, entry: &SplitEntry) -> Option<Known> {
     }
 }
 
-/// What a filter asks of the documents of the index of that name: where it asks for the name, it is answered.
-pub(crate) fn in_index(filter: &Filter, name: &str) -> Result<Filter> {
-    let each = |parts: &[Filter]| parts.iter().map(|part| in_index(part, name)).collect::<Result<Vec<_>>>();
+/// What a filter asks of the documents of the index of that name, by which it was read: where it asks for the name, it is
+/// answered, and where it asks for a field that the index does not have, nothing matches.
+pub(crate) fn in_index(filter: Filter, name: &str) -> Result<Filter> {
+    let each = |parts: Vec<Filter>| {
+        parts.into_iter().map(|part| in_index(part, name)).collect::<Result<Vec<Filter>>>()
+    };
     Ok(match filter {
         Filter::And(parts) => and(each(parts)?.into_iter()),
-        Filter::AtLeast { minimum, parts } => at_least(*minimum, each(parts)?.into_iter()),
-        Filter::Not(part) => not(in_index(part, name)?),
-        leaf if leaf.asks_index() => {
-            if is_named(leaf, name)? {
-                Filter::All
-            } else {
-                Filter::None
+        Filter::AtLeast { minimum, parts } => at_least(minimum, each(parts)?.into_iter()),
+        Filter::Not(part) => not(in_index(*part, name)?),
+        Filter::Nested(nested) => {
+            let Nested { path, filter, candidates, mapping } = *nested;
+            let (filter, candidates) = (in_index(filter, name)?, in_index(candidates, name)?);
+            match filter {
+                Filter::None => Filter::None,
+                filter => Filter::Nested(Box::new(Nested { path, filter, candidates, mapping })),
             }
         }
-        leaf => leaf.clone(),
+        leaf => match leaf.field() {
+            Some(field) if field.is_index() && is_named(&leaf, name)? => Filter::All,
+            Some(field) if field.is_index() || !field.is_known() => Filter::None,
+            _ => leaf,
+        },
     })
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field as ArrowField, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use crate::{Error, Result};
 
@@ -522,7 +522,7 @@ impl Mapping {
         for (path, field) in &other.fields {
             let ours = self.fields.entry(path.clone()).or_default();
             ours.absorb(field);
-            if field.ty() == Some(FieldType::Nested) && ours.declared == Some(FieldType::Object) {
+            if field.ty() == Some(FieldType::Nested) {
                 ours.declared = field.ty();
             }
         }
@@ -772,6 +772,12 @@ impl Mapping {
     /// The aliases of fields.
     pub fn aliases(&self) -> impl Iterator<Item = &str> {
         self.aliases.keys().map(String::as_str)
+    }
+
+    /// A hash of all that it says; mappings are equal where these are. Takes as long as writing it.
+    pub fn digest(&self) -> u128 {
+        // A mapping of texts, numbers and flags can always be written.
+        xxh3_128(&serde_json::to_vec(&(self, &self.hidden)).unwrap_or_default())
     }
 
     pub(crate) fn revision(&self) -> &Revision {

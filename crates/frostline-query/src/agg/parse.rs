@@ -45,8 +45,10 @@ const PRECISION_MAX: usize = 40_000;
 pub struct ParseContext<'a> {
     /// The time of the request, for date math.
     pub now_us: i64,
-    /// What names of fields are resolved against.
+    /// The fields of all indices that are asked, joined: it says what is nested.
     pub mapping: &'a Mapping,
+    /// Those of each: a field is what its name means in any of them.
+    pub all: &'a [&'a Mapping],
     /// Reads a query of the DSL, of a `filter` or `filters` aggregation; the text is its position in the
     /// request, for errors.
     pub filter: &'a dyn Fn(&Value, &str) -> Result<Filter>,
@@ -250,7 +252,7 @@ impl Parser<'_> {
         let mut fields = self.tree.fields.iter().zip(&self.tree.field_levels);
         let known = fields.position(|(known, level)| known.name() == name && *level == self.level);
         Ok(known.unwrap_or_else(|| {
-            self.tree.fields.push(FieldRef::resolve(self.context.mapping, name));
+            self.tree.fields.push(FieldRef::in_any(self.context.all, name));
             self.tree.field_levels.push(self.level);
             self.tree.fields.len() - 1
         }))

@@ -29,7 +29,10 @@ pub(super) fn parse_over(mapping: &Mapping, aggs: &Value) -> Result<AggTree> {
         let rows = query["rows"].as_array().cloned().unwrap_or_default();
         Ok(Filter::Ids(rows.iter().map(|row| row.to_string()).collect()))
     };
-    AggTree::parse(aggs, &ParseContext { now_us: 1_700_000_000_000_000, mapping, filter: &filter })
+    AggTree::parse(
+        aggs,
+        &ParseContext { now_us: 1_700_000_000_000_000, mapping, all: &[mapping], filter: &filter },
+    )
 }
 
 /// The fields that digests know.

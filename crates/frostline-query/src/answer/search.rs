@@ -13,13 +13,14 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use frostline_base::{IndexName, Meter, STAGE};
 use frostline_catalog::Index;
 use frostline_show::nearest;
-use frostline_split::{Mapping, Resolved, TIME_FIELD};
+use frostline_split::TIME_FIELD;
 use futures::future::join_all;
 use serde_json::Value;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
-use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource, ParseContext};
+use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource};
+use crate::answer::classes::{Asked, Class, Notes, Together};
 use crate::answer::highlight::{Effort, Highlighter};
 use crate::answer::inner_hits::{Whole, inner_hits_of};
 use crate::answer::named::{Named, named_of};
@@ -39,15 +40,15 @@ use crate::exec::results::Results;
 use crate::exec::scan::Local;
 use crate::exec::search::{Hits, Search as SearchLeaf};
 use crate::exec::session::{context, ready, run};
-use crate::exec::splits::{RuledOut, Splits, check_time, mapping, time_field};
-use crate::filter::{FieldRef, Filter, INDEX};
+use crate::exec::splits::{RuledOut, Splits, time_field};
+use crate::filter::{FieldRef, Filter};
 use crate::json::Json;
-use crate::language::{self, Context, IndexVersion, InnerHits, SearchRequest, SortBy, TotalHits};
+use crate::language::{self, IndexVersion, InnerHits, SearchRequest, TotalHits};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::Parts;
 use crate::select::terms::Terms;
-use crate::{Error, Result, prune};
+use crate::{Error, Result};
 
 /// A `terms` may have thousands of texts, and a search may name as many fields.
 const WARNINGS_MAX: usize = 3;
@@ -59,9 +60,10 @@ const WARNED_CHARS_MAX: usize = 100;
 pub struct Search {
     searcher: Arc<Searcher>,
     request: SearchRequest,
+    notes: Notes,
     /// All live splits.
     splits: Splits,
-    /// The query as it reads in which of the splits: indices may declare a field differently.
+    /// The request as indices read it, and which splits these have.
     pub(super) readings: Vec<Reading>,
     tree: Arc<AggTree>,
     order: Order,
@@ -72,7 +74,7 @@ pub struct Search {
     is_narrowed: bool,
 }
 
-/// A query as indices read it whose declarations of its fields agree.
+/// A request as some of the indices read it.
 pub(super) struct Reading {
     indices: Vec<Arc<Index>>,
     splits: Splits,
@@ -89,17 +91,24 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    fn new(
-        indices: Vec<Arc<Index>>,
-        splits: Splits,
-        request: SearchRequest,
-        tree: Arc<AggTree>,
-        order: Order,
-    ) -> Result<Reading> {
-        let SearchRequest { filter, post_filter, highlight, named, inner_hits, .. } = request;
-        let highlighter = highlight.map(Highlighter::new).transpose()?;
-        let highlighter = highlighter.map(Arc::new);
-        let (named, inner_hits) = (named.into(), inner_hits.into());
+    fn new(class: Class, indices: &[Arc<Index>], splits: &Splits) -> Result<Reading> {
+        let Class { indices: places, asked } = class;
+        let Asked { filter, post_filter, tree, order, highlight, named, inner_hits, .. } = asked;
+        let is_whole = places.len() == indices.len();
+        let splits = match is_whole {
+            true => splits.clone(),
+            false => {
+                let mut is_wanted = vec![false; indices.len()];
+                places
+                    .iter()
+                    .filter_map(|place| is_wanted.get_mut(*place).map(|is| *is = true))
+                    .for_each(drop);
+                splits.of_indices(|place| is_wanted.get(place) == Some(&true))
+            }
+        };
+        let indices = places.iter().filter_map(|place| indices.get(*place).cloned()).collect();
+        let highlighter = highlight.map(Highlighter::new).transpose()?.map(Arc::new);
+        let (tree, named, inner_hits) = (Arc::new(tree), named.into(), inner_hits.into());
         Ok(Reading { indices, splits, filter, post_filter, tree, order, highlighter, named, inner_hits })
     }
 }
@@ -130,148 +139,44 @@ impl Search {
         body: &[u8],
         options: &SearchOptions,
     ) -> Result<Search> {
-        let joined = mapping(indices);
-        let read =
-            |mapping: &Mapping| SearchRequest::parse(body, &context_of(options.now_us, mapping, &joined));
-        let mut request = read(&joined)?;
-        for sort in &mut request.sort {
-            if let SortBy::Field(field) = &mut sort.by
-                && check_time(indices, field.name()).is_err()
-            {
-                *field = field.of_several_times();
-            }
-        }
-        let mut search = Search::with(searcher, indices, &joined, request, options)?;
-        search.counted().iter().try_for_each(|field| check_time(indices, field.name()))?;
-        let names_index = search.ordering().iter().any(FieldRef::is_index);
-        let meant = |name: &IndexName| Ok((search.meant_in(name)?, names_index.then(|| name.clone())));
-        let classes = classes(indices, &joined, &search.named(), &search.nested(), meant)?;
-        if classes.len() > 1 || names_index || search.asks_index() {
-            let reading = |class: &Vec<usize>| {
-                let of: Vec<Arc<Index>> = class.iter().map(|index| Arc::clone(&indices[*index])).collect();
-                let own = mapping(&of);
-                let in_these =
-                    |e: Error| Error::new(e.kind(), format!("{} (in the index {})", e.what(), of[0].name()));
-                let mut request = read(&own).map_err(in_these)?;
-                let name = of[0].name();
-                answer_index(&mut request, name.as_str())?;
-                let context = context_of(options.now_us, &own, &joined);
-                let tree = parse_aggs(&request, &joined, &context, Some(name)).map_err(in_these)?;
-                let (tree, order) = (tree.within(&own, name), search.order.within(&own, name));
-                let splits = search.splits.of_indices(|index| class.contains(&index));
-                Reading::new(of.clone(), splits, request, Arc::new(tree), order)
-            };
-            search.readings = classes.iter().map(reading).collect::<Result<_>>()?;
-        }
-        search.narrow(indices, options)?;
-        if let Some(slice) = search.request.slice {
-            for reading in &mut search.readings {
-                reading.splits = reading.splits.slice(slice);
-            }
-        }
-        Ok(search)
-    }
-
-    /// Whether it asks in which index documents are.
-    fn asks_index(&self) -> bool {
-        self.conditions().any(|filter| filter.asks_index())
-    }
-
-    /// What the conditions ask of the documents of the index of that name, if they ask for the name.
-    fn meant_in(&self, name: &IndexName) -> Result<Vec<Filter>> {
-        let asking = self.conditions().filter(|filter| filter.asks_index());
-        asking.map(|filter| prune::in_index(filter, name.as_str())).collect()
-    }
-
-    fn conditions(&self) -> impl Iterator<Item = &Filter> {
-        let SearchRequest { filter, post_filter, named, .. } = &self.request;
-        [filter].into_iter().chain(post_filter).chain(named.iter().map(|(_, filter)| filter))
-    }
-
-    /// Leaves of each index what its filter matches.
-    fn narrow(&mut self, indices: &[Arc<Index>], options: &SearchOptions) -> Result<()> {
-        if options.filters.is_empty() {
-            return Ok(());
-        }
-        if self.tree.has_global() {
+        let body = language::body(body)?;
+        let together = Together::new(indices, options.now_us);
+        let mut request = together.request(&body)?;
+        let (tree, clauses) = together.tree(&request)?;
+        if tree.has_global() && !options.filters.is_empty() {
             return Err(Error::invalid(
                 "an aggregation over all documents, [global] or [significant_terms], does not know the filter of an alias",
             ));
         }
-        let mut narrowed = Vec::new();
-        for reading in std::mem::take(&mut self.readings) {
-            let mut parts: Vec<(Option<&Value>, Vec<Arc<Index>>)> = Vec::new();
-            for index in &reading.indices {
-                let own = options.filters.get(index.name());
-                match parts.iter_mut().find(|(filter, _)| *filter == own) {
-                    Some((_, part)) => part.push(Arc::clone(index)),
-                    None => parts.push((own, vec![Arc::clone(index)])),
-                }
-            }
-            for (own, part) in parts {
-                let own = own.map_or(Ok(Filter::All), |own| read_filter(own, &part, options.now_us))?;
-                let is_in = |place: usize| {
-                    indices.get(place).is_some_and(|index| part.iter().any(|other| Arc::ptr_eq(index, other)))
-                };
-                narrowed.push(Reading {
-                    splits: reading.splits.of_indices(is_in),
-                    indices: part.clone(),
-                    filter: prune::and([reading.filter.clone(), own].into_iter()),
-                    post_filter: reading.post_filter.clone(),
-                    tree: Arc::clone(&reading.tree),
-                    order: reading.order.clone(),
-                    highlighter: reading.highlighter.clone(),
-                    named: Arc::clone(&reading.named),
-                    inner_hits: Arc::clone(&reading.inner_hits),
-                });
-            }
-        }
-        self.readings = narrowed;
-        Ok(())
-    }
-
-    /// A search for what `request` says, which was read against the fields of these indices.
-    pub fn of(
-        searcher: &Arc<Searcher>,
-        indices: &[Arc<Index>],
-        request: SearchRequest,
-        options: &SearchOptions,
-    ) -> Result<Search> {
-        let search = Search::with(searcher, indices, mapping(indices).as_ref(), request, options)?;
-        match search.asks_index() || search.ordering().iter().any(FieldRef::is_index) {
-            true => Err(Error::invalid(format!("[{INDEX}] is asked for in a search body alone"))),
-            false => Ok(search),
-        }
-    }
-
-    fn with(
-        searcher: &Arc<Searcher>,
-        indices: &[Arc<Index>],
-        mapping: &Mapping,
-        request: SearchRequest,
-        options: &SearchOptions,
-    ) -> Result<Search> {
-        let context = Context { now_us: options.now_us, mapping, joined: None, keeps_optional: false };
-        let tree = Arc::new(parse_aggs(&request, mapping, &context, None)?);
         let splits = Splits::of(searcher, indices);
         if let Some(held) = &request.held {
             check_versions(held.versions(), splits.indices().to_vec())?;
         }
         let order = Order::new(&request, &splits)?;
-        let reading = Reading::new(
-            indices.to_vec(),
-            splits.clone(),
-            request.clone(),
-            Arc::clone(&tree),
-            order.clone(),
-        )?;
+        let (classes, notes) =
+            together.classes((&body, &request), (&tree, &clauses), &order, &options.filters)?;
+        for class in &classes {
+            // Whether anything is shown is for each of them to say.
+            if request.inner_hits.is_empty() {
+                request.inner_hits.clone_from(&class.asked.inner_hits);
+            }
+            request.highlight = request.highlight.or_else(|| class.asked.highlight.clone());
+        }
+        let mut readings: Vec<Reading> =
+            classes.into_iter().map(|class| Reading::new(class, indices, &splits)).collect::<Result<_>>()?;
+        if let Some(slice) = request.slice {
+            for reading in &mut readings {
+                reading.splits = reading.splits.slice(slice);
+            }
+        }
         Ok(Search {
             searcher: Arc::clone(searcher),
-            order,
             request,
-            readings: vec![reading],
+            notes,
             splits,
-            tree,
+            readings,
+            tree: Arc::new(tree),
+            order,
             results: options.results.clone(),
             partial: !options.strict,
             typed_keys: options.typed_keys,
@@ -279,15 +184,25 @@ impl Search {
         })
     }
 
+    /// The same of what another filter matches, which was read for these indices.
+    #[cfg(test)]
+    pub(crate) fn matching(mut self, filter: Filter) -> Search {
+        for reading in &mut self.readings {
+            reading.filter = filter.clone();
+        }
+        self
+    }
+
     /// Fields that the query, the order, the aggregations or what is shown name and that no document has: most likely
     /// mistyped. A sort key with `unmapped_type` allows for it.
     fn unknown_fields(&self) -> Vec<String> {
-        let mut named = self.matched();
-        named.extend(self.tree.fields().iter().cloned());
+        let mut named: BTreeSet<&FieldRef> = self.tree.fields().iter().collect();
         let is_needed = |sort: &&language::Sort| sort.unmapped_type.is_none();
-        named.extend(self.request.sort.iter().filter(is_needed).filter_map(language::Sort::field).cloned());
-        named.extend(self.request.collapse.iter().cloned());
-        let unknown = named.iter().filter(|field| !field.is_known()).map(FieldRef::name);
+        named.extend(self.request.sort.iter().filter(is_needed).filter_map(language::Sort::field));
+        named.extend(&self.request.collapse);
+        let unknown = named.iter().filter(|field| !field.is_known()).map(|field| field.name());
+        let asked = self.notes.fields.iter().filter(|(_, is_known)| !**is_known);
+        let unknown = unknown.chain(asked.map(|(name, _)| name.as_str()));
         let is_shown = |name: &str| {
             let mut mappings = self.indices().map(|index| index.mapping());
             mappings.any(|of| of.is_time(name) || of.field(name).is_some() || of.has_children(name))
@@ -295,25 +210,6 @@ impl Search {
         let unshown = self.request.source.names().filter(|name| !is_shown(name));
         let all: BTreeSet<&str> = unknown.chain(unshown).filter(|name| !name.starts_with('_')).collect();
         all.into_iter().map(str::to_owned).collect()
-    }
-
-    /// The fields of groups of hits and of aggregations, whose values are of one kind in all indices.
-    fn counted(&self) -> BTreeSet<FieldRef> {
-        let mut named: BTreeSet<FieldRef> = self.tree.fields().iter().cloned().collect();
-        self.tree.filters().iter().for_each(|filter| {
-            filter.each_field(&mut |field| {
-                named.insert(field.clone());
-            });
-        });
-        named.extend(self.request.collapse.iter().cloned());
-        named
-    }
-
-    /// These, and the fields of the order.
-    fn ordering(&self) -> BTreeSet<FieldRef> {
-        let mut named = self.counted();
-        named.extend(self.request.sort.iter().filter_map(language::Sort::field).cloned());
-        named
     }
 
     fn indices(&self) -> impl Iterator<Item = &Arc<Index>> {
@@ -338,41 +234,6 @@ impl Search {
         let more =
             (more > 0).then(|| format!("no document has {more} more of the fields that the search names"));
         told.chain(more).collect()
-    }
-
-    /// The fields that the search names.
-    fn named(&self) -> BTreeSet<FieldRef> {
-        let mut named = self.matched();
-        named.extend(self.ordering());
-        named
-    }
-
-    /// The paths of objects that it asks by themselves.
-    fn nested(&self) -> BTreeSet<String> {
-        let filters = [Some(&self.request.filter), self.request.post_filter.as_ref()];
-        let mut paths: BTreeSet<String> = self.tree.levels().iter().map(|level| level.path.clone()).collect();
-        for filter in filters.into_iter().flatten().chain(self.tree.filters()) {
-            filter.each_nested(&mut |path| {
-                paths.insert(path.to_owned());
-            });
-        }
-        paths
-    }
-
-    /// The fields that the query names.
-    fn matched(&self) -> BTreeSet<FieldRef> {
-        let mut named = BTreeSet::new();
-        for filter in [Some(&self.request.filter), self.request.post_filter.as_ref()].into_iter().flatten() {
-            filter.each_field(&mut |field| {
-                named.insert(field.clone());
-            });
-        }
-        if let Some(highlight) = &self.request.highlight {
-            highlight.each_field(&mut |field| {
-                named.insert(field.clone());
-            });
-        }
-        named
     }
 
     /// Runs the search.
@@ -445,16 +306,14 @@ impl Search {
 
     /// Why nothing may have matched: Elasticsearch would compare these with words.
     fn whole_texts(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        self.request.filter.each_whole_text(&mut |field, text| {
-            if text.contains(char::is_alphanumeric) && warnings.len() < WARNINGS_MAX {
-                let (field, text) = (shortened(field.name()), shortened(text));
-                warnings.push(format!(
-                    "a term on the text field {field} compares whole values: to find the word {text:?} in them use match"
-                ));
-            }
+        let texts = self.notes.whole_texts.iter().filter(|(_, text)| text.contains(char::is_alphanumeric));
+        let told = texts.take(WARNINGS_MAX).map(|(field, text)| {
+            let (field, text) = (shortened(field), shortened(text));
+            format!(
+                "a term on the text field {field} compares whole values: to find the word {text:?} in them use match"
+            )
         });
-        warnings
+        told.collect()
     }
 
     /// The plan that would run if needle segments ruled nothing out, as text, and the splits that it would look at. Opens
@@ -526,14 +385,17 @@ impl Search {
 
     fn plan(&self, asked: &[Splits]) -> Result<Arc<dyn ExecutionPlan>> {
         let wanted = self.request.from + self.request.size;
-        let groups: Vec<(Splits, &Reading)> = asked
-            .iter()
-            .zip(&self.readings)
-            .flat_map(|(asked, reading)| {
-                let groups = asked.groups(self.searcher.settings.groups);
-                groups.into_iter().map(move |splits| (splits, reading))
-            })
-            .collect();
+        let groups = |(asked, reading): (&Splits, _)| {
+            let groups = asked.groups(self.searcher.settings.groups);
+            groups.into_iter().map(move |splits| (splits, reading)).collect::<Vec<(Splits, &Reading)>>()
+        };
+        // Of indices that have nothing to say none is asked, but one is.
+        let all = || asked.iter().zip(&self.readings);
+        let mut groups: Vec<(Splits, &Reading)> =
+            all().filter(|(asked, _)| asked.len() > 0).flat_map(groups).collect();
+        if groups.is_empty() {
+            groups.extend(all().next().map(|(asked, reading)| (asked.clone(), reading)));
+        }
         let documents = (groups.len() == 1).then(|| self.parts());
         let hits = |reading: &Reading| {
             let time_field = time_field(&reading.indices).to_owned();
@@ -704,71 +566,6 @@ pub(super) fn tell(stage: &Span, report: &Report) {
     stage.record("frostline.splits_opened", report.counts.opened as i64);
 }
 
-/// The positions of the indices, together where they have the time of their documents in one field, and their declarations
-/// of the named fields agree: where each name means the same paths, by whole values or by words. An index without such a
-/// field, or without documents, agrees with all. Of objects that are asked by themselves, all declarations have to be the
-/// same. What is asked of the name of the index is answered alike in them, too.
-fn classes<M: PartialEq>(
-    indices: &[Arc<Index>],
-    joined: &Mapping,
-    named: &BTreeSet<FieldRef>,
-    nested: &BTreeSet<String>,
-    meant: impl Fn(&IndexName) -> Result<M>,
-) -> Result<Vec<Vec<usize>>> {
-    // Names that mean the time of documents in some of the indices.
-    let is_time = |index: &Arc<Index>, field: &FieldRef| index.mapping().resolve(field.name()).is_time;
-    let differs = |field: &&FieldRef| {
-        let of_all = joined.resolve(field.name()).is_time;
-        indices.iter().any(|index| is_time(index, field) != of_all)
-    };
-    let times_differ: BTreeSet<&str> = named.iter().filter(differs).map(FieldRef::name).collect();
-    type Meanings<'a, M> = (Option<&'a str>, Vec<Option<Resolved<'a>>>, M, Vec<Option<Mapping>>);
-    let mut classes: Vec<(Meanings<'_, M>, Vec<usize>)> = Vec::new();
-    for (position, index) in indices.iter().enumerate() {
-        let meanings: Vec<Option<Resolved<'_>>> = named
-            .iter()
-            .map(|field| {
-                let (all, own) = (joined.resolve(field.name()), index.mapping().resolve(field.name()));
-                let has_any = all.paths.iter().any(|(path, _)| index.mapping().field(path).is_some());
-                let is_time = (own.is_time || all.is_time) && times_differ.contains(field.name());
-                (has_any || is_time).then_some(own)
-            })
-            .collect();
-        let time = (!index.splits().is_empty()).then(|| index.mapping().time_field());
-        let meant = meant(index.name())?;
-        let below =
-            |path: &String| index.mapping().is_nested(path).then(|| index.mapping().declarations_below(path));
-        let objects: Vec<Option<Mapping>> = nested.iter().map(below).collect();
-        let agrees = |(known_time, known, known_meant, known_objects): &Meanings<'_, M>| {
-            *known_meant == meant
-                && *known_objects == objects
-                && !matches!((known_time, time), (Some(a), Some(b)) if *a != b)
-                && known.iter().zip(&meanings).all(|pair| !matches!(pair, (Some(a), Some(b)) if a != b))
-        };
-        match classes.iter_mut().find(|(known, _)| agrees(known)) {
-            Some(((known_time, known, ..), class)) => {
-                *known_time = known_time.or(time);
-                for (known, meaning) in known.iter_mut().zip(meanings) {
-                    *known = known.take().or(meaning);
-                }
-                class.push(position);
-            }
-            None => classes.push(((time, meanings, meant, objects), vec![position])),
-        }
-    }
-    Ok(classes.into_iter().map(|(_, class)| class).collect())
-}
-
-/// Answers what a request asks of the name of an index.
-fn answer_index(request: &mut SearchRequest, name: &str) -> Result<()> {
-    let SearchRequest { filter, post_filter, named, .. } = request;
-    let all = [filter].into_iter().chain(post_filter).chain(named.iter_mut().map(|(_, filter)| filter));
-    for filter in all.filter(|filter| filter.asks_index()) {
-        *filter = prune::in_index(filter, name)?;
-    }
-    Ok(())
-}
-
 /// A document without the fields that are not seen.
 pub fn seen_source(source: &str, is_seen: &dyn Fn(&str) -> bool) -> Result<String> {
     let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
@@ -842,43 +639,6 @@ fn check_versions(mut wanted: Vec<IndexVersion>, mut given: Vec<IndexVersion>) -
     Err(Error::invalid(format!(
         "this page belongs to {wanted}, and {given} would be asked: search again from the first page"
     )))
-}
-
-/// Reads a query that is no part of a request, against the fields of some indices.
-pub(crate) fn read_filter(query: &Value, indices: &[Arc<Index>], now_us: i64) -> Result<Filter> {
-    let mapping = mapping(indices);
-    let context = Context { now_us, mapping: &mapping, joined: None, keeps_optional: false };
-    without_index(language::parse_query(query, "filter", &context)?)
-}
-
-/// Refuses what asks in which index documents are, where no index is chosen by it.
-fn without_index(filter: Filter) -> Result<Filter> {
-    match filter.asks_index() {
-        true => Err(Error::invalid(format!("[{INDEX}] is asked for in the query of a search alone"))),
-        false => Ok(filter),
-    }
-}
-
-/// How some of the indices that are asked read a request.
-fn context_of<'a>(now_us: i64, mapping: &'a Mapping, joined: &'a Mapping) -> Context<'a> {
-    Context { now_us, mapping, joined: Some(joined), keeps_optional: false }
-}
-
-/// The aggregations of a request over the fields of `mapping`, whose filters are read as `context` says, and as they are
-/// answered in the index of that name.
-fn parse_aggs(
-    request: &SearchRequest,
-    mapping: &Mapping,
-    context: &Context<'_>,
-    index: Option<&IndexName>,
-) -> Result<AggTree> {
-    let Some(aggs) = &request.aggs else { return Ok(AggTree::empty()) };
-    let filter = |clause: &Value, position: &str| {
-        let filter = language::parse_query(clause, position, context)?;
-        index.map_or_else(|| Ok(filter.clone()), |index| prune::in_index(&filter, index.as_str()))
-    };
-    let context = ParseContext { now_us: context.now_us, mapping, filter: &filter };
-    AggTree::parse(&Value::Object(aggs.clone()), &context)
 }
 
 fn is_long(text: &str) -> bool {

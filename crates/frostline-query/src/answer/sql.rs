@@ -28,8 +28,9 @@ use frostline_catalog::Index;
 use futures::stream::TryStreamExt;
 use tracing::{Instrument, info_span};
 
+use crate::answer::classes::read_filter;
 use crate::answer::response::QueryCost;
-use crate::answer::search::{SearchOptions, read_filter, reading_splits, tell};
+use crate::answer::search::{SearchOptions, reading_splits, tell};
 use crate::answer::sql_error::worded;
 use crate::errors::internal;
 use crate::exec::codec;
@@ -110,8 +111,8 @@ impl Sql {
         filter: &serde_json::Value,
         options: &SearchOptions,
     ) -> Result<Sql> {
-        let filter = read_filter(filter, indices, options.now_us)?;
-        let table = IndexTable::new(&self.searcher, options.results.clone(), indices)?.filtered(filter)?;
+        let filters = read_filter(filter, indices, options.now_us)?;
+        let table = IndexTable::filtered(&self.searcher, options.results.clone(), indices, &filters)?;
         self.session.register_table(TableReference::bare(name), Arc::new(table)).map_err(internal)?;
         Ok(self)
     }

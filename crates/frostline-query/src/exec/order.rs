@@ -186,6 +186,24 @@ impl Order {
         order
     }
 
+    /// Whether both compare the same values: both are of one request.
+    pub(crate) fn compares_same(&self, other: &Order) -> bool {
+        self.fields().eq(other.fields())
+    }
+
+    /// Whether hits are ordered by the name of their index.
+    pub(crate) fn names_index(&self) -> bool {
+        self.fields().any(FieldRef::is_index)
+    }
+
+    fn fields(&self) -> impl Iterator<Item = &FieldRef> {
+        let outputs = self.keys.iter().chain(self.collapse.as_deref()).flat_map(|key| key.of.outputs());
+        outputs.filter_map(|output| match &output.of {
+            Of::Values { field, .. } => Some(field),
+            _ => None,
+        })
+    }
+
     /// Deserialized input is untrusted.
     pub(crate) fn check(&self) -> Result<()> {
         let places = self.after.as_ref().map_or(self.keys.len(), Vec::len);

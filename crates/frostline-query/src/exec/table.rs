@@ -4,7 +4,7 @@
 //! several values. Predicates with the same meaning in SQL and in an index are pushed down to the scan.
 //! DataFusion evaluates all others on the columns, so the answer is always that of SQL.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -30,7 +30,7 @@ use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Sca
 use crate::read::merge;
 use crate::read::open::Searcher;
 use crate::read::output::{Of, Output};
-use crate::{Error, Result, prune};
+use crate::{Result, prune};
 
 /// Indices, each at one version, as one table.
 #[derive(Debug)]
@@ -39,73 +39,69 @@ pub(crate) struct IndexTable {
     results: Option<Arc<Results>>,
     parts: Vec<Part>,
     mapping: Mapping,
-    /// There is nothing in the table but what this matches.
-    filter: Filter,
     columns: Vec<Output>,
     schema: SchemaRef,
 }
 
 impl IndexTable {
-    /// What needle segments leave is found and kept in `results`.
+    /// All documents of the indices.
     pub(crate) fn new(
         searcher: &Arc<Searcher>,
         results: Option<Arc<Results>>,
         indices: &[Arc<Index>],
     ) -> Result<IndexTable> {
-        let parts = Part::all(indices, &Splits::of(searcher, indices));
+        let all = [((0..indices.len()).collect(), Filter::All)];
+        IndexTable::filtered(searcher, results, indices, &all)
+    }
+
+    /// What a filter matches of the documents of some of the indices, and another of others. What needle segments leave is
+    /// found and kept in `results`.
+    pub(crate) fn filtered(
+        searcher: &Arc<Searcher>,
+        results: Option<Arc<Results>>,
+        indices: &[Arc<Index>],
+        filters: &[(Vec<usize>, Filter)],
+    ) -> Result<IndexTable> {
+        let parts = Part::all(indices, &Splits::of(searcher, indices), filters);
         let mapping = mapping(indices).into_owned();
         let columns = columns(&mapping, &parts, &unclear_aliases(indices, &mapping));
         let schema = Arc::new(Schema::new(columns.iter().map(Output::field).collect::<Vec<Field>>()));
         let searcher = Arc::clone(searcher);
-        Ok(IndexTable { searcher, results, parts, mapping, filter: Filter::All, columns, schema })
-    }
-
-    /// The table of what `filter` matches. `Invalid` where documents have their time in different fields: it was read for
-    /// all of them.
-    pub(crate) fn filtered(self, filter: Filter) -> Result<IndexTable> {
-        if let [one, other, ..] = self.parts.as_slice() {
-            return Err(Error::invalid(format!(
-                "documents have their time in {:?} and in {:?}: search them separately, or without the filter of the alias",
-                one.mapping.time_field(),
-                other.mapping.time_field(),
-            )));
-        }
-        Ok(IndexTable { filter, ..self })
+        Ok(IndexTable { searcher, results, parts, mapping, columns, schema })
     }
 }
 
-/// Indices whose documents have their time in one field.
+/// Indices whose documents have their time in one field, of which the table has what one filter matches.
 #[derive(Debug)]
 struct Part {
+    filter: Filter,
     indices: Vec<Arc<Index>>,
     splits: Splits,
     mapping: Mapping,
 }
 
 impl Part {
-    /// At least one. An index without documents is in the first.
-    fn all(indices: &[Arc<Index>], splits: &Splits) -> Vec<Part> {
-        let mut places: Vec<(&str, Vec<usize>)> = Vec::new();
-        let with_documents = |(_, index): &(usize, &Arc<Index>)| !index.splits().is_empty();
-        let (found, empty): (Vec<_>, Vec<_>) = indices.iter().enumerate().partition(with_documents);
-        for (place, index) in found {
-            let time = index.mapping().time_field();
-            match places.iter_mut().find(|(known, _)| *known == time) {
-                Some((_, part)) => part.push(place),
-                None => places.push((time, vec![place])),
+    /// At least one. An index without documents is in none but the first, if there is no other.
+    fn all(indices: &[Arc<Index>], splits: &Splits, filters: &[(Vec<usize>, Filter)]) -> Vec<Part> {
+        let mut places: BTreeMap<(usize, &str), Vec<usize>> = BTreeMap::new();
+        for (number, (of_filter, _)) in filters.iter().enumerate() {
+            for place in of_filter {
+                if let Some(index) = indices.get(*place).filter(|index| !index.splits().is_empty()) {
+                    places.entry((number, index.mapping().time_field())).or_default().push(*place);
+                }
             }
         }
-        let empty = empty.into_iter().map(|(place, _)| place);
-        match places.first_mut() {
-            Some((_, first)) => first.extend(empty),
-            None => places.push((TIME_FIELD, empty.collect())),
+        if places.is_empty() {
+            places.insert((0, TIME_FIELD), (0..indices.len()).collect());
         }
         let is_only = places.len() == 1;
-        let part = |(_, places): (&str, Vec<usize>)| {
-            let own: Vec<Arc<Index>> = places.iter().map(|place| Arc::clone(&indices[*place])).collect();
+        let part = |((number, _), places): ((usize, &str), Vec<usize>)| {
+            let own: Vec<Arc<Index>> =
+                places.iter().filter_map(|place| indices.get(*place).cloned()).collect();
             let splits =
                 if is_only { splits.clone() } else { splits.of_indices(|place| places.contains(&place)) };
-            Part { mapping: mapping(&own).into_owned(), indices: own, splits }
+            let filter = filters.get(number).map_or(Filter::None, |(_, filter)| filter.clone());
+            Part { filter, mapping: mapping(&own).into_owned(), indices: own, splits }
         };
         places.into_iter().map(part).collect()
     }
@@ -239,7 +235,7 @@ impl TableProvider for IndexTable {
         });
         let translated: Vec<Translated> = translated.collect::<DataFusionResult<_>>()?;
         let asked = translated.into_iter().map(|t| t.filter);
-        let filter = prune::and(asked.chain([self.filter.clone()]));
+        let filter = prune::and(asked);
         let outputs: Vec<&Output> = match projection {
             Some(wanted) => wanted.iter().filter_map(|at| self.columns.get(*at)).collect(),
             None => self.columns.iter().collect(),
@@ -249,6 +245,7 @@ impl TableProvider for IndexTable {
         for part in &self.parts {
             let filter =
                 if is_one { filter.clone() } else { filter.clone().with_fields(&|field| part.field(field)) };
+            let filter = prune::and([filter, part.filter.clone()].into_iter());
             let outputs = outputs.iter().map(|output| part.output(output)).collect();
             let results = self.results.as_deref();
             let splits = matching(&self.searcher, results, &part.indices, &part.splits, &filter).await;

@@ -72,6 +72,18 @@ pub struct TypedReading {
     pub column: bool,
 }
 
+impl TypedReading {
+    /// Adds it to those of other values of the field.
+    fn add_to(self, readings: &mut Vec<TypedReading>) {
+        match readings.iter_mut().find(|known| known.ty == self.ty) {
+            Some(known) => {
+                (known.list, known.column) = (known.list || self.list, known.column || self.column);
+            }
+            None => readings.push(self),
+        }
+    }
+}
+
 impl FieldRef {
     /// The meaning of `name` in a query, an aggregation or a sort.
     pub fn resolve(mapping: &Mapping, name: &str) -> FieldRef {
@@ -83,6 +95,23 @@ impl FieldRef {
         // Where some are hidden, whether a document has one below the name tells of those, too.
         let object = mapping.has_children(name) && !mapping.hides_below(name);
         FieldRef::new(mapping, name, resolved.is_time, resolved.paths, object)
+    }
+
+    /// What `name` means in any of these mappings: all that it means in one of them.
+    pub(crate) fn in_any(mappings: &[&Mapping], name: &str) -> FieldRef {
+        let mut all = Meaning { name: name.to_owned(), ..Meaning::default() };
+        for field in mappings.iter().map(|mapping| FieldRef::resolve(mapping, name)) {
+            let own = &*field.0;
+            (all.time, all.object) = (all.time || own.time, all.object || own.object);
+            for path in &own.paths {
+                if all.paths.iter().all(|known| known.path != path.path) {
+                    all.paths.push(path.clone());
+                }
+            }
+            own.readings.iter().for_each(|reading| reading.add_to(&mut all.readings));
+        }
+        all.readings.sort_unstable();
+        FieldRef(Arc::new(all))
     }
 
     /// The column `path` of a table: the values of exactly this path, or of the field that it is an alias of, compared as
@@ -121,11 +150,7 @@ impl FieldRef {
         for field in paths.iter().filter_map(|(path, _)| mapping.field(path)) {
             for (ty, reading) in &field.readings {
                 let list = reading.list || reading.dynamic_list || field.mixed_list;
-                let column = reading.has_column();
-                match readings.iter_mut().find(|known| known.ty == *ty) {
-                    Some(known) => (known.list, known.column) = (known.list || list, known.column || column),
-                    None => readings.push(TypedReading { ty: *ty, list, column }),
-                }
+                TypedReading { ty: *ty, list, column: reading.has_column() }.add_to(&mut readings);
             }
             let declared = field.ty().and_then(FieldType::value_type);
             if let Some(ty) = declared.filter(|ty| !time && readings.iter().all(|known| known.ty != *ty)) {
@@ -205,14 +230,31 @@ impl FieldRef {
         }
         let resolved = mapping.resolve(self.name());
         let own = |(path, exact): (&str, bool)| FieldPath { path: path.to_owned(), exact };
+        // Where they have none of the paths they need not be told apart from others: no document has a value there.
+        let has_none =
+            resolved.paths.is_empty() && self.0.paths.iter().all(|path| mapping.field(&path.path).is_none());
+        let paths = match has_none {
+            true => self.0.paths.clone(),
+            false => resolved.paths.into_iter().map(own).collect(),
+        };
         FieldRef(Arc::new(Meaning {
             name: self.0.name.clone(),
             time: self.0.time && resolved.is_time,
-            paths: resolved.paths.into_iter().map(own).collect(),
+            paths,
             readings: self.0.readings.clone(),
-            object: self.0.object,
+            object: self.0.object && !mapping.hides_below(self.name()),
             constant: None,
         }))
+    }
+
+    /// The same field for whoever looks for values of it, and for none of a type: beside the documents' time alone it
+    /// matters what other values there are.
+    pub(crate) fn untyped(&self) -> FieldRef {
+        let Meaning { name, time, paths, readings, object, constant } = &*self.0;
+        let types = readings.iter().filter(|_| *time).map(|reading| reading.ty);
+        let readings = types.map(|ty| TypedReading { ty, list: false, column: false }).collect();
+        let (name, paths, constant) = (name.clone(), paths.clone(), constant.clone());
+        FieldRef(Arc::new(Meaning { name, time: *time, paths, readings, object: *object, constant }))
     }
 
     /// The one value that every document has.

@@ -74,6 +74,14 @@ impl Highlight {
     pub(crate) fn each_field(&self, visit: &mut dyn FnMut(&FieldRef)) {
         self.queries.iter().for_each(|query| query.each_field(visit));
     }
+
+    /// The same with another field in place of each.
+    pub(crate) fn with_fields(mut self, of: &impl Fn(&FieldRef) -> FieldRef) -> Highlight {
+        self.queries = self.queries.into_iter().map(|query| query.with_fields(of)).collect();
+        let fields = self.fields.iter_mut().filter_map(|field| field.fields.as_mut()).flatten();
+        fields.for_each(|field| *field = of(field));
+        self
+    }
 }
 
 /// Reads what is asked of the hits of a query, which was read already; its position comes with it.

@@ -570,7 +570,7 @@ impl Clause<'_> {
         if !mapping.is_nested(path) {
             // Another of the indices that are asked has such objects, and this one nothing of that name.
             let is_elsewhere = || {
-                self.context.joined.is_some_and(|joined| joined.is_nested(path))
+                self.context.is_nested_in_any(path)
                     && mapping.field(path).is_none()
                     && !mapping.has_children(path)
             };
@@ -622,7 +622,7 @@ fn equals(field: &str, values: &[&Value], at: &At<'_>, context: &Context<'_>) ->
     for value in values {
         let one = Filter::Equals { field: field.clone(), values: vec![scalar(value, at)?] };
         parts.push(
-            or_date(one, &field, &json::scalar_text(value, at)?, &reader)
+            or_date(one, &field, &json::scalar_text(value, at)?, &reader, context)
                 .map_err(|e| at.invalid(chain(&e)))?,
         );
     }

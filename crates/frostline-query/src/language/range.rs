@@ -11,7 +11,9 @@ use crate::Result;
 use crate::filter::{Bound, Edge, FieldRef, Filter, Measure, Number};
 
 /// How bounds of one range are read.
-pub(crate) struct Edges {
+pub(crate) struct Edges<'a> {
+    context: &'a Context<'a>,
+    field: &'a FieldRef,
     /// For dates.
     pub(crate) reader: DateReader,
     /// A format or time zone was given, or the field holds only dates: what is no date is a mistake.
@@ -21,11 +23,13 @@ pub(crate) struct Edges {
     has_addresses: bool,
 }
 
-impl Edges {
+impl<'a> Edges<'a> {
     /// The default formats in UTC.
-    pub(crate) fn new(field: &FieldRef, context: &Context<'_>) -> Edges {
+    pub(crate) fn new(field: &'a FieldRef, context: &'a Context<'a>) -> Edges<'a> {
         let has = |wanted: &[ValueType]| field.types().any(|ty| wanted.contains(&ty));
         Edges {
+            context,
+            field,
             reader: DateReader::new(context.now_us),
             must_be_date: dates_of(field) == Dates::Only,
             // A number that is asked of the time is a time.
@@ -44,7 +48,7 @@ impl Edges {
         let round_up = lower != included;
         let (time_us, nanos) = match self.reader.read_exactly(&text, round_up) {
             Ok((us, nanos)) => (Some(us), nanos),
-            Err(error) if self.must_be_date => return Err(at.invalid(error)),
+            Err(error) if self.must_be_date && self.is_mistake() => return Err(at.invalid(error)),
             Err(_) => (None, None),
         };
         let number = if value.is_boolean() { None } else { Number::parse(&text) };
@@ -61,6 +65,11 @@ impl Edges {
             Edge { number, time_us, nanos, address, text: Some(text) }
         };
         Ok(if included { Bound::Included(edge) } else { Bound::Excluded(edge) })
+    }
+
+    /// Whether what is no date is a mistake: it may be asked of other indices.
+    fn is_mistake(&self) -> bool {
+        dates_of(self.field) != Dates::Only || self.context.is_of_dates(self.field)
     }
 }
 
@@ -88,7 +97,7 @@ pub(crate) fn parse(field: &str, body: &Value, at: &At<'_>, context: &Context<'_
     let lower = side(&mut options, at, &edges, Side::LOWER)?;
     let upper = side(&mut options, at, &edges, Side::UPPER)?;
     options.finish()?;
-    Ok(between(field, lower, upper))
+    Ok(between(field.clone(), lower, upper))
 }
 
 /// The range, or what it means without bounds.
@@ -125,7 +134,7 @@ impl Side {
     };
 }
 
-fn side(options: &mut Object<'_>, at: &At<'_>, edges: &Edges, side: Side) -> Result<Bound> {
+fn side(options: &mut Object<'_>, at: &At<'_>, edges: &Edges<'_>, side: Side) -> Result<Bound> {
     let legacy_included = options.boolean(side.legacy_included)?.unwrap_or(true);
     let keys = [(side.included, true), (side.excluded, false), (side.legacy, legacy_included)];
     let mut found = Bound::Open;

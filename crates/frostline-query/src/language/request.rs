@@ -348,10 +348,7 @@ const REFUSED: &[(&str, &str)] = &[
 impl SearchRequest {
     /// Reads a search body. An empty body is `{}`.
     pub fn parse(body: &[u8], context: &Context<'_>) -> Result<SearchRequest> {
-        if body.trim_ascii().is_empty() {
-            return Ok(SearchRequest::default());
-        }
-        Self::from_value(&json::parse(body)?, context)
+        Self::from_value(&super::body(body)?, context)
     }
 
     /// Reads a search body that is JSON already.

@@ -107,7 +107,7 @@ fn request(body: Value) -> Result<SearchRequest> {
     let mapping = mapping();
     SearchRequest::from_value(
         &body,
-        &Context { now_us: NOW_US, mapping: &mapping, joined: None, keeps_optional: false },
+        &Context { now_us: NOW_US, mapping: &mapping, all: &[], keeps_optional: false },
     )
 }
 
@@ -393,7 +393,7 @@ fn the_body() {
 #[test]
 fn defaults() {
     let mapping = mapping();
-    let context = Context { now_us: NOW_US, mapping: &mapping, joined: None, keeps_optional: false };
+    let context = Context { now_us: NOW_US, mapping: &mapping, all: &[], keeps_optional: false };
     assert_eq!(SearchRequest::parse(b" \n", &context).unwrap(), SearchRequest::default());
     assert_eq!(SearchRequest::parse(b"{}", &context).unwrap(), SearchRequest::default());
     assert_eq!(SearchRequest::default().track_total_hits, TotalHits::Exact);
@@ -402,7 +402,7 @@ fn defaults() {
 #[test]
 fn what_changes_no_document_is_taken_with_a_warning() {
     let mapping = mapping();
-    let context = Context { now_us: NOW_US, mapping: &mapping, joined: None, keeps_optional: false };
+    let context = Context { now_us: NOW_US, mapping: &mapping, all: &[], keeps_optional: false };
     let warnings = |body: Value| SearchRequest::from_value(&body, &context).unwrap().warnings;
     let dashboard = json!({
         "highlight": { "fields": { "*": {} }, "pre_tags": ["@"] }, "script_fields": {}, "runtime_mappings": {},
@@ -464,7 +464,7 @@ fn bodies_that_are_refused() {
         refused(body, expected);
     }
     let mapping = mapping();
-    let context = Context { now_us: NOW_US, mapping: &mapping, joined: None, keeps_optional: false };
+    let context = Context { now_us: NOW_US, mapping: &mapping, all: &[], keeps_optional: false };
     for (body, expected) in [
         ("[1]", "not a JSON object"),
         ("{\"query\":", "not valid JSON: EOF while parsing"),
@@ -585,7 +585,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(body in prop::collection::vec(any::<u8>(), 0..64)) {
         let mapping = mapping();
-        let _ = SearchRequest::parse(&body, &Context { now_us: NOW_US, mapping: &mapping, joined: None, keeps_optional: false });
+        let _ = SearchRequest::parse(&body, &Context { now_us: NOW_US, mapping: &mapping, all: &[], keeps_optional: false });
     }
 
     #[test]

@@ -166,7 +166,13 @@ pub(crate) fn dates_of(field: &FieldRef) -> Dates {
 
 /// `filter`, which compares `field` with `text`, or the time that `text` stands for where the field
 /// holds dates: `2020-01-01` is the whole day.
-pub(crate) fn or_date(filter: Filter, field: &FieldRef, text: &str, reader: &DateReader) -> Result<Filter> {
+pub(crate) fn or_date(
+    filter: Filter,
+    field: &FieldRef,
+    text: &str,
+    reader: &DateReader,
+    context: &Context<'_>,
+) -> Result<Filter> {
     let dates = dates_of(field);
     if dates == Dates::No {
         return Ok(filter);
@@ -179,7 +185,9 @@ pub(crate) fn or_date(filter: Filter, field: &FieldRef, text: &str, reader: &Dat
             let range = Filter::Range { field: field.clone(), lower: edge(from), upper: edge(to) };
             Ok(if dates == Dates::Only { range } else { any(vec![filter, range]) })
         }
-        (Err(error), Dates::Only) => Err(error.context(format!("the field [{field}] holds dates"))),
+        (Err(error), Dates::Only) if context.is_of_dates(field) => {
+            Err(error.context(format!("the field [{field}] holds dates")))
+        }
         (Err(_), _) => Ok(filter),
     }
 }
@@ -232,7 +240,7 @@ pub(crate) fn match_in(
     let zone = options.zone.clone().unwrap_or(jiff::tz::TimeZone::UTC);
     let reader = DateReader { zone, ..DateReader::new(context.now_us) };
     let Some(field) = target else { return or_any_date(filter, text, &reader, context) };
-    match or_date(filter.clone(), field, text, &reader) {
+    match or_date(filter.clone(), field, text, &reader, context) {
         Err(_) if options.lenient => Ok(Filter::None),
         read => read,
     }
@@ -251,7 +259,7 @@ fn or_any_date(filter: Filter, text: &str, reader: &DateReader, context: &Contex
     let mut parts = vec![filter];
     for field in fields.iter().filter(has_dates) {
         // What is no date in one field is none in any.
-        parts.push(or_date(Filter::None, field, text, reader)?);
+        parts.push(or_date(Filter::None, field, text, reader, context)?);
     }
     Ok(any(parts.into_iter().flat_map(flat).collect()))
 }

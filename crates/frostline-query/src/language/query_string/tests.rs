@@ -5,7 +5,7 @@ use super::*;
 
 fn read(text: &str, options: &QueryStringOptions) -> Result<Filter> {
     let mapping = mapping();
-    parse(text, options, &Context { now_us: NOW_US, mapping: &mapping, joined: None, keeps_optional: false })
+    parse(text, options, &Context { now_us: NOW_US, mapping: &mapping, all: &[], keeps_optional: false })
 }
 
 fn check(options: &QueryStringOptions, cases: &[(&str, &str)]) {
@@ -95,7 +95,7 @@ fn fields_and_values() {
         ],
     );
     let mapping = mapping();
-    let context = Context { now_us: NOW_US, mapping: &mapping, joined: None, keeps_optional: false };
+    let context = Context { now_us: NOW_US, mapping: &mapping, all: &[], keeps_optional: false };
     let two =
         QueryStringOptions::default().with_fields(&["message^3".into(), "level".into()], &context).unwrap();
     check(
@@ -181,7 +181,7 @@ fn errors_name_the_character() {
 #[test]
 fn options_of_the_clause() {
     let mapping = mapping();
-    let context = Context { now_us: NOW_US, mapping: &mapping, joined: None, keeps_optional: false };
+    let context = Context { now_us: NOW_US, mapping: &mapping, all: &[], keeps_optional: false };
     let query = |body: serde_json::Value| {
         super::super::parse_query(&serde_json::json!({ "query_string": body }), "query", &context)
             .map(|f| show(&f))

@@ -9,11 +9,9 @@ use serde_json::{Value, json};
 
 use super::numbers;
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
-use crate::language::SearchRequest;
 use crate::read::fields;
 use crate::select::terms::{Ask, Terms};
 use crate::testing::{NOW_US, Place};
-use crate::{Search, SearchOptions};
 
 const FIELDS: [&str; 5] = ["a", "b", "c.d", "e", "@timestamp"];
 
@@ -211,17 +209,12 @@ pub(super) async fn check(mut groups: Vec<Vec<Value>>, filters: Vec<Filter>) {
             assert!(!found || terms.holds(&|ask| has(group, ask)), "{filter:?}: {terms:?}");
         }
         for place in [&place, &covered] {
-            let request = SearchRequest { filter: filter.clone(), size: 1_000, ..SearchRequest::default() };
-            let options = SearchOptions { now_us: NOW_US, ..SearchOptions::default() };
-            let search =
-                Search::of(&place.searcher, std::slice::from_ref(&place.index), request, &options).unwrap();
+            let search = place.search(&json!({ "size": 1_000 })).unwrap().matching(filter.clone());
             let response = search.run().await.unwrap();
             let mut found = numbers(&response);
             found.sort_unstable();
             assert_eq!(found, expected, "{filter:?}");
-            let request = SearchRequest { filter: filter.clone(), size: 0, ..SearchRequest::default() };
-            let search =
-                Search::of(&place.searcher, std::slice::from_ref(&place.index), request, &options).unwrap();
+            let search = place.search(&json!({ "size": 0 })).unwrap().matching(filter.clone());
             let total = search.run().await.unwrap().hits.total.unwrap().value;
             assert_eq!(total, expected.len() as u64, "{filter:?}");
         }
