@@ -18,6 +18,7 @@ mod nanos;
 mod nested;
 mod several;
 mod significant;
+mod together;
 
 /// Twelve documents in three splits whose times overlap, with every kind of value.
 fn documents() -> Vec<Vec<Value>> {

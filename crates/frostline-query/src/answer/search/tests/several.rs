@@ -1,12 +1,13 @@
 //! Searches of several indices, each of which declares fields in its own way.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use frostline_split::Mapping;
 use serde_json::{Value, json};
 
-use crate::Sql;
-use crate::testing::{Place, numbers};
+use crate::testing::{NOW_US, Place, numbers};
+use crate::{Search, SearchOptions, Sql};
 
 fn mapping(properties: Value) -> Mapping {
     Mapping::from_elasticsearch_json(&json!({ "properties": properties })).unwrap()
@@ -297,4 +298,185 @@ async fn sql_knows_the_time_of_each_index_by_its_name() {
     let unclear = ask(&[&other, &third], "select \"when\" from all").await.unwrap_err();
     assert!(unclear.contains("when"), "{unclear}");
     assert_eq!(json!(ask(&[&other, &third], "select count(*) from all").await.unwrap()), json!([[4]]));
+}
+
+/// What a search of these says, where there is nothing of an index but what its filter matches.
+async fn narrowed(places: &[&Place], filter: &Value, body: &Value) -> Vec<i64> {
+    let indices: Vec<_> = places.iter().map(|place| Arc::clone(&place.index)).collect();
+    let filters = places.iter().map(|place| (place.index.name().clone(), filter.clone())).collect();
+    let options = SearchOptions { now_us: NOW_US, filters, ..SearchOptions::default() };
+    let search = Search::new(&places[0].searcher, &indices, body.to_string().as_bytes(), &options).unwrap();
+    let mut found = numbers(&search.run().await.unwrap());
+    found.sort_unstable();
+    let sql = Sql::over(&places[0].searcher, [], None).unwrap();
+    let rows = sql.with_filtered("all", &indices, filter, &options).unwrap();
+    if *body == json!({}) {
+        let rows = rows.run("select n from all order by n").await.unwrap();
+        let rows: Vec<i64> = rows.rows().map(|row| row.unwrap()[0].as_i64().unwrap()).collect();
+        assert_eq!(rows, found, "{filter}");
+    }
+    found
+}
+
+#[tokio::test]
+async fn the_filter_of_an_alias_is_read_as_each_index_declares_its_fields() {
+    let typed = |ty: &str| mapping(json!({ "f": { "type": ty }, "n": { "type": "long" } }));
+    let one = Place::with_mapping(&[vec![json!({ "n": 1, "f": "public" })]], typed("keyword")).await;
+    let documents = vec![json!({ "n": 2, "f": "secret plan" }), json!({ "n": 3, "f": "public" })];
+    let other = one.beside_with("other", &[documents], typed("text")).await;
+    let without_secret = json!({ "bool": { "must_not": { "match": { "f": "secret" } } } });
+    let of_other = json!({ "term": { "_index": "other" } });
+    for places in [[&one, &other], [&other, &one]] {
+        assert_eq!(narrowed(&places, &without_secret, &json!({})).await, [1, 3]);
+        let named = json!({ "query": { "match": { "f": "public" } } });
+        assert_eq!(narrowed(&places, &without_secret, &named).await, [1, 3]);
+        // It may ask for the name of the index, too.
+        assert_eq!(narrowed(&places, &of_other, &json!({})).await, [2, 3]);
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_passed_through_is_found_in_each_index() {
+    let passed = |object: &str| mapping(json!({ object: { "type": "passthrough", "priority": 10 } }));
+    let one = Place::with_mapping(
+        &[vec![json!({ "n": 1, "attributes": { "host": "h1", "m": 5 } }), json!({ "n": 4 })]],
+        passed("attributes"),
+    )
+    .await;
+    let other = vec![json!({ "n": 2, "resource": { "host": "h1", "m": 7 } })];
+    let other = one.beside_with("other", &[other], passed("resource")).await;
+    let plain = one.beside("plains", &[vec![json!({ "n": 3, "host": "h1", "m": "five" })]]).await;
+    let body = json!({
+        "query": { "match_all": {} }, "sort": [{ "m": "desc" }, { "n": "asc" }], "size": 10,
+        "aggs": {
+            "host": { "terms": { "field": "host" } },
+            "m": { "sum": { "field": "m" } },
+            "missing": { "missing": { "field": "host" } },
+            "filter": { "filter": { "term": { "host": "h1" } } },
+        },
+    });
+    let answer = both(&one, &other, &body).await;
+    assert_eq!(answer["numbers"], json!([2, 1, 4]));
+    let aggregations = &answer["aggregations"];
+    assert_eq!(aggregations["host"]["buckets"], json!([{ "key": "h1", "doc_count": 2 }]));
+    assert_eq!(aggregations["m"]["value"], json!(12.0));
+    assert_eq!(aggregations["missing"]["doc_count"], json!(1));
+    assert_eq!(aggregations["filter"]["doc_count"], json!(2));
+    let all = |body: Value| {
+        let searches = [one.search_with(&[&other, &plain], &body), plain.search_with(&[&one, &other], &body)];
+        async move {
+            let mut answers = Vec::new();
+            for search in searches {
+                answers.push(search.unwrap().run().await.unwrap());
+            }
+            answers
+        }
+    };
+    for answer in all(body).await {
+        let aggregations = json!(answer.aggregations);
+        assert_eq!(aggregations["host"]["buckets"], json!([{ "key": "h1", "doc_count": 3 }]));
+        assert_eq!(aggregations["m"]["value"], json!(12.0));
+        assert_eq!(aggregations["missing"]["doc_count"], json!(1));
+    }
+    for (query, expected) in [
+        (json!({ "term": { "host": "h1" } }), vec![1, 2, 3]),
+        (json!({ "bool": { "must_not": { "exists": { "field": "host" } } } }), vec![4]),
+    ] {
+        for answer in all(json!({ "query": query })).await {
+            let mut found = numbers(&answer);
+            found.sort_unstable();
+            assert_eq!(found, expected, "{query}");
+        }
+    }
+    for answer in all(json!({ "collapse": { "field": "host" } })).await {
+        assert_eq!(numbers(&answer).len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_bound_is_read_as_each_index_declares_the_field() {
+    let typed = |ty: &str| mapping(json!({ "v": { "type": ty } }));
+    let date = Place::with_mapping(&[vec![json!({ "n": 1, "v": "2024-06-01" })]], typed("date")).await;
+    let long = date.beside_with("longs", &[vec![json!({ "n": 2, "v": 5_000 })]], typed("long")).await;
+    let text = date.beside_with("texts_", &[vec![json!({ "n": 3, "v": "9" })]], typed("keyword")).await;
+    let above = |bound: Value| json!({ "range": { "v": { "gte": bound } } });
+    let numbers = async |one: &Place, other: &Place, query: Value| {
+        let mut found = both(one, other, &json!({ "query": query, "sort": ["n"] })).await;
+        let not = json!({ "query": { "bool": { "must_not": query } }, "sort": ["n"] });
+        let rest = both(one, other, &not).await["total"].as_u64().unwrap();
+        assert_eq!(rest + found["total"].as_u64().unwrap(), 2);
+        found["numbers"].take()
+    };
+    assert_eq!(numbers(&date, &long, above(json!("2024"))).await, json!([1, 2]));
+    assert_eq!(numbers(&date, &long, above(json!("2025"))).await, json!([2]));
+    assert_eq!(numbers(&text, &long, above(json!("5"))).await, json!([2, 3]));
+    // What is no date is no mistake where an index has something else.
+    assert_eq!(numbers(&date, &text, above(json!("x"))).await, json!([]));
+    assert_eq!(numbers(&date, &text, json!({ "term": { "v": "9" } })).await, json!([3]));
+    assert_eq!(numbers(&date, &text, json!({ "match": { "v": "x" } })).await, json!([]));
+    assert!(date.search(&json!({ "query": above(json!("x")) })).is_err());
+    let counted = json!({ "size": 0, "aggs": { "filter": { "filter": above(json!("2024")) } } });
+    assert_eq!(both(&date, &long, &counted).await["aggregations"]["filter"]["doc_count"], json!(2));
+}
+
+#[tokio::test]
+async fn objects_are_found_where_another_index_has_something_else_at_their_path() {
+    let document = |n: i64| json!({ "n": n, "o": [{ "p": "v" }] });
+    let nested = json!({ "o": { "type": "nested", "properties": { "p": { "type": "keyword" } } } });
+    let one = Place::with_mapping(&[vec![document(1)]], mapping(nested)).await;
+    let other = mapping(json!({ "o": { "type": "flattened" } }));
+    let other = one.beside_with("other", &[vec![document(2)]], other).await;
+    let objects = json!({ "path": "o", "query": { "term": { "o.p": "v" } }, "ignore_unmapped": true, "inner_hits": {} });
+    let body = json!({
+        "query": { "nested": objects },
+        "aggs": { "o": { "nested": { "path": "o" }, "aggs": { "p": { "terms": { "field": "o.p" } } } } },
+    });
+    let answer = both(&one, &other, &body).await;
+    assert_eq!(answer["numbers"], json!([1]));
+    assert_eq!(answer["aggregations"]["o"]["doc_count"], json!(1));
+    assert_eq!(answer["aggregations"]["o"]["p"]["buckets"], json!([{ "key": "v", "doc_count": 1 }]));
+    for search in [one.search_with(&[&other], &body), other.search_with(&[&one], &body)] {
+        let hits = search.unwrap().run().await.unwrap().hits.hits;
+        assert_eq!(json!(hits[0].inner_hits)["o"]["hits"]["total"]["value"], json!(1));
+    }
+}
+
+#[tokio::test]
+async fn clauses_with_names_are_read_as_each_index_declares_their_fields() {
+    let typed = |ty: &str| mapping(json!({ "w": { "type": ty } }));
+    let one = Place::with_mapping(&[vec![json!({ "n": 1, "w": "a b" })]], typed("keyword")).await;
+    let other = one.beside_with("other", &[vec![json!({ "n": 2, "w": "a b" })]], typed("text")).await;
+    let body = json!({ "query": { "bool": {
+        "must": { "match_all": {} },
+        "should": [{ "match": { "w": { "query": "a", "_name": "N" } } }],
+    } } });
+    for (first, second) in [(&one, &other), (&other, &one)] {
+        let hits = first.search_with(&[second], &body).unwrap().run().await.unwrap().hits.hits;
+        let named: BTreeMap<String, Vec<String>> =
+            hits.into_iter().map(|hit| (hit.index, hit.matched_queries)).collect();
+        assert_eq!((&named["logs"], &named["other"]), (&vec![], &vec!["N".to_owned()]));
+    }
+}
+
+#[tokio::test]
+async fn indices_that_understand_the_same_are_asked_together() {
+    let typed = |ty: &str| mapping(json!({ "v": { "type": ty }, "w": { "type": "keyword" } }));
+    let document = || vec![json!({ "n": 1, "v": "x" })];
+    let one = Place::with_mapping(&[document()], typed("keyword")).await;
+    let same = one.beside_with("same_", &[document()], typed("keyword")).await;
+    let other = one.beside_with("others", &[document()], typed("text")).await;
+    let extra = vec![json!({ "n": 1, "v": "x", "x": 1 })];
+    let more = one.beside_with("more___", &[extra], typed("keyword")).await;
+    let readings = |others: &[&Place], query: Value| {
+        one.search_with(others, &json!({ "query": query })).unwrap().readings.len()
+    };
+    let term = || json!({ "term": { "v": "x" } });
+    assert_eq!(readings(&[&same, &more], term()), 1);
+    assert_eq!(readings(&[&same, &other, &more], term()), 2);
+    assert_eq!(readings(&[&same, &other, &more], json!({ "match_all": {} })), 1);
+    assert_eq!(readings(&[&same, &other, &more], json!({ "term": { "w": "x" } })), 1);
+    assert_eq!(one.index.mapping_digest(), same.index.mapping_digest());
+    assert_ne!(one.index.mapping_digest(), other.index.mapping_digest());
+    let seen = one.index.with_fields(Arc::new(|path| path != "w"));
+    assert_ne!(one.index.mapping_digest(), seen.mapping_digest());
 }
