@@ -14,7 +14,6 @@ mod chosen;
 mod codec;
 mod collect;
 mod column;
-mod decimal;
 mod deviation;
 mod digest;
 mod distinct;
@@ -47,9 +46,9 @@ use serde_json::Value;
 use std::net::Ipv6Addr;
 
 use crate::filter::{FieldRef, Filter};
+use crate::language::decimal::Decimal;
 use crate::nesting::deeper;
 use chosen::{Chosen, Include};
-use decimal::Decimal;
 use distinct::Precision;
 use format::ValueFormat;
 use frostline_split::{Mapping, parse_ip};

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::decimal::Decimal;
 use super::keys::Key;
 use super::time::DateFormat;
+use crate::language::decimal::Decimal;
 
 /// The `format` of an aggregation.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -7,7 +7,6 @@ use frostline_split::{FieldType, Mapping, ValueType, parse_cidr};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-use super::decimal::Decimal;
 use super::distinct::Precision;
 use super::format::ValueFormat;
 use super::keys::{Common, Key, Real};
@@ -24,6 +23,7 @@ use super::{
 };
 use crate::filter::{FieldRef, Filter, Measure};
 use crate::language::date::{DateReader, Format, parse_time_zone};
+use crate::language::decimal::Decimal;
 use crate::language::{is_metadata, regexp};
 use crate::{Error, Result};
 

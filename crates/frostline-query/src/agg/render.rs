@@ -7,7 +7,6 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, Answer, Body, Bucket, Buckets, Leaf, Numbers, Values};
-use super::decimal::Decimal;
 use super::format::ValueFormat;
 use super::keys::{Key, Real, compare_keys};
 use super::metric::{Moments, ValueKind};
@@ -22,6 +21,7 @@ use super::{
     Source, SourceBy, Terms, TopHits, TopMetrics, VariableWidth,
 };
 use crate::json::Json;
+use crate::language::decimal::Decimal;
 use crate::{Error, Result};
 
 /// What the answer may be and how it is written.

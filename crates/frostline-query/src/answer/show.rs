@@ -7,16 +7,13 @@ use jiff::tz::TimeZone;
 
 use crate::Result;
 use crate::json::Json;
-use crate::language::SearchRequest;
-use crate::language::date::Format;
+use crate::language::{SearchRequest, ValueForm};
 
 /// Every field that the request asks for and the document has, each an array of its values. What the mapping declares as
 /// a date is one however it is written.
 pub(crate) fn fields(source: &Json, request: &SearchRequest, mapping: Option<&Mapping>) -> Result<Json> {
-    let wanted = request.fields.iter().chain(&request.docvalue_fields).map(|field| {
-        let format = field.format.as_deref().map(Format::parse).transpose()?;
-        Ok((field, format))
-    });
+    let wanted =
+        request.fields.iter().chain(&request.docvalue_fields).map(|field| Ok((field, field.form()?)));
     let wanted = wanted.collect::<Result<Vec<_>>>()?;
     let mut leaves = Vec::new();
     collect(source, String::new(), &mut leaves);
@@ -55,12 +52,17 @@ fn is_date(mapping: &Mapping, path: &str) -> bool {
     mapping.is_time(path) || declared == Some(FieldType::Date)
 }
 
-fn formatted(value: &Json, format: Option<&Format>, is_date: bool) -> Json {
-    let Some(format) = format else { return value.clone() };
-    match moment(value, is_date) {
-        Some(time) => Json::text(&format.write(time, &TimeZone::UTC)),
-        None => value.clone(),
-    }
+fn formatted(value: &Json, form: Option<&ValueForm>, is_date: bool) -> Json {
+    let text = match (form, value) {
+        (Some(ValueForm::Date(format)), value) => {
+            moment(value, is_date).map(|time| format.write(time, &TimeZone::UTC))
+        }
+        (Some(ValueForm::Number(format)), Json::Scalar(number)) if !is_date => {
+            number.get().parse().ok().map(|number: f64| format.text(number))
+        }
+        _ => None,
+    };
+    text.map_or_else(|| value.clone(), |text| Json::text(&text))
 }
 
 fn moment(value: &Json, is_date: bool) -> Option<Moment> {

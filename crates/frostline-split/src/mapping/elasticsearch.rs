@@ -190,7 +190,9 @@ impl Mapping {
     pub(super) fn read_field(&mut self, path: &str, json: &Value, depth: usize) -> Result<()> {
         let body = as_object(json, path)?;
         let ty = match body.get("type") {
-            Some(ty) => read_date_or_type(path, ty)?,
+            // Dates have nanoseconds under either name.
+            Some(ty) if *ty == DATE_NANOS => FieldType::Date,
+            Some(ty) => read_type(path, ty)?,
             None if body.is_empty() || body.keys().any(|key| OF_OBJECTS.contains(&key.as_str())) => {
                 FieldType::Object
             }
@@ -219,7 +221,7 @@ impl Mapping {
                     self.fields.entry(path.to_owned()).or_default().priority = priority;
                 }
                 (_, "copy_to") => self.read_copies(path, value)?,
-                (_, "fields") => self.read_multi_fields(path, ty, value)?,
+                (_, "fields") => self.read_multi_fields(path, value)?,
                 (_, "index") => {
                     let field = self.fields.entry(path.to_owned()).or_default();
                     field.unindexed |= !read_flag(path, key, value)?;
@@ -266,15 +268,13 @@ impl Mapping {
         Ok(())
     }
 
-    /// Other names are of the whole text or its words, or, of a date, of the same date.
-    fn read_multi_fields(&mut self, path: &str, of: FieldType, json: &Value) -> Result<()> {
+    fn read_multi_fields(&mut self, path: &str, json: &Value) -> Result<()> {
         let mut multi_fields = BTreeMap::new();
         for (name, body) in as_object(json, path)? {
             let path = format!("{path}.{name}");
             let body = as_object(body, &path)?;
-            let ty = read_date_or_type(&path, body.get("type").unwrap_or(&Value::Null))?;
-            let is_same_date = (of, ty) == (FieldType::Date, FieldType::Date);
-            if ty.value_type() != Some(ValueType::Text) && !is_same_date {
+            let ty = read_type(&path, body.get("type").unwrap_or(&Value::Null))?;
+            if ty.value_type() != Some(ValueType::Text) {
                 return Err(unsupported(&path, "type", &json!(ty.name())));
             }
             for (key, value) in body.iter().filter(|(key, _)| *key != "type") {
@@ -463,11 +463,6 @@ fn is_known_formats(value: &Value) -> bool {
     const USUAL: [&str; 2] = ["strict_date_optional_time", "yyyy/MM/dd HH:mm:ss Z||yyyy/MM/dd Z"];
     let is_known = |format: &Value| is_date_format(format) || *format == USUAL[1];
     value.as_array().is_some_and(|formats| formats.iter().all(is_known))
-}
-
-/// Dates have nanoseconds under either name.
-fn read_date_or_type(path: &str, json: &Value) -> Result<FieldType> {
-    if *json == DATE_NANOS { Ok(FieldType::Date) } else { read_type(path, json) }
 }
 
 fn read_type(path: &str, json: &Value) -> Result<FieldType> {

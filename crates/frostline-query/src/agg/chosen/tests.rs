@@ -13,7 +13,7 @@ fn keys_are_in_the_partitions_of_elasticsearch() {
     }
 }
 
-/// Hashes that are published with MurmurHash3, but for the seed, are of texts of every length of the rest.
+/// Texts with every length of what is left after blocks of four bytes.
 #[test]
 fn every_key_is_in_one_partition() {
     for length in 0..9 {

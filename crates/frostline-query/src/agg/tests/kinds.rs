@@ -391,6 +391,69 @@ proptest! {
 }
 
 #[test]
+fn numbers_are_written_by_a_format() {
+    let docs = json!([{"n": 1, "d": 0.5, "t": "2024-01-01T00:00:00Z", "b": true}, {"n": 1251, "d": 2}]);
+    let shown = |agg: Value, pointer: &str| {
+        let answer = answer(docs.as_array().unwrap(), &json!({"a": agg})).unwrap();
+        answer["a"].pointer(pointer).cloned().unwrap_or_default()
+    };
+    let text = "/buckets/0/key_as_string";
+    assert_eq!(shown(json!({"terms": {"field": "n", "format": "#,##0.0"}}), "/buckets/1/key_as_string"), "1,251.0");
+    assert_eq!(shown(json!({"terms": {"field": "d", "format": "0%"}}), text), "50%");
+    assert_eq!(shown(json!({"terms": {"field": "n"}}), text), Value::Null);
+    assert_eq!(shown(json!({"terms": {"field": "t", "format": "yyyy"}}), text), "2024");
+    assert_eq!(shown(json!({"terms": {"field": "b"}}), text), "true");
+    assert_eq!(shown(json!({"rare_terms": {"field": "n", "format": "000"}}), text), "001");
+    let histogram = json!({"field": "n", "interval": 50, "format": "Value is ##0.0"});
+    assert_eq!(shown(json!({"histogram": histogram}), text), "Value is 0.0");
+    let keyed = json!({"field": "n", "interval": 5000, "format": "0 to 5000", "keyed": true});
+    refused(json!({"histogram": keyed}), "is not supported: a format is text");
+    let keyed = json!({"field": "n", "interval": 5000, "format": "from 0", "keyed": true});
+    assert_eq!(
+        shown(json!({"histogram": keyed}), "/buckets"),
+        json!({"from 0": {"key": 0.0, "key_as_string": "from 0", "doc_count": 2}})
+    );
+    let ranges = json!({"field": "n", "format": "0.00", "ranges": [{"from": 1, "to": 1.5}, {"from": 2}]});
+    assert_eq!(
+        shown(json!({"range": ranges}), "/buckets"),
+        json!([{"key": "1.00-1.50", "from": 1.0, "from_as_string": "1.00", "to": 1.5, "to_as_string": "1.50", "doc_count": 1},
+            {"key": "2.00-*", "from": 2.0, "from_as_string": "2.00", "doc_count": 1}])
+    );
+    assert_eq!(shown(json!({"max": {"field": "n", "format": "#,##0"}}), "/value_as_string"), "1,251");
+    assert_eq!(shown(json!({"max": {"field": "t", "format": "yyyy-MM"}}), "/value_as_string"), "2024-01");
+    assert_eq!(shown(json!({"stats": {"field": "d", "format": "0.0"}}), "/min_as_string"), "0.5");
+    assert_eq!(
+        shown(json!({"percentiles": {"field": "n", "percents": [100], "format": "0.0"}}), "/values/100.0_as_string"),
+        "1251.0"
+    );
+    let pairs = json!({"terms": [{"field": "n", "format": "000"}, {"field": "b"}]});
+    assert_eq!(
+        shown(json!({"multi_terms": pairs}), "/buckets/0"),
+        json!({"key": [1, true], "key_as_string": "001|true", "doc_count": 1})
+    );
+    refused(json!({"histogram": {"field": "n", "interval": 1, "format": "yyyy"}}), "is not a pattern of digits");
+}
+
+#[test]
+fn what_stands_for_missing_values_has_the_type_of_the_field() {
+    let docs = json!([{"t": "2024-01-01T00:00:00Z", "n": 5, "ok": true}, {}]);
+    let keys = |body: Value| {
+        let answer = answer(docs.as_array().unwrap(), &json!({"a": {"terms": body}})).unwrap();
+        let buckets = answer["a"]["buckets"].as_array().unwrap().clone();
+        buckets.iter().map(|bucket| (bucket["key"].clone(), bucket["doc_count"].as_u64().unwrap())).collect::<Vec<_>>()
+    };
+    let (day, before) = (json!(1_704_067_200_000_i64), json!(1_462_924_800_000_i64));
+    assert_eq!(keys(json!({"field": "t", "missing": "2016-05-11"})), [(before.clone(), 1), (day, 1)]);
+    assert_eq!(keys(json!({"field": "x", "missing": "2016-05-11", "value_type": "date"})), [(before, 2)]);
+    assert_eq!(keys(json!({"field": "x", "missing": "2016-05-11"})), [(json!("2016-05-11"), 2)]);
+    assert_eq!(keys(json!({"field": "n", "missing": "5"})), [(json!(5), 2)]);
+    assert_eq!(keys(json!({"field": "n", "missing": "none"})), [(json!("5"), 1), (json!("none"), 1)]);
+    assert_eq!(keys(json!({"field": "ok", "missing": "true"})), [(json!(1), 2)]);
+    check(&docs, json!({"missing": {"field": "n"}}), json!({"doc_count": 1}));
+    check(&docs, json!({"missing": {"field": "n", "missing": 7}}), json!({"doc_count": 0}));
+}
+
+#[test]
 fn duplicates_of_texts_are_not_filtered() {
     refused(
         json!({"significant_text": {"field": "h", "filter_duplicate_text": true}}),
@@ -431,6 +494,14 @@ fn filters_and_pairs_of_them() {
             {"key": "b", "doc_count": 1, "s": {"value": 2.0}},
             {"key": "b&c", "doc_count": 1, "s": {"value": 2.0}},
             {"key": "c", "doc_count": 2, "s": {"value": 5.0}}]}),
+    );
+    check(
+        &docs,
+        json!({"adjacency_matrix": {"filters": filters, "show_only_intersecting": true}, "aggs": {"s": {"sum": {"field": "n"}}}}),
+        json!({"buckets": [
+            {"key": "a&b", "doc_count": 1, "s": {"value": 2.0}},
+            {"key": "a&c", "doc_count": 1, "s": {"value": 2.0}},
+            {"key": "b&c", "doc_count": 1, "s": {"value": 2.0}}]}),
     );
     refused(json!({"adjacency_matrix": {"filters": {}}}), "at least one filter");
     refused(
