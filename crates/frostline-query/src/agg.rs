@@ -14,10 +14,10 @@ mod chosen;
 mod codec;
 mod collect;
 mod column;
-mod decimal;
 mod deviation;
 mod digest;
 mod distinct;
+mod format;
 pub(crate) mod groups;
 mod keys;
 mod metric;
@@ -32,6 +32,7 @@ mod state;
 mod texts;
 mod time;
 mod weighted;
+mod widths;
 mod wire;
 
 pub use collect::{Batch, Collector, LevelRows, Scope};
@@ -45,10 +46,11 @@ use serde_json::Value;
 use std::net::Ipv6Addr;
 
 use crate::filter::{FieldRef, Filter};
+use crate::language::decimal::Decimal;
 use crate::nesting::deeper;
 use chosen::{Chosen, Include};
-use decimal::Decimal;
 use distinct::Precision;
+use format::ValueFormat;
 use frostline_base::IndexName;
 use frostline_split::{Mapping, parse_ip};
 use keys::{Common, FieldIndex, Key};
@@ -56,6 +58,7 @@ use path::Path;
 use script::Script;
 use significant::Significant;
 use time::{DateFormat, Rounding};
+use widths::VariableWidth;
 
 /// The aggregations of one request, checked: whatever is in here can be computed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -64,8 +67,8 @@ pub struct AggTree {
     fields: Vec<FieldRef>,
     filters: Vec<Filter>,
     pipelines: Pipelines,
-    /// How many of `aggs`, the last of them, are not shown: each counts the terms of the background of
-    /// `significant_terms`.
+    /// How many of `aggs`, the last of them, are not shown: each counts the terms of all documents, for
+    /// `significant_terms` and for terms that are shown without documents.
     hidden: usize,
     /// Objects that are counted.
     levels: Vec<Level>,
@@ -217,7 +220,7 @@ enum Kind {
     Range(Ranges),
     Filter(usize),
     Filters(Filters),
-    Missing(FieldIndex),
+    Missing(Missing),
     Global,
     Composite(Composite),
     TopHits(TopHits),
@@ -238,6 +241,16 @@ enum Kind {
     Nested(Step),
     /// What has them.
     ReverseNested(Step),
+    MultiTerms(MultiTerms),
+    VariableWidth(VariableWidth),
+}
+
+/// Documents without a value.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Missing {
+    field: FieldIndex,
+    /// A value stands for those that are missing, so none is.
+    is_replaced: bool,
 }
 
 /// What an aggregation has below it.
@@ -253,12 +266,46 @@ enum Shape {
 struct Terms {
     field: FieldIndex,
     common: Common,
+    shown: Shown,
+    missing: Option<Key>,
+    chosen: Chosen,
+    format: Option<ValueFormat>,
+    /// The field is declared to have numbers that are not negative, of up to 64 bits.
+    is_unsigned: bool,
+}
+
+/// Which buckets of terms are shown, and in which order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Shown {
     size: usize,
     min_doc_count: u64,
     order: Vec<OrderBy>,
+    /// Which of the hidden aggregations knows the terms that are shown without documents.
+    background: Option<usize>,
+}
+
+impl Shown {
+    /// All that have documents, in the order of the keys.
+    fn all() -> Shown {
+        let order = vec![OrderBy { by: OrderKey::Key, descending: false }];
+        Shown { size: usize::MAX, min_doc_count: 1, order, background: None }
+    }
+}
+
+/// Combinations of the values of several fields.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct MultiTerms {
+    sources: Vec<TermSource>,
+    shown: Shown,
+}
+
+/// One field of a [`MultiTerms`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct TermSource {
+    field: FieldIndex,
+    common: Common,
     missing: Option<Key>,
-    chosen: Chosen,
-    format: Option<DateFormat>,
+    format: Option<ValueFormat>,
 }
 
 impl Terms {
@@ -267,12 +314,11 @@ impl Terms {
         Terms {
             field,
             common,
-            size: usize::MAX,
-            min_doc_count: 1,
-            order: vec![OrderBy { by: OrderKey::Key, descending: false }],
+            shown: Shown::all(),
             missing: None,
             chosen: Chosen::default(),
             format: None,
+            is_unsigned: false,
         }
     }
 }
@@ -318,6 +364,7 @@ struct Histogram {
     missing: Option<f64>,
     keyed: bool,
     order: Vec<OrderBy>,
+    format: Option<Decimal>,
 }
 
 /// `range` and `date_range`, half-open. All their bounds are of one kind.
@@ -326,6 +373,8 @@ struct Ranges {
     field: FieldIndex,
     /// Set for `date_range`.
     format: Option<DateFormat>,
+    /// How the bounds of a `range` are also written.
+    decimal: Option<Decimal>,
     keyed: bool,
     missing: Option<RangeBound>,
     ranges: Vec<RangeBucket>,
@@ -429,7 +478,7 @@ struct Metric {
     field: FieldIndex,
     missing: Option<Key>,
     sigma: f64,
-    format: Option<DateFormat>,
+    format: Option<ValueFormat>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -452,7 +501,7 @@ struct Percentiles {
     keyed: bool,
     missing: Option<f64>,
     accuracy: sketch::Accuracy,
-    format: Option<DateFormat>,
+    format: Option<ValueFormat>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -500,7 +549,7 @@ struct RareTerms {
     max_doc_count: u64,
     missing: Option<Key>,
     chosen: Chosen,
-    format: Option<DateFormat>,
+    format: Option<ValueFormat>,
 }
 
 /// Buckets of filters and of each two of them.
@@ -510,6 +559,8 @@ struct Adjacency {
     filters: Vec<usize>,
     names: Vec<String>,
     separator: String,
+    /// Filters alone are not shown.
+    only_pairs: bool,
 }
 
 /// A date histogram whose interval follows from the times that there are.

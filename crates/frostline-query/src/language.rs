@@ -9,6 +9,7 @@
 //! This module reads no clock and no index: "now" and the mapping are passed in with the [`Context`].
 
 pub mod date;
+pub(crate) mod decimal;
 mod highlight;
 pub(crate) mod json;
 mod parts;
@@ -30,6 +31,7 @@ use crate::filter::{FieldRef, Filter};
 pub use highlight::{Highlight, HighlightField, HighlightManner};
 pub(crate) use point_in_time::Versions;
 pub use point_in_time::{Held, IndexVersion, PointInTime};
+pub(crate) use request::ValueForm;
 pub use request::{
     FieldFormat, HITS_WINDOW_MAX, InnerHits, Missing, SearchRequest, Slice, Sort, SortBy, SortMode,
     SourceFilter, TotalHits,

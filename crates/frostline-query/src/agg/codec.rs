@@ -30,12 +30,13 @@ impl AggTree {
         let filter = |filter: &usize| *filter < self.filters.len();
         let own = match &agg.kind {
             Kind::Terms(of) => field(&of.field),
+            Kind::MultiTerms(of) => of.sources.iter().all(|source| field(&source.field)),
             Kind::DateHistogram(of) => field(&of.field),
             Kind::Histogram(of) => field(&of.field),
             Kind::Range(of) => field(&of.field),
             Kind::Filter(of) => filter(of),
             Kind::Filters(of) => of.filters.iter().all(filter),
-            Kind::Missing(of) => field(of),
+            Kind::Missing(of) => field(&of.field),
             Kind::Global => true,
             Kind::Nested(step) | Kind::ReverseNested(step) => {
                 [step.from, step.to].into_iter().flatten().all(|level| level < self.levels.len())
@@ -67,6 +68,7 @@ impl AggTree {
             }
             Kind::IpRange(of) => field(&of.field),
             Kind::AutoDate(of) => field(&of.field) && of.is_sound(),
+            Kind::VariableWidth(of) => field(&of.field),
         };
         own && agg.children.iter().all(|child| self.holds(child))
     }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use arrow::array::{Array, AsArray};
+use frostline_split::Phrase;
 use roaring::RoaringBitmap;
 
 use super::column::{FieldColumn, Reading, Scalar};
@@ -14,14 +15,14 @@ use super::deviation::Counted;
 use super::distinct::{Distinct, value_hash};
 use super::keys::{Common, Key, Real};
 use super::metric::{Moments, Number, ValueKind};
-use super::state::{Auto, Hit, HitAddress, Hits, Keyed, Node, Slots, nodes, within};
+use super::state::{Auto, Hit, HitAddress, Hits, Keyed, Node, Slots, Widths, nodes, within};
 use super::texts::Texts;
 use super::time::{Rounding, Span};
 use super::weighted::Weighted;
 use super::{
     Adjacency, Agg, AggState, AggTree, AutoDate, Cardinality, Composite, Filters, Kind, MedianDeviation,
-    Metric, MetricKind, Percentiles, RangeBound, Ranges, SourceBy, StringStats, TopHits, TopMetrics,
-    WeightedAvg,
+    Metric, MetricKind, MultiTerms, Percentiles, RangeBound, Ranges, SourceBy, StringStats, TermSource,
+    TopHits, TopMetrics, VariableWidth, WeightedAvg,
 };
 use crate::filter::{FieldRef, Measure};
 use crate::{Error, Result};
@@ -186,10 +187,10 @@ fn collect(agg: &Agg, node: &mut Node, batch: &Work<'_>, docs: &Docs, parents: u
             })?;
         }
         (Kind::Filters(filters), Node::Slots(slots)) => filters.collect(agg, slots, batch, docs)?,
-        (Kind::Missing(field), Node::Slots(slots)) => {
-            let column = &batch.columns[*field];
+        (Kind::Missing(of), Node::Slots(slots)) => {
+            let column = &batch.columns[of.field];
             slots_of(agg, slots, batch, docs, |at, put| {
-                if !column.has(at as usize) {
+                if !of.is_replaced && !column.has(at as usize) {
                     put(0);
                 }
             })?;
@@ -233,8 +234,9 @@ fn collect(agg: &Agg, node: &mut Node, batch: &Work<'_>, docs: &Docs, parents: u
         (Kind::Adjacency(of), Node::Slots(slots)) => of.collect(agg, slots, batch, docs)?,
         (Kind::IpRange(ranges), Node::Slots(slots)) => ranges.collect(agg, slots, batch, docs)?,
         (Kind::AutoDate(of), Node::Auto(auto)) => of.collect(agg, auto, batch, docs, parents)?,
+        (Kind::VariableWidth(of), Node::Widths(widths)) => of.collect(agg, widths, batch, docs, parents)?,
         (_, Node::Keyed(keyed)) => {
-            if let Some(coded) = code(agg, keyed, batch, docs) {
+            if let Some(coded) = code(agg, keyed, batch, docs)? {
                 fill(agg, keyed, batch, coded, parents)?;
             }
         }
@@ -470,11 +472,7 @@ fn add_any(
         any = true;
         if let Some(number) = number(value, measure) {
             moments.add(number, squares);
-            moments.kind = moments.kind.max(match value {
-                Scalar::Time(_) => ValueKind::Time,
-                Scalar::Boolean(_) => ValueKind::Boolean,
-                _ => ValueKind::Number,
-            });
+            moments.kind = moments.kind.max(ValueKind::of(value));
         }
     });
     if let (false, Some(missing)) = (any, missing) {
@@ -668,6 +666,53 @@ impl AutoDate {
     }
 }
 
+impl VariableWidth {
+    /// A document counts for each of its different numbers.
+    fn collect(
+        &self,
+        agg: &Agg,
+        widths: &mut Widths,
+        batch: &Work<'_>,
+        docs: &Docs,
+        parents: usize,
+    ) -> Result<()> {
+        let (column, measure) = (&batch.columns[self.field], batch.measure(self.field));
+        let mut coded = Coded::default();
+        let mut numbers: Vec<(Number, ValueKind)> = Vec::new();
+        for (at, bucket) in docs.iter() {
+            numbers.clear();
+            let mut any = false;
+            column.each(at as usize, |value| {
+                any = true;
+                numbers.extend(number(value, measure).map(|number| (number, ValueKind::of(value))));
+            });
+            if !any {
+                numbers.extend(self.missing.map(|missing| (Number::Double(missing), ValueKind::Number)));
+            }
+            numbers.sort_by_key(|(number, _)| Real(number.as_f64()));
+            numbers.dedup_by_key(|(number, _)| Real(number.as_f64()));
+            for (number, kind) in &numbers {
+                coded.docs.push(at, bucket);
+                coded.codes.push(widths.add(*number, *kind));
+            }
+        }
+        coded.ids = (0..widths.keyed.keys.len() as u32).collect();
+        fill(agg, &mut widths.keyed, batch, coded, parents)?;
+        widths.coarsen(agg);
+        Ok(())
+    }
+}
+
+impl ValueKind {
+    fn of(value: Scalar<'_>) -> ValueKind {
+        match value {
+            Scalar::Time(_) => ValueKind::Time,
+            Scalar::Boolean(_) => ValueKind::Boolean,
+            _ => ValueKind::Number,
+        }
+    }
+}
+
 impl TopHits {
     fn collect(&self, all: &mut [Hits], batch: &Work<'_>, docs: &Docs) {
         let best = self.best();
@@ -696,8 +741,8 @@ struct Coded {
 const NONE: u32 = u32::MAX;
 
 /// The first step: values to codes.
-fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Option<Coded> {
-    match &agg.kind {
+fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Result<Option<Coded>> {
+    Ok(match &agg.kind {
         Kind::Terms(terms) => {
             let column = &batch.columns[terms.field];
             Some(code_terms(column, terms.common, terms.missing.as_ref(), keyed, docs))
@@ -714,7 +759,7 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Option<C
             let column = &batch.columns[histogram.field];
             let mut spans = Spans::new(&histogram.rounding);
             if let ([Reading::Time(times)], None) = (column.readings(), histogram.missing_us) {
-                return Some(code_times(times, &mut spans, keyed, docs));
+                return Ok(Some(code_times(times, &mut spans, keyed, docs)));
             }
             let missing = histogram.missing_us.map(|us| Key::Time(spans.key(us)));
             Some(code_any(column, missing, keyed, docs, |value| {
@@ -729,9 +774,10 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Option<C
                 number(value, measure).map(|number| key(number.as_f64()))
             }))
         }
-        Kind::Composite(composite) => Some(composite.code(keyed, batch, docs)),
+        Kind::Composite(composite) => Some(composite.code(keyed, batch, docs)?),
+        Kind::MultiTerms(terms) => Some(terms.code(keyed, batch, docs)?),
         _ => None,
-    }
+    })
 }
 
 /// The time that a value is: a number in a date field is milliseconds.
@@ -787,6 +833,7 @@ fn code_terms(
     docs: &Docs,
 ) -> Coded {
     match (column.readings(), missing) {
+        _ if common == Common::Words => code_words(column, keyed, docs),
         ([Reading::Codes(codes)], None) => code_dictionary(codes, docs),
         ([reading], None) if common.keeps(reading) => code_scalar(reading, keyed, docs),
         _ => {
@@ -794,6 +841,29 @@ fn code_terms(
             code_any(column, missing, keyed, docs, |value| Some(common.key(value)))
         }
     }
+}
+
+/// The words of each document's texts, each once.
+fn code_words(column: &FieldColumn, keyed: &mut Keyed, docs: &Docs) -> Coded {
+    let mut coded = Coded::default();
+    let mut ids: Vec<u32> = Vec::new();
+    for (at, bucket) in docs.iter() {
+        ids.clear();
+        column.each(at as usize, |value| {
+            if let Scalar::Text(text) = value {
+                let phrase = Phrase::new(text);
+                ids.extend(phrase.words().iter().map(|word| keyed.keys.scalar(Scalar::Text(word))));
+            }
+        });
+        ids.sort_unstable();
+        ids.dedup();
+        for id in &ids {
+            coded.docs.push(at, bucket);
+            coded.codes.push(*id);
+        }
+    }
+    coded.ids = (0..keyed.keys.len() as u32).collect();
+    coded
 }
 
 /// Any number of values for each document.
@@ -883,8 +953,7 @@ fn code_times(
 }
 
 impl Composite {
-    /// Every combination of the sources' values is one key.
-    fn code(&self, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Coded {
+    fn code(&self, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Result<Coded> {
         let mut spans: Vec<Option<Spans<'_>>> = self
             .sources
             .iter()
@@ -893,51 +962,89 @@ impl Composite {
                 _ => None,
             })
             .collect();
-        let mut coded = Coded::default();
-        let mut values: Vec<Vec<Key>> = vec![Vec::new(); self.sources.len()];
-        // Many documents in a row have the keys of the one before.
-        let mut ids: Vec<u32> = Vec::new();
-        let mut before: Vec<Vec<Key>> = Vec::new();
-        for (at, bucket) in docs.iter() {
-            for (index, source) in self.sources.iter().enumerate() {
-                let keys = &mut values[index];
-                keys.clear();
-                let measure = batch.measure(source.field);
-                batch.columns[source.field].each(at as usize, |value| {
-                    keys.extend(match &source.by {
-                        SourceBy::Terms => Some(source.common.key(value)),
-                        SourceBy::Histogram { interval } => {
-                            number(value, measure).map(|n| histogram_key(n.as_f64(), *interval, 0.0))
-                        }
-                        SourceBy::Date(_) => match (time_of(value), &mut spans[index]) {
-                            (Some(us), Some(spans)) => Some(Key::Time(spans.key(us))),
-                            _ => None,
-                        },
-                    });
+        code_tuples(self.sources.len(), keyed, docs, |index, at, keys| {
+            let source = &self.sources[index];
+            let measure = batch.measure(source.field);
+            batch.columns[source.field].each(at, |value| {
+                keys.extend(match &source.by {
+                    SourceBy::Terms => Some(source.common.key(value)),
+                    SourceBy::Histogram { interval } => {
+                        number(value, measure).map(|n| histogram_key(n.as_f64(), *interval, 0.0))
+                    }
+                    SourceBy::Date(_) => match (time_of(value), &mut spans[index]) {
+                        (Some(us), Some(spans)) => Some(Key::Time(spans.key(us))),
+                        _ => None,
+                    },
                 });
-                if keys.is_empty() && source.missing_bucket {
-                    keys.push(Key::Null);
-                }
-                if keys.len() > 1 {
-                    keys.sort();
-                    keys.dedup();
-                }
+            });
+            if keys.is_empty() && source.missing_bucket {
+                keys.push(Key::Null);
             }
-            if values != before {
-                ids.clear();
-                tuples(&values, &mut Vec::new(), &mut |tuple| {
-                    ids.push(keyed.keys.key(&Key::Tuple(tuple.to_vec())))
-                });
-                before.clone_from(&values);
+        })
+    }
+}
+
+impl MultiTerms {
+    fn code(&self, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Result<Coded> {
+        let missing = |source: &TermSource| {
+            source.missing.as_ref().and_then(Key::scalar).map(|value| source.common.key(value))
+        };
+        let missing: Vec<Option<Key>> = self.sources.iter().map(missing).collect();
+        code_tuples(self.sources.len(), keyed, docs, |index, at, keys| {
+            let source = &self.sources[index];
+            batch.columns[source.field].each(at, |value| keys.push(source.common.key(value)));
+            if keys.is_empty() {
+                keys.extend(missing[index].clone());
             }
-            for id in &ids {
-                coded.docs.push(at, bucket);
-                coded.codes.push(*id);
+        })
+    }
+}
+
+/// How many combinations of its values a document may have.
+const COMBINATIONS_MAX: usize = 100_000;
+
+/// Combinations of the keys that each of several sources has for a document: each combination is one key.
+fn code_tuples(
+    sources: usize,
+    keyed: &mut Keyed,
+    docs: &Docs,
+    mut keys_of: impl FnMut(usize, usize, &mut Vec<Key>),
+) -> Result<Coded> {
+    let mut coded = Coded::default();
+    let mut values: Vec<Vec<Key>> = vec![Vec::new(); sources];
+    // Many documents in a row have the keys of the one before.
+    let mut ids: Vec<u32> = Vec::new();
+    let mut before: Vec<Vec<Key>> = Vec::new();
+    for (at, bucket) in docs.iter() {
+        for (index, keys) in values.iter_mut().enumerate() {
+            keys.clear();
+            keys_of(index, at as usize, keys);
+            if keys.len() > 1 {
+                keys.sort();
+                keys.dedup();
             }
         }
-        coded.ids = (0..keyed.keys.len() as u32).collect();
-        coded
+        if values != before {
+            let combinations = values.iter().fold(1usize, |all, keys| all.saturating_mul(keys.len()));
+            if combinations > COMBINATIONS_MAX {
+                return Err(Error::exhausted(format!(
+                    "a document has {combinations} combinations of its values, more than the {COMBINATIONS_MAX} that \
+                     are counted: combine fewer fields with several values"
+                )));
+            }
+            ids.clear();
+            tuples(&values, &mut Vec::new(), &mut |tuple| {
+                ids.push(keyed.keys.key(&Key::Tuple(tuple.to_vec())))
+            });
+            before.clone_from(&values);
+        }
+        for id in &ids {
+            coded.docs.push(at, bucket);
+            coded.codes.push(*id);
+        }
     }
+    coded.ids = (0..keyed.keys.len() as u32).collect();
+    Ok(coded)
 }
 
 fn tuples(values: &[Vec<Key>], prefix: &mut Vec<Key>, take: &mut impl FnMut(&[Key])) {

@@ -34,7 +34,7 @@ impl AggTree {
                         has_no_child(child) && matches!(child.kind, Kind::DateHistogram(_) | Kind::Terms(_))
                     })
                 }
-                Kind::Missing(_) => agg.children.is_empty(),
+                Kind::Missing(of) => agg.children.is_empty() && !of.is_replaced,
                 Kind::Metric(_) => true,
                 Kind::Percentiles(of) => of.accuracy == Accuracy::DEFAULT,
                 _ => false,
@@ -200,9 +200,9 @@ impl<'a> Rows<'a> {
             (Kind::DateHistogram(of), Node::Keyed(keyed)) => self.date_histogram(tree, of, agg, keyed),
             _ if self.has_term() => None,
             (Kind::Terms(of), Node::Keyed(keyed)) => self.terms(tree, of, agg, keyed),
-            (Kind::Missing(field), Node::Slots(slots)) if agg.children.is_empty() => {
+            (Kind::Missing(of), Node::Slots(slots)) if agg.children.is_empty() && !of.is_replaced => {
                 *slots.counts.first_mut()? =
-                    self.count.checked_sub(self.with_value(tree.fields.get(*field)?)?)?;
+                    self.count.checked_sub(self.with_value(tree.fields.get(of.field)?)?)?;
                 Some(())
             }
             (Kind::Metric(of), Node::Moments(all)) => self.metric(tree, of, all.first_mut()?),

@@ -9,8 +9,8 @@ use super::metric::Moments;
 use super::state::{Keyed, Node};
 use super::time::{DateFormat, Rounding};
 use super::{
-    Agg, AggState, AggTree, Composite, DateHistogram, Kind, Metric, MetricKind, OrderBy, OrderKey, Source,
-    SourceBy, Terms,
+    Agg, AggState, AggTree, Composite, DateHistogram, Kind, Metric, MetricKind, Missing, OrderBy, OrderKey,
+    Source, SourceBy, Terms,
 };
 use crate::filter::FieldRef;
 use crate::{Error, Result};
@@ -61,6 +61,7 @@ pub(crate) enum GroupCell {
     Null,
     Boolean(bool),
     Long(i64),
+    Big(i128),
     Double(f64),
     Time(i64),
     Text(String),
@@ -80,7 +81,10 @@ impl GroupBy {
             [] => values,
             [one] => {
                 let field = index(&mut tree, one.field());
-                vec![agg(one.kind(field), values.clone()), agg(Kind::Missing(field), values)]
+                vec![
+                    agg(one.kind(field), values.clone()),
+                    agg(Kind::Missing(Missing { field, is_replaced: false }), values),
+                ]
             }
             several => {
                 let sources = several.iter().map(|key| key.source(&mut tree)).collect();
@@ -243,6 +247,7 @@ fn cell(key: &Key) -> GroupCell {
         Key::Null | Key::Tuple(_) => GroupCell::Null,
         Key::Boolean(value) => GroupCell::Boolean(*value),
         Key::Long(value) => GroupCell::Long(*value),
+        Key::Big(value) => GroupCell::Big(*value),
         Key::Double(value) => GroupCell::Double(value.0),
         Key::Time(us) => GroupCell::Time(*us),
         Key::Text(text) => GroupCell::Text(text.clone()),

@@ -16,11 +16,13 @@ pub(super) enum Key {
     Null,
     Boolean(bool),
     Long(i64),
+    /// A whole number that 64 bits do not hold.
+    Big(i128),
     Double(Real),
     /// Microseconds since 1970 UTC.
     Time(i64),
     Text(String),
-    /// One key for each source of a composite, none of them a tuple.
+    /// One key for each source of a composite or of `multi_terms`, none of them a tuple.
     Tuple(#[serde(deserialize_with = "parts_of_tuple")] Vec<Key>),
 }
 
@@ -31,6 +33,7 @@ enum Part {
     Null,
     Boolean(bool),
     Long(i64),
+    Big(i128),
     Double(Real),
     Time(i64),
     Text(String),
@@ -42,6 +45,7 @@ impl From<Part> for Key {
             Part::Null => Key::Null,
             Part::Boolean(value) => Key::Boolean(value),
             Part::Long(value) => Key::Long(value),
+            Part::Big(value) => Key::Big(value),
             Part::Double(value) => Key::Double(value),
             Part::Time(us) => Key::Time(us),
             Part::Text(text) => Key::Text(text),
@@ -114,6 +118,7 @@ impl Key {
             Key::Null => mix(1),
             Key::Boolean(value) => mix(2 + u64::from(*value)),
             Key::Long(value) => mix(*value as u64),
+            Key::Big(value) => big_hash(*value),
             Key::Double(value) => mix(value.canonical().to_bits()),
             Key::Time(value) => mix(*value as u64),
             Key::Text(text) => xxh3_64(text.as_bytes()),
@@ -127,6 +132,7 @@ impl Key {
             Key::Null => String::new(),
             Key::Boolean(value) => value.to_string(),
             Key::Long(value) => value.to_string(),
+            Key::Big(value) => value.to_string(),
             Key::Double(value) => {
                 serde_json::Number::from_f64(value.0).map_or_else(String::new, |n| n.to_string())
             }
@@ -140,6 +146,7 @@ impl Key {
         Some(match self {
             Key::Boolean(value) => Scalar::Boolean(*value),
             Key::Long(value) => Scalar::Long(*value),
+            Key::Big(value) => Scalar::Big(*value),
             Key::Double(value) => Scalar::Double(value.0),
             Key::Time(us) => Scalar::Time(*us),
             Key::Text(text) => Scalar::Text(text),
@@ -151,6 +158,7 @@ impl Key {
         match self {
             Key::Boolean(value) => Some(f64::from(u8::from(*value))),
             Key::Long(value) => Some(*value as f64),
+            Key::Big(value) => Some(*value as f64),
             Key::Double(value) => Some(value.0),
             Key::Time(us) => Some(us.div_euclid(1000) as f64),
             _ => None,
@@ -165,12 +173,14 @@ pub(super) type FieldIndex = usize;
 /// is a number here and text there has one key for `404` and `"404"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Common {
-    /// All values have one type; the values themselves.
+    /// All values have one type, or are whole numbers; the values themselves.
     Same,
-    /// Numbers of both types; doubles.
+    /// Whole and other numbers; doubles.
     Double,
     /// Anything else; the values as text.
     Text,
+    /// The words of texts.
+    Words,
 }
 
 impl Common {
@@ -178,14 +188,14 @@ impl Common {
     pub(super) fn of(types: impl Iterator<Item = ValueType>, missing: Option<&Key>) -> Common {
         let kinds = types.map(|ty| match ty {
             ValueType::Boolean => 0,
-            ValueType::Long => 1,
+            ValueType::Long | ValueType::Big => 1,
             ValueType::Double => 2,
             ValueType::Date => 3,
-            ValueType::Big | ValueType::Ip | ValueType::Text => 4,
+            ValueType::Ip | ValueType::Text => 4,
         });
         let missing = missing.and_then(|key| match key {
             Key::Boolean(_) => Some(0),
-            Key::Long(_) => Some(1),
+            Key::Long(_) | Key::Big(_) => Some(1),
             Key::Double(_) => Some(2),
             Key::Time(_) => Some(3),
             Key::Text(_) => Some(4),
@@ -207,12 +217,12 @@ impl Common {
         };
         match (self, value) {
             (Common::Double, Scalar::Long(value)) => Key::Double(Real(value as f64)),
+            (Common::Double, Scalar::Big(value)) => Key::Double(Real(value as f64)),
             (Common::Text, Scalar::Double(value)) if value.fract() == 0.0 && value.abs() < 9e18 => {
                 Key::Text((value as i64).to_string())
             }
-            (Common::Text, Scalar::Boolean(_) | Scalar::Long(_) | Scalar::Double(_) | Scalar::Time(_)) => {
-                Key::Text(value.key().text())
-            }
+            (Common::Text, Scalar::Text(text)) => Key::Text(text.to_owned()),
+            (Common::Text, value) => Key::Text(value.key().text()),
             _ => value.key(),
         }
     }
@@ -224,8 +234,7 @@ impl Scalar<'_> {
             Scalar::Boolean(value) => Key::Boolean(value),
             Scalar::Long(value) => Key::Long(value),
             Scalar::Double(value) => Key::Double(Real(value)),
-            // JSON has no such numbers that its readers keep.
-            Scalar::Big(value) => Key::Text(value.to_string()),
+            Scalar::Big(value) => i64::try_from(value).map_or(Key::Big(value), Key::Long),
             Scalar::Time(us) => Key::Time(us),
             Scalar::Text(text) => Key::Text(text.to_owned()),
         }
@@ -236,7 +245,9 @@ impl Scalar<'_> {
             Scalar::Boolean(value) => Key::Boolean(value).hash64(),
             Scalar::Long(value) => mix(value as u64),
             Scalar::Double(value) => Key::Double(Real(value)).hash64(),
-            Scalar::Big(value) => xxh3_64(value.to_string().as_bytes()),
+            Scalar::Big(value) => {
+                i64::try_from(value).map_or_else(|_| big_hash(value), |value| mix(value as u64))
+            }
             Scalar::Time(us) => mix(us as u64),
             Scalar::Text(text) => xxh3_64(text.as_bytes()),
         }
@@ -249,7 +260,8 @@ impl Scalar<'_> {
             (Scalar::Double(a), Key::Double(b)) => Real(a) == *b,
             (Scalar::Time(a), Key::Time(b)) => a == *b,
             (Scalar::Text(a), Key::Text(b)) => a == b,
-            (Scalar::Big(a), Key::Text(b)) => a.to_string() == *b,
+            (Scalar::Big(a), Key::Big(b)) => a == *b,
+            (Scalar::Big(a), Key::Long(b)) => a == i128::from(*b),
             _ => false,
         }
     }
@@ -326,10 +338,22 @@ pub(super) fn compare_keys(a: &Key, b: &Key) -> Ordering {
     match (a, b) {
         (Key::Long(a), Key::Double(b)) => Real(*a as f64).cmp(b),
         (Key::Double(a), Key::Long(b)) => a.cmp(&Real(*b as f64)),
+        (Key::Big(a), Key::Double(b)) => Real(*a as f64).cmp(b),
+        (Key::Double(a), Key::Big(b)) => a.cmp(&Real(*b as f64)),
+        (Key::Long(a), Key::Big(b)) => i128::from(*a).cmp(b),
+        (Key::Big(a), Key::Long(b)) => a.cmp(&i128::from(*b)),
         (Key::Time(us), Key::Long(ms)) => us.cmp(&ms.saturating_mul(1000)),
         (Key::Long(ms), Key::Time(us)) => ms.saturating_mul(1000).cmp(us),
+        (Key::Tuple(a), Key::Tuple(b)) => {
+            let parts = a.iter().zip(b).map(|(a, b)| compare_keys(a, b));
+            parts.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+        }
         _ => a.cmp(b),
     }
+}
+
+fn big_hash(value: i128) -> u64 {
+    mix(value as u64 ^ mix((value >> 64) as u64))
 }
 
 /// Spreads the bits of a number (the finalizer of splitmix64).

@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 
 use frostline_show::nearest;
-use frostline_split::{Mapping, ValueType, parse_cidr};
+use frostline_split::{FieldType, Mapping, ValueType, parse_cidr};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-use super::decimal::Decimal;
 use super::distinct::Precision;
+use super::format::ValueFormat;
 use super::keys::{Common, Key, Real};
 use super::pipeline::{self, Above, Pending};
 use super::significant::{Heuristic, Sets, Significant};
@@ -16,12 +16,14 @@ use super::sketch::Accuracy;
 use super::time::{self, DateFormat, Rounding, Unit};
 use super::{
     Adjacency, Agg, AggTree, AutoDate, Cardinality, Chosen, Composite, DateHistogram, FieldIndex, Filters,
-    Histogram, Include, Kind, Level, MedianDeviation, Metric, MetricKind, OrderBy, OrderKey, Percentiles,
-    Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Shape, SortBy, SortField, Source, SourceBy, Step,
-    StringStats, Terms, TopHits, TopMetrics, WeightedAvg, auto_date, texts,
+    Histogram, Include, Kind, Level, MedianDeviation, Metric, MetricKind, Missing, MultiTerms, OrderBy,
+    OrderKey, Percentiles, Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Shape, Shown, SortBy,
+    SortField, Source, SourceBy, Step, StringStats, TermSource, Terms, TopHits, TopMetrics, VariableWidth,
+    WeightedAvg, auto_date, texts, widths,
 };
 use crate::filter::{FieldRef, Filter, Measure, is_index};
 use crate::language::date::{DateReader, Format, parse_time_zone};
+use crate::language::decimal::Decimal;
 use crate::language::{is_metadata, regexp};
 use crate::{Error, Result};
 
@@ -33,6 +35,8 @@ const HITS_MAX: usize = 100;
 const TOP_METRICS_MAX: usize = 10;
 /// In how many documents a rare term may be.
 const RARE_MAX: usize = 100;
+/// How many fields a `multi_terms` may have.
+pub(super) const MULTI_TERMS_MAX: usize = 64;
 /// How many filters an `adjacency_matrix` may have.
 pub(super) const ADJACENCY_MAX: usize = 100;
 /// Exact counts of different values for an aggregation that has one bucket at most.
@@ -87,7 +91,7 @@ struct Parser<'a> {
     path: Vec<String>,
     /// How many aggregations above make several buckets.
     bucketed: usize,
-    /// What counts the backgrounds of `significant_terms`.
+    /// What counts the terms of all documents.
     hidden: Vec<Agg>,
     /// The objects that are counted here; documents without.
     level: Option<usize>,
@@ -190,7 +194,9 @@ impl Parser<'_> {
         if word == "filter" {
             return Ok(Kind::Filter(self.filter(params)?));
         }
-        if self.level.is_some() && matches!(word, "top_hits" | "top_metrics" | "significant_terms") {
+        if self.level.is_some()
+            && matches!(word, "top_hits" | "top_metrics" | "significant_terms" | "significant_text")
+        {
             return Err(self.error(format!(
                 "[{word}] is not supported below [nested], where there are no documents: put it below [reverse_nested]"
             )));
@@ -200,12 +206,17 @@ impl Parser<'_> {
             "nested" => self.nested(&mut params)?,
             "reverse_nested" => self.reverse_nested(&mut params)?,
             "terms" => self.terms(&mut params)?,
+            "multi_terms" => self.multi_terms(&mut params)?,
             "date_histogram" => self.date_histogram(&mut params)?,
             "histogram" => self.histogram(&mut params)?,
             "range" => self.range(&mut params)?,
             "date_range" => self.date_range(&mut params)?,
             "filters" => self.filters(&mut params)?,
-            "missing" => Kind::Missing(self.field(&mut params)?),
+            "missing" => {
+                let field = self.field(&mut params)?;
+                let is_replaced = params.take("missing").is_some_and(|value| !value.is_null());
+                Kind::Missing(Missing { field, is_replaced })
+            }
             "global" if self.path.len() > 1 => {
                 return Err(self.error("[global] can only be at the top level"));
             }
@@ -216,10 +227,12 @@ impl Parser<'_> {
             "median_absolute_deviation" => self.median_deviation(&mut params)?,
             "top_metrics" => self.top_metrics(&mut params)?,
             "rare_terms" => self.rare_terms(&mut params)?,
-            "significant_terms" => self.significant(&mut params)?,
+            "significant_terms" => self.significant(&mut params, false)?,
+            "significant_text" => self.significant(&mut params, true)?,
             "adjacency_matrix" => self.adjacency(&mut params)?,
             "ip_range" => self.ip_range(&mut params)?,
             "auto_date_histogram" => self.auto_date(&mut params)?,
+            "variable_width_histogram" => self.variable_width(&mut params)?,
             "top_hits" => self.top_hits(&mut params)?,
             "percentiles" => self.percentiles(&mut params, false)?,
             "percentile_ranks" => self.percentiles(&mut params, true)?,
@@ -340,6 +353,45 @@ impl Parser<'_> {
         Ok(Some(DateFormat { format, zone: zone.clone() }))
     }
 
+    /// The format of the values of a field: of numbers where it has any, and else of dates, if it can be read as such.
+    fn value_format(&self, params: &mut Params, field: FieldIndex) -> Result<Option<ValueFormat>> {
+        let Some(text) = params.text("format")? else { return Ok(None) };
+        let date = || {
+            let format = Format::parse(&text).map_err(|error| params.error(error.what()))?;
+            Ok(ValueFormat::Date(DateFormat { format, zone: TimeZone::UTC }))
+        };
+        let number =
+            || Decimal::parse(&text).map(ValueFormat::Number).map_err(|error| params.error(error.what()));
+        let format = match self.tree.fields[field].measure() {
+            Some(Measure::Numbers) => number().or_else(|error| date().map_err(|_: Error| error)),
+            _ => date().or_else(|error: Error| number().map_err(|_| error)),
+        };
+        format.map(Some)
+    }
+
+    /// A `missing` as a value of the field, or of the type that `value_type` says where the field has none.
+    fn missing(&self, params: &mut Params, field: FieldIndex) -> Result<Option<Key>> {
+        let declared = params.text("value_type")?;
+        let Some(value) = params.take("missing").filter(|value| !value.is_null()) else { return Ok(None) };
+        let key = params.key(&value)?;
+        let types: Vec<ValueType> = self.tree.fields[field].types().collect();
+        let is = |ty: ValueType, names: &[&str]| match types.as_slice() {
+            [] => declared.as_deref().is_some_and(|declared| names.contains(&declared)),
+            types => types.iter().all(|known| *known == ty),
+        };
+        if is(ValueType::Date, &["date"]) {
+            return Ok(Some(Key::Time(self.date(&value, None, &TimeZone::UTC)?)));
+        }
+        let Key::Text(text) = &key else { return Ok(Some(key)) };
+        let read = (text.parse::<i64>(), real(&value), text.parse::<bool>());
+        Ok(Some(match read {
+            (Ok(long), ..) if is(ValueType::Long, &["long", "number", "numeric"]) => Key::Long(long),
+            (_, Some(double), _) if is(ValueType::Double, &["double"]) => Key::Double(Real(double)),
+            (.., Ok(value)) if is(ValueType::Boolean, &["boolean"]) => Key::Boolean(value),
+            _ => key,
+        }))
+    }
+
     /// A date as a string or as milliseconds.
     fn date(&self, value: &Value, format: Option<&DateFormat>, zone: &TimeZone) -> Result<i64> {
         let text = match value {
@@ -357,27 +409,51 @@ impl Parser<'_> {
     }
 
     fn terms(&mut self, params: &mut Params) -> Result<Kind> {
+        let TermSource { field, common, missing, format } = self.term_source(params)?;
+        let shown = self.shown(params, |_| {
+            Kind::Terms(Terms { missing: missing.clone(), ..Terms::all(field, common) })
+        })?;
+        let chosen = self.chosen(params, field)?;
+        let declared = self.context.mapping.field(self.tree.fields[field].name());
+        let is_unsigned = declared.and_then(|field| field.ty()) == Some(FieldType::UnsignedLong);
+        Ok(Kind::Terms(Terms { field, common, shown, missing, chosen, format, is_unsigned }))
+    }
+
+    fn multi_terms(&mut self, params: &mut Params) -> Result<Kind> {
+        let mut sources = Vec::new();
+        for mut source in params.objects("terms")? {
+            sources.push(self.term_source(&mut source)?);
+            source.done()?;
+        }
+        if !(2..=MULTI_TERMS_MAX).contains(&sources.len()) {
+            return Err(params.error(format!("[terms] must name 2 to {MULTI_TERMS_MAX} fields")));
+        }
+        let all = |shown| Kind::MultiTerms(MultiTerms { sources: sources.clone(), shown });
+        let shown = self.shown(params, all)?;
+        Ok(Kind::MultiTerms(MultiTerms { sources, shown }))
+    }
+
+    /// A field whose values are keys.
+    fn term_source(&mut self, params: &mut Params) -> Result<TermSource> {
         let field = self.field(params)?;
+        let missing = self.missing(params, field)?;
+        let common = Common::of(self.tree.fields[field].types(), missing.as_ref());
+        Ok(TermSource { field, common, missing, format: self.value_format(params, field)? })
+    }
+
+    /// Which buckets are shown; `all` is the aggregation that makes them for all documents.
+    fn shown(&mut self, params: &mut Params, all: impl FnOnce(Shown) -> Kind) -> Result<Shown> {
         let size = params.count("size")?.unwrap_or(10);
         if size == 0 {
             return Err(params.error("[size] must be greater than 0"));
         }
         // Hints about how to compute, which change no answer here.
-        params.ignore(&["shard_size", "shard_min_doc_count", "execution_hint", "collect_mode", "value_type"]);
+        params.ignore(&["shard_size", "shard_min_doc_count", "execution_hint", "collect_mode"]);
         params.ignore(&["show_term_doc_count_error"]);
+        let min_doc_count = params.count("min_doc_count")?.unwrap_or(1) as u64;
         let order = params.order(vec![by(OrderKey::Count, true)])?;
-        let zone = TimeZone::UTC;
-        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
-        Ok(Kind::Terms(Terms {
-            field,
-            common: Common::of(self.tree.fields[field].types(), missing.as_ref()),
-            size,
-            min_doc_count: params.count("min_doc_count")?.unwrap_or(1).max(1) as u64,
-            order,
-            missing,
-            chosen: self.chosen(params, field)?,
-            format: self.format(params, &zone)?,
-        }))
+        let background = (min_doc_count == 0).then(|| self.background(all(Shown::all()), None));
+        Ok(Shown { size, min_doc_count, order, background })
     }
 
     fn chosen(&self, params: &mut Params, field: FieldIndex) -> Result<Chosen> {
@@ -504,16 +580,22 @@ impl Parser<'_> {
             missing: params.number("missing")?,
             keyed: params.flag("keyed")?.unwrap_or(false),
             order: params.order(vec![by(OrderKey::Key, false)])?,
+            format: self.decimal(params)?,
         }))
     }
 
     fn range(&mut self, params: &mut Params) -> Result<Kind> {
         let field = self.field(params)?;
+        let decimal = self.decimal(params)?;
         let mut ranges = Vec::new();
         for mut range in params.objects("ranges")? {
             let (from, to) = (range.number("from")?, range.number("to")?);
             let key = range.text("key")?.unwrap_or_else(|| {
-                let text = |bound: Option<f64>| bound.map_or("*".to_owned(), |bound| format!("{bound:?}"));
+                let text = |bound: Option<f64>| match (bound, &decimal) {
+                    (None, _) => "*".to_owned(),
+                    (Some(bound), Some(decimal)) => decimal.text(bound),
+                    (Some(bound), None) => format!("{bound:?}"),
+                };
                 format!("{}-{}", text(from), text(to))
             });
             range.done()?;
@@ -524,6 +606,7 @@ impl Parser<'_> {
         Ok(Kind::Range(Ranges {
             field,
             format: None,
+            decimal,
             keyed,
             missing: params.number("missing")?.map(RangeBound::Number),
             ranges: sorted(ranges),
@@ -556,6 +639,7 @@ impl Parser<'_> {
             missing: missing.map(RangeBound::Time),
             ranges: sorted(ranges),
             format: Some(format),
+            decimal: None,
         }))
     }
 
@@ -723,7 +807,7 @@ impl Parser<'_> {
         if sigma < 0.0 {
             return Err(params.error("[sigma] must not be negative"));
         }
-        let format = self.format(params, &TimeZone::UTC)?;
+        let format = self.value_format(params, field)?;
         let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
         if kind != MetricKind::ValueCount && missing.as_ref().is_some_and(|key| key.number().is_none()) {
             return Err(params.error("[missing] must be a number"));
@@ -767,8 +851,8 @@ impl Parser<'_> {
             None => Accuracy::DEFAULT,
         };
         let times = self.tree.fields[field].measure() == Some(Measure::Times);
-        let format = self.format(params, &TimeZone::UTC)?;
-        let default = || times.then(|| DateFormat { format: Format::default(), zone: TimeZone::UTC });
+        let default = || ValueFormat::Date(DateFormat { format: Format::default(), zone: TimeZone::UTC });
+        let format = self.value_format(params, field)?.or_else(|| times.then(default));
         Ok(Kind::Percentiles(Percentiles {
             field,
             points,
@@ -776,7 +860,7 @@ impl Parser<'_> {
             keyed: params.flag("keyed")?.unwrap_or(true),
             missing: params.number("missing")?,
             accuracy: if times { Accuracy::Steps } else { accuracy },
-            format: format.or_else(default),
+            format,
         }))
     }
 
@@ -880,8 +964,8 @@ impl Parser<'_> {
             return Err(params.error(format!("[max_doc_count] must be between 1 and {RARE_MAX}")));
         }
         // How exact the filter of Elasticsearch is; there is none here.
-        params.ignore(&["precision", "value_type"]);
-        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
+        params.ignore(&["precision"]);
+        let missing = self.missing(params, field)?;
         let chosen = self.chosen(params, field)?;
         if matches!(chosen.include, Some(Include::Partition { .. })) {
             return Err(params.error("[include] must be a pattern or an array"));
@@ -892,11 +976,18 @@ impl Parser<'_> {
             max_doc_count: max_doc_count as u64,
             missing,
             chosen,
-            format: self.format(params, &TimeZone::UTC)?,
+            format: self.value_format(params, field)?,
         }))
     }
 
-    fn significant(&mut self, params: &mut Params) -> Result<Kind> {
+    /// The terms are the values of the field, or the `words` of its texts.
+    fn significant(&mut self, params: &mut Params, words: bool) -> Result<Kind> {
+        if words && params.flag("filter_duplicate_text")?.unwrap_or(false) {
+            return Err(params.error(
+                "[filter_duplicate_text] is not supported, because what is a duplicate would depend on the order of the \
+                 documents",
+            ));
+        }
         let field = self.field(params)?;
         let size = params.count("size")?.unwrap_or(10);
         if size == 0 {
@@ -905,36 +996,38 @@ impl Parser<'_> {
         // How the work is spread.
         params.ignore(&["shard_size", "shard_min_doc_count", "execution_hint"]);
         let filter = params.take("background_filter").map(|query| self.filter(&query)).transpose()?;
-        let common = Common::of(self.tree.fields[field].types(), None);
+        let common = if words { Common::Words } else { Common::of(self.tree.fields[field].types(), None) };
         Ok(Kind::Significant(Significant {
             field,
             common,
             size,
             min_doc_count: params.count("min_doc_count")?.unwrap_or(3) as u64,
             chosen: self.chosen(params, field)?,
-            format: self.format(params, &TimeZone::UTC)?,
+            format: self.value_format(params, field)?,
             heuristic: heuristic(params)?,
-            background: self.background(field, common, filter),
+            background: self.background(Kind::Terms(Terms::all(field, common)), filter),
         }))
     }
 
-    /// The place of the aggregation that counts the terms of all documents, or of those that a filter matches.
-    fn background(&mut self, field: FieldIndex, common: Common, filter: Option<usize>) -> usize {
-        let same = |hidden: &Agg| match hidden.children.first().map(|agg| &agg.kind) {
-            Some(Kind::Terms(terms)) => filter.is_none() && terms.field == field,
-            _ => false,
-        };
-        if let Some(place) = self.hidden.iter().position(same) {
-            return place;
-        }
+    /// The place of a hidden aggregation of all documents, or of those that a filter matches.
+    fn background(&mut self, kind: Kind, filter: Option<usize>) -> usize {
         let agg = |kind, children| Agg { name: String::new(), kind, meta: None, children };
-        let terms = agg(Kind::Terms(Terms::all(field, common)), Vec::new());
-        let counted = match filter {
-            Some(filter) => agg(Kind::Filter(filter), vec![terms]),
-            None => terms,
-        };
-        self.hidden.push(agg(Kind::Global, vec![counted]));
-        self.hidden.len() - 1
+        let mut counted = agg(kind, Vec::new());
+        let mut level = self.level;
+        while let Some(at) = level {
+            level = self.tree.levels[at].above;
+            counted = agg(Kind::Nested(Step { from: level, to: Some(at) }), vec![counted]);
+        }
+        if let Some(filter) = filter {
+            counted = agg(Kind::Filter(filter), vec![counted]);
+        }
+        let all = agg(Kind::Global, vec![counted]);
+        let bytes = |agg: &Agg| postcard::to_allocvec(agg).ok();
+        let known = self.hidden.iter().position(|known| bytes(known) == bytes(&all));
+        known.unwrap_or_else(|| {
+            self.hidden.push(all);
+            self.hidden.len() - 1
+        })
     }
 
     fn adjacency(&mut self, params: &mut Params) -> Result<Kind> {
@@ -954,7 +1047,8 @@ impl Parser<'_> {
         named.sort_by(|a, b| a.0.cmp(&b.0));
         let filters = named.iter().map(|(_, query)| self.filter(query)).collect::<Result<_>>()?;
         let names = named.into_iter().map(|(name, _)| name).collect();
-        Ok(Kind::Adjacency(Adjacency { filters, names, separator }))
+        let only_pairs = params.flag("show_only_intersecting")?.unwrap_or(false);
+        Ok(Kind::Adjacency(Adjacency { filters, names, separator, only_pairs }))
     }
 
     fn ip_range(&mut self, params: &mut Params) -> Result<Kind> {
@@ -992,7 +1086,7 @@ impl Parser<'_> {
         let missing = params.text("missing")?.map(|text| address(params, &text)).transpose()?;
         let keyed = params.flag("keyed")?.unwrap_or(false);
         let ranges = sorted(ranges);
-        Ok(Kind::IpRange(Ranges { field, format: None, keyed, missing, ranges }))
+        Ok(Kind::IpRange(Ranges { field, format: None, decimal: None, keyed, missing, ranges }))
     }
 
     fn auto_date(&mut self, params: &mut Params) -> Result<Kind> {
@@ -1024,6 +1118,24 @@ impl Parser<'_> {
         Ok(Kind::AutoDate(AutoDate { field, buckets, zone, level_min, missing_us, format }))
     }
 
+    fn variable_width(&mut self, params: &mut Params) -> Result<Kind> {
+        if self.bucketed > 0 {
+            return Err(params.error(
+                "[variable_width_histogram] cannot be below an aggregation with several buckets: use a histogram there",
+            ));
+        }
+        let field = self.field(params)?;
+        let buckets = params.count("buckets")?.unwrap_or(10);
+        if !(1..=widths::BUCKETS_MAX).contains(&buckets) {
+            return Err(params.error(format!("[buckets] must be between 1 and {}", widths::BUCKETS_MAX)));
+        }
+        // How the work is spread.
+        params.ignore(&["shard_size", "initial_buffer"]);
+        let missing = params.number("missing")?;
+        let format = self.value_format(params, field)?;
+        Ok(Kind::VariableWidth(VariableWidth { field, buckets, missing, format }))
+    }
+
     fn cardinality(&mut self, params: &mut Params) -> Result<Kind> {
         let field = self.field(params)?;
         let threshold = params.count("precision_threshold")?.unwrap_or(PRECISION_DEFAULT).min(PRECISION_MAX);
@@ -1037,7 +1149,8 @@ impl Parser<'_> {
     /// Orders by sub-aggregations must name one that has a single value.
     fn check_orders(&self, kind: &Kind, children: &[Agg]) -> Result<()> {
         let orders: &[OrderBy] = match kind {
-            Kind::Terms(terms) => &terms.order,
+            Kind::Terms(terms) => &terms.shown.order,
+            Kind::MultiTerms(terms) => &terms.shown.order,
             Kind::DateHistogram(histogram) => &histogram.order,
             Kind::Histogram(histogram) => &histogram.order,
             _ => &[],
@@ -1088,6 +1201,7 @@ impl Kind {
                 Shape::One
             }
             Kind::Terms(_)
+            | Kind::MultiTerms(_)
             | Kind::DateHistogram(_)
             | Kind::Histogram(_)
             | Kind::Range(_)
@@ -1097,7 +1211,8 @@ impl Kind {
             | Kind::Significant(_)
             | Kind::Adjacency(_)
             | Kind::IpRange(_)
-            | Kind::AutoDate(_) => Shape::Several,
+            | Kind::AutoDate(_)
+            | Kind::VariableWidth(_) => Shape::Several,
         }
     }
 
@@ -1155,8 +1270,9 @@ impl MetricKind {
 }
 
 /// Aggregations that are computed, for suggestions.
-const AGGREGATIONS: [&str; 32] = [
+const AGGREGATIONS: [&str; 35] = [
     "terms",
+    "multi_terms",
     "date_histogram",
     "histogram",
     "range",
@@ -1185,7 +1301,9 @@ const AGGREGATIONS: [&str; 32] = [
     "adjacency_matrix",
     "ip_range",
     "auto_date_histogram",
+    "variable_width_histogram",
     "significant_terms",
+    "significant_text",
     "nested",
     "reverse_nested",
 ];

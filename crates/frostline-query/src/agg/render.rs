@@ -2,26 +2,27 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, Answer, Body, Bucket, Buckets, Leaf, Numbers, Values};
-use super::decimal::Decimal;
+use super::format::ValueFormat;
 use super::keys::{Key, Real, compare_keys};
 use super::metric::{Moments, ValueKind};
 use super::pipeline::Budget;
 use super::significant::{Share, Significant};
 use super::sketch::Off;
-use super::state::{AggState, Auto, Best, Hit, HitAddress, Hits, Keyed, Node};
+use super::state::{AggState, Auto, Best, Hit, HitAddress, Hits, Keyed, Node, Widths};
 use super::texts::Texts;
 use super::time::DateFormat;
 use super::{
     Adjacency, Agg, AggTree, AutoDate, Composite, DateHistogram, Filters, Histogram, Kind, Metric,
-    MetricKind, OrderBy, OrderKey, Percentiles, Pipelines, RangeBound, Ranges, RareTerms, Source, SourceBy,
-    Terms, TopHits, TopMetrics,
+    MetricKind, MultiTerms, OrderBy, OrderKey, Percentiles, Pipelines, RangeBound, Ranges, RareTerms, Shown,
+    Source, SourceBy, Terms, TopHits, TopMetrics, VariableWidth,
 };
 use crate::json::Json;
+use crate::language::decimal::Decimal;
 use crate::{Error, Result};
 
 /// What the answer may be and how it is written.
@@ -88,7 +89,8 @@ impl AggState {
         let views: Vec<View<'_>> = views(&nodes, &tree.aggs, Some(&tree.pipelines));
         let (shown, hidden) = views.split_at(tree.shown().len());
         let backgrounds = hidden.iter().map(Background::of).collect::<Result<_>>()?;
-        let mut writer = Writer { options, hits, buckets: 0, budget: Budget::default(), backgrounds };
+        let mut writer =
+            Writer { options, hits, buckets: 0, budget: Budget::default(), backgrounds, empty: 0 };
         let mut answers = writer.aggs(shown, 0, documents)?;
         tree.pipelines.beside(&mut answers, &mut writer.budget)?;
         Ok(answer::json(answers, options.typed_keys))
@@ -128,7 +130,7 @@ impl<'a> View<'a> {
     fn new(node: &'a Node, agg: &'a Agg, pipelines: Option<&'a Pipelines>) -> View<'a> {
         let (mut buckets, mut starts) = (Vec::new(), vec![0]);
         let below: &[Node] = match node {
-            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) => {
+            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) | Node::Widths(Widths { keyed, .. }) => {
                 buckets = (0..keyed.counts.len() as u32).collect();
                 buckets.sort_by_key(|bucket| keyed.parents[*bucket as usize]);
                 let parents = keyed.parents.iter().max().map_or(0, |parent| *parent as usize + 1);
@@ -216,9 +218,14 @@ struct Writer<'a> {
     buckets: usize,
     budget: Budget,
     backgrounds: Vec<Background<'a>>,
+    /// How many terms without documents were looked at.
+    empty: usize,
 }
 
-/// What the terms of `significant_terms` are compared with.
+/// How many terms without documents an answer may look at.
+const EMPTY_MAX: usize = 5_000_000;
+
+/// The terms of all documents: what those of `significant_terms` are compared with, and what is shown without documents.
 struct Background<'a> {
     documents: u64,
     counts: HashMap<&'a Key, u64>,
@@ -233,7 +240,7 @@ impl<'a> Background<'a> {
             _ => Err(damaged()),
         };
         let (mut documents, mut below) = (slot(view)?, view.children.first().ok_or_else(damaged)?);
-        if matches!(below.node, Node::Slots(_)) {
+        while matches!(below.node, Node::Slots(_)) {
             (documents, below) = (slot(below)?, below.children.first().ok_or_else(damaged)?);
         }
         let Node::Keyed(keyed) = below.node else { return Err(damaged()) };
@@ -271,6 +278,7 @@ impl Writer<'_> {
     fn body<'v>(&mut self, view: &'v View<'_>, parent: usize) -> Result<Body<'v>> {
         let json = match (&view.agg.kind, view.node) {
             (Kind::Terms(terms), Node::Keyed(keyed)) => return self.terms(terms, keyed, view, parent),
+            (Kind::MultiTerms(of), Node::Keyed(keyed)) => return self.multi_terms(of, keyed, view, parent),
             (Kind::DateHistogram(of), Node::Keyed(keyed)) => {
                 return self.date_histogram(of, keyed, view, parent);
             }
@@ -292,6 +300,9 @@ impl Writer<'_> {
                 return self.rare_terms(terms, keyed, view, parent);
             }
             (Kind::AutoDate(of), Node::Auto(auto)) => return self.auto_date(of, auto, view, parent),
+            (Kind::VariableWidth(of), Node::Widths(widths)) => {
+                return self.variable_width(of, widths, view, parent);
+            }
             (_, Node::Slots(slots)) => {
                 let count = slots.counts.get(parent).copied().unwrap_or(0);
                 return Ok(Body::Single(self.bucket(Head::default(), parent, count, view)?));
@@ -348,21 +359,68 @@ impl Writer<'_> {
         view: &'v View<'_>,
         parent: usize,
     ) -> Result<Body<'v>> {
-        let kept = |row: &Row<'_>| row.count >= terms.min_doc_count && terms.chosen.keeps(&row.key);
-        let mut rows: Vec<Row<'_>> = rows(keyed, view, parent).filter(kept).collect();
+        let kept = |key: &Key| terms.chosen.keeps(key);
+        let head = |key: &Key| term_head(key, terms.format.as_ref());
+        self.counted(&terms.shown, keyed, view, parent, kept, head)
+    }
+
+    fn multi_terms<'v>(
+        &mut self,
+        terms: &MultiTerms,
+        keyed: &'v Keyed,
+        view: &'v View<'_>,
+        parent: usize,
+    ) -> Result<Body<'v>> {
+        self.counted(&terms.shown, keyed, view, parent, |_| true, |key| terms.head(key))
+    }
+
+    /// Buckets by how many documents they have, or by what an order says.
+    fn counted<'v>(
+        &mut self,
+        shown: &Shown,
+        keyed: &'v Keyed,
+        view: &'v View<'_>,
+        parent: usize,
+        kept: impl Fn(&Key) -> bool,
+        head: impl Fn(&Key) -> Map<String, Value>,
+    ) -> Result<Body<'v>> {
+        let mut rows: Vec<Row<'_>> = rows(keyed, view, parent).collect();
+        if let Some(background) = shown.background {
+            self.add_empty(&mut rows, background)?;
+        }
+        rows.retain(|row| row.count >= shown.min_doc_count && kept(&row.key));
         let all: u64 = rows.iter().map(|row| row.count).sum();
-        sort(&mut rows, &terms.order, view, terms.size);
-        let mut buckets = Vec::with_capacity(rows.len());
-        let mut shown = 0;
+        sort(&mut rows, &shown.order, view, shown.size);
+        let mut list = Vec::with_capacity(rows.len());
+        let mut listed = 0;
         for row in rows {
-            shown += row.count;
-            let json = term_head(&row.key, terms.format.as_ref());
-            let head = Head { json, name: None, key: Some(row.key) };
-            buckets.push(self.bucket(head, row.at, row.count, view)?);
+            listed += row.count;
+            let head = Head { json: head(&row.key), name: None, key: Some(row.key) };
+            list.push(self.bucket(head, row.at, row.count, view)?);
         }
         let beside =
-            object([("doc_count_error_upper_bound", json!(0)), ("sum_other_doc_count", json!(all - shown))]);
-        Ok(Body::Buckets(Buckets { beside, list: buckets, keyed: false }))
+            object([("doc_count_error_upper_bound", json!(0)), ("sum_other_doc_count", json!(all - listed))]);
+        Ok(Body::Buckets(Buckets { beside, list, keyed: false }))
+    }
+
+    /// Adds the keys that only other documents have.
+    fn add_empty(&mut self, rows: &mut Vec<Row<'_>>, background: usize) -> Result<()> {
+        let background = self.backgrounds.get(background);
+        let background =
+            background.ok_or_else(|| Error::corrupt("a stored aggregation has no background"))?;
+        self.empty += background.counts.len();
+        if self.empty > EMPTY_MAX {
+            return Err(Error::exhausted(format!(
+                "[min_doc_count] 0 asks for more than {EMPTY_MAX} terms without documents; ask for fewer buckets above \
+                 them, or for those with documents"
+            )));
+        }
+        let known: HashSet<&Key> = rows.iter().map(|row| row.key.as_ref()).collect();
+        let others = background.counts.keys().filter(|key| !known.contains(**key));
+        let others: Vec<Row<'_>> =
+            others.map(|key| Row { at: NOBODY, key: Cow::Owned((*key).clone()), count: 0 }).collect();
+        rows.extend(others);
+        Ok(())
     }
 
     /// Terms of few documents: the rarest first.
@@ -433,14 +491,16 @@ impl Writer<'_> {
     ) -> Result<Body<'v>> {
         let mut named: Vec<(String, usize)> = Vec::new();
         for (first, name) in of.names.iter().enumerate() {
-            named.push((name.clone(), first));
+            if !of.only_pairs {
+                named.push((name.clone(), first));
+            }
             let pair = |(second, other): (usize, &String)| {
                 (format!("{name}{}{other}", of.separator), of.slot_of_two(first, second))
             };
             named.extend(of.names.iter().enumerate().skip(first + 1).map(pair));
         }
         named.sort();
-        let slots = named.len();
+        let slots = view.agg.kind.slots() as usize;
         let mut list = Vec::new();
         for (name, slot) in named {
             let at = slot_of(parent, slot, slots);
@@ -471,6 +531,31 @@ impl Writer<'_> {
             buckets.beside.insert("interval".to_owned(), json!(auto.interval()));
         }
         Ok(body)
+    }
+
+    fn variable_width<'v>(
+        &mut self,
+        of: &VariableWidth,
+        widths: &'v Widths,
+        view: &'v View<'_>,
+        parent: usize,
+    ) -> Result<Body<'v>> {
+        let mut rows: Vec<Row<'_>> = rows(&widths.keyed, view, parent).collect();
+        rows.sort_by_key(|row| row.key.long());
+        let mut list = Vec::with_capacity(rows.len());
+        for row in rows {
+            let moments = widths.moments(row.at);
+            let mut json = Map::new();
+            for (name, value) in
+                [("min", moments.min), ("key", moments.avg().unwrap_or_default()), ("max", moments.max)]
+            {
+                json.insert(name.to_owned(), json!(value));
+                let text = moments.kind.text(value, of.format.as_ref());
+                json.extend(text.map(|text| (format!("{name}_as_string"), json!(text))));
+            }
+            list.push(self.bucket(Head { json, name: None, key: None }, row.at, row.count, view)?);
+        }
+        Ok(Body::Buckets(Buckets { beside: Map::new(), list, keyed: false }))
     }
 
     fn date_histogram<'v>(
@@ -506,6 +591,7 @@ impl Writer<'_> {
         parent: usize,
     ) -> Result<Body<'v>> {
         let real = |row: &Row<'_>| row.key.number().unwrap_or(0.0);
+        let text = |value: f64| of.format.as_ref().map(|format| format.text(value));
         let inside = |row: &Row<'_>| {
             of.hard.0.is_none_or(|min| real(row) >= min) && of.hard.1.is_none_or(|max| real(row) <= max)
         };
@@ -527,8 +613,12 @@ impl Writer<'_> {
             rows,
             of.keyed,
             view,
-            |row| format!("{:?}", real(row)),
-            |row| object([("key", json!(real(row)))]),
+            |row| text(real(row)).unwrap_or_else(|| format!("{:?}", real(row))),
+            |row| {
+                let mut head = object([("key", json!(real(row)))]);
+                head.extend(text(real(row)).map(|text| ("key_as_string".to_owned(), json!(text))));
+                head
+            },
         )
     }
 
@@ -637,7 +727,11 @@ impl Writer<'_> {
                         let text = bound.and_then(|bound| bound.address_text());
                         head.insert(name.to_owned(), json!(text));
                     }
-                    Some(RangeBound::Number(bound)) => drop(head.insert(name.to_owned(), json!(bound))),
+                    Some(RangeBound::Number(bound)) => {
+                        head.insert(name.to_owned(), json!(bound));
+                        let text = of.decimal.as_ref().map(|decimal| json!(decimal.text(bound)));
+                        head.extend(text.map(|text| (format!("{name}_as_string"), text)));
+                    }
                     None => {}
                 }
             }
@@ -861,23 +955,51 @@ fn value_json(key: &Key, format: Option<&DateFormat>) -> Value {
         (Key::Time(us), None) => json!(us.div_euclid(1000)),
         (Key::Boolean(value), _) => json!(i64::from(*value)),
         (Key::Long(value), _) => json!(value),
+        // JSON has no larger numbers that its readers keep.
+        (Key::Big(value), _) => {
+            u64::try_from(*value).map_or_else(|_| json!(value.to_string()), |value| json!(value))
+        }
         (Key::Double(value), _) => json!(value.0),
         (Key::Text(text), _) => json!(text),
         (Key::Null | Key::Tuple(_), _) => Value::Null,
     }
 }
 
-fn term_head(key: &Key, format: Option<&DateFormat>) -> Map<String, Value> {
-    let mut head = object([("key", value_json(key, None))]);
-    let text = match key {
-        Key::Boolean(value) => Some(value.to_string()),
-        Key::Time(us) => Some(format.map_or_else(|| DateFormat::iso().text(*us), |format| format.text(*us))),
-        _ => None,
-    };
-    if let Some(text) = text {
-        head.insert("key_as_string".to_owned(), json!(text));
+impl MultiTerms {
+    /// Its key is an array, whose times and booleans are as they are written.
+    fn head(&self, key: &Key) -> Map<String, Value> {
+        let (mut keys, mut texts) = (Vec::new(), Vec::new());
+        for (source, key) in self.sources.iter().zip(key.parts()) {
+            let text = ValueFormat::key(source.format.as_ref(), key);
+            keys.push(match (key, &text) {
+                (Key::Boolean(value), _) => json!(value),
+                (Key::Time(_), Some(text)) => json!(text),
+                (key, _) => value_json(key, None),
+            });
+            texts.push(text.unwrap_or_else(|| key.text()));
+        }
+        object([("key", Value::Array(keys)), ("key_as_string", json!(texts.join("|")))])
     }
+}
+
+fn term_head(key: &Key, format: Option<&ValueFormat>) -> Map<String, Value> {
+    let mut head = object([("key", value_json(key, None))]);
+    let text = ValueFormat::key(format, key);
+    head.extend(text.map(|text| ("key_as_string".to_owned(), json!(text))));
     head
+}
+
+impl ValueKind {
+    /// How a value is also written as a string: times and booleans are, plain numbers with a format.
+    fn text(self, value: f64, format: Option<&ValueFormat>) -> Option<String> {
+        match (self, format) {
+            (ValueKind::Boolean, None | Some(ValueFormat::Date(_))) => Some((value != 0.0).to_string()),
+            (ValueKind::Time, None | Some(ValueFormat::Date(_))) => {
+                Some(ValueFormat::time(format, (value as i64).saturating_mul(1000)))
+            }
+            (_, format) => ValueFormat::number(format, value),
+        }
+    }
 }
 
 impl Metric {
@@ -905,20 +1027,6 @@ impl Metric {
         }
     }
 
-    /// How the value is also written as a string: times and booleans are, plain numbers are not.
-    fn text(&self, kind: ValueKind, value: f64) -> Option<String> {
-        match kind {
-            ValueKind::Number => None,
-            ValueKind::Boolean => Some((value != 0.0).to_string()),
-            ValueKind::Time => {
-                let us = (value as i64).saturating_mul(1000);
-                Some(
-                    self.format.as_ref().map_or_else(|| DateFormat::iso().text(us), |format| format.text(us)),
-                )
-            }
-        }
-    }
-
     pub(super) fn json(&self, m: &Moments) -> Map<String, Value> {
         let names: &[&str] = match self.kind {
             MetricKind::ValueCount => return object([("value", json!(m.count))]),
@@ -931,7 +1039,8 @@ impl Metric {
             _ => {
                 let value = self.value(m, None);
                 let mut out = object([("value", json!(value))]);
-                let text = value.filter(|_| m.count > 0).and_then(|value| self.text(m.kind, value));
+                let text =
+                    value.filter(|_| m.count > 0).and_then(|value| m.kind.text(value, self.format.as_ref()));
                 out.extend(text.map(|text| ("value_as_string".to_owned(), json!(text))));
                 return out;
             }
@@ -944,7 +1053,8 @@ impl Metric {
         for name in names {
             let value = self.value(m, Some(name));
             out.insert((*name).to_owned(), json!(value));
-            let text = value.filter(|_| m.count > 0).and_then(|value| self.text(m.kind, value));
+            let text =
+                value.filter(|_| m.count > 0).and_then(|value| m.kind.text(value, self.format.as_ref()));
             out.extend(text.map(|text| (format!("{name}_as_string"), json!(text))));
         }
         out
@@ -994,9 +1104,11 @@ impl Percentiles {
                 false => sketch.percentile(point, self.accuracy),
             }
         };
-        let text = |value: Option<f64>| {
-            let us = (value? as i64).saturating_mul(1000);
-            self.format.as_ref().filter(|_| !self.ranks).map(|format| format.text(us))
+        let text = |value: Option<f64>| match (&self.format, value?) {
+            (Some(ValueFormat::Date(format)), value) if !self.ranks => {
+                Some(format.text((value as i64).saturating_mul(1000)))
+            }
+            (format, value) => ValueFormat::number(format.as_ref(), value),
         };
         let (mut list, mut map) = (Vec::new(), Map::new());
         for point in &self.points {
@@ -1040,12 +1152,15 @@ fn object<const N: usize>(entries: [(&str, Value); N]) -> Map<String, Value> {
 /// The type that `typed_keys` writes before a name.
 fn type_name(view: &View<'_>) -> &'static str {
     match (&view.agg.kind, view.node) {
+        (Kind::Terms(terms), _) if terms.is_unsigned => "ulterms",
         (Kind::Terms(_), Node::Keyed(keyed)) => match keyed.keys.keys().first() {
             Some(Key::Double(_)) => "dterms",
+            Some(Key::Big(_)) => "ulterms",
             Some(Key::Long(_) | Key::Boolean(_) | Key::Time(_)) => "lterms",
             _ => "sterms",
         },
         (Kind::Terms(_), _) => "sterms",
+        (Kind::MultiTerms(_), _) => "multi_terms",
         (Kind::DateHistogram(_), _) => "date_histogram",
         (Kind::Histogram(_), _) => "histogram",
         (Kind::Range(ranges), _) if ranges.format.is_some() => "date_range",
@@ -1078,6 +1193,7 @@ fn type_name(view: &View<'_>) -> &'static str {
         (Kind::Adjacency(_), _) => "adjacency_matrix",
         (Kind::IpRange(_), _) => "ip_range",
         (Kind::AutoDate(_), _) => "auto_date_histogram",
+        (Kind::VariableWidth(_), _) => "variable_width_histogram",
         (Kind::Metric(metric), _) => match metric.kind {
             MetricKind::Avg => "avg",
             MetricKind::Min => "min",

@@ -1,14 +1,14 @@
-//! How unusual the terms of some documents are among others: the scores of `significant_terms`.
+//! How unusual the terms of some documents are among others: the scores of `significant_terms` and `significant_text`.
 //!
 //! A score is of four counts: the documents that have the term, and all, in the foreground and in the background.
 
 use serde::{Deserialize, Serialize};
 
 use super::chosen::Chosen;
+use super::format::ValueFormat;
 use super::keys::{Common, FieldIndex};
-use super::time::DateFormat;
 
-/// A `significant_terms`.
+/// A `significant_terms`, or a `significant_text`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Significant {
     pub field: FieldIndex,
@@ -16,7 +16,7 @@ pub(super) struct Significant {
     pub size: usize,
     pub min_doc_count: u64,
     pub chosen: Chosen,
-    pub format: Option<DateFormat>,
+    pub format: Option<ValueFormat>,
     pub heuristic: Heuristic,
     /// Which of the hidden aggregations counts the background.
     pub background: usize,

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::deviation::Counted;
 use super::distinct::Distinct;
 use super::keys::{Key, KeyTable, TABLE_ENTRY, mix};
-use super::metric::Moments;
+use super::metric::{Moments, Number, ValueKind};
 use super::sketch::Sketch;
 use super::texts::Texts;
 use super::time::Rounding;
 use super::weighted::Weighted;
-use super::{Agg, AggTree, AutoDate, Kind, SortBy, TopHits, TopMetrics, auto_date};
+use super::{Agg, AggTree, AutoDate, Kind, SortBy, TopHits, TopMetrics, auto_date, widths};
 use crate::nesting::deeper;
 use crate::{Error, Result};
 
@@ -50,6 +50,7 @@ pub(super) enum Node {
     Texts(Vec<Texts>),
     Counted(Vec<Counted>),
     Auto(Auto),
+    Widths(Widths),
 }
 
 /// Buckets that are made when a document needs them.
@@ -178,12 +179,14 @@ impl Node {
     fn new(agg: &Agg, parents: usize) -> Node {
         let mut node = match &agg.kind {
             Kind::Terms(_)
+            | Kind::MultiTerms(_)
             | Kind::DateHistogram(_)
             | Kind::Histogram(_)
             | Kind::Composite(_)
             | Kind::RareTerms(_)
             | Kind::Significant(_) => Node::Keyed(Keyed::new(nodes(&agg.children, 0))),
             Kind::AutoDate(of) => Node::Auto(Auto::new(of, nodes(&agg.children, 0))),
+            Kind::VariableWidth(_) => Node::Widths(Widths::new(nodes(&agg.children, 0))),
             Kind::Range(_)
             | Kind::IpRange(_)
             | Kind::Filter(_)
@@ -211,7 +214,7 @@ impl Node {
     /// Makes room for `parents` buckets above.
     pub(super) fn grow(&mut self, parents: usize) {
         match self {
-            Node::Keyed(_) | Node::Auto(_) => {}
+            Node::Keyed(_) | Node::Auto(_) | Node::Widths(_) => {}
             Node::Slots(slots) => slots.grow(parents),
             Node::Moments(all) => longer(all, parents),
             Node::Sketches(all) => longer(all, parents),
@@ -226,7 +229,7 @@ impl Node {
     /// What room for `parents` buckets above takes before anything is counted.
     pub(super) fn bytes_for(&self, parents: usize) -> usize {
         let each = match self {
-            Node::Keyed(_) | Node::Auto(_) => 0,
+            Node::Keyed(_) | Node::Auto(_) | Node::Widths(_) => 0,
             Node::Slots(slots) => slots.per_parent as usize * size_of::<u64>(),
             Node::Moments(_) => size_of::<Moments>(),
             Node::Sketches(_) => size_of::<Sketch>(),
@@ -241,11 +244,15 @@ impl Node {
 
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) => {
+            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) | Node::Widths(Widths { keyed, .. }) => {
                 let buckets =
                     keyed.counts.capacity() * 8 + keyed.parents.capacity() * 4 + keyed.ids.capacity() * 4;
                 let found = keyed.index.capacity() * TABLE_ENTRY + keyed.roots.capacity() * 4;
-                let own = keyed.keys.bytes() + buckets + found;
+                let moments = match self {
+                    Node::Widths(widths) => size_of_val(widths.moments.as_slice()),
+                    _ => 0,
+                };
+                let own = keyed.keys.bytes() + buckets + found + moments;
                 own + keyed.children.iter().map(Node::bytes).sum::<usize>()
             }
             Node::Slots(slots) => {
@@ -267,7 +274,7 @@ impl Node {
     fn answer_bytes(&self) -> usize {
         const ROW: usize = 64;
         match self {
-            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) => {
+            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) | Node::Widths(Widths { keyed, .. }) => {
                 keyed.counts.len() * ROW + keyed.children.iter().map(Node::answer_bytes).sum::<usize>()
             }
             Node::Slots(slots) => {
@@ -281,7 +288,7 @@ impl Node {
     pub(super) fn absorb(&mut self, other: Node, agg: &Agg, map: &[u32], parents: usize) {
         self.grow(parents);
         match (self, other) {
-            (Node::Keyed(mine), Node::Keyed(theirs)) => mine.absorb(theirs, agg, map, &[]),
+            (Node::Keyed(mine), Node::Keyed(theirs)) => drop(mine.absorb(theirs, agg, map, &[])),
             (Node::Slots(mine), Node::Slots(theirs)) => mine.absorb(theirs, agg, map),
             (Node::Moments(mine), Node::Moments(theirs)) => each(mine, theirs, map, |m, t| m.merge(&t)),
             (Node::Sketches(mine), Node::Sketches(theirs)) => {
@@ -303,6 +310,7 @@ impl Node {
             (Node::Texts(mine), Node::Texts(theirs)) => each(mine, theirs, map, Texts::merge),
             (Node::Counted(mine), Node::Counted(theirs)) => each(mine, theirs, map, Counted::merge),
             (Node::Auto(mine), Node::Auto(theirs)) => mine.absorb(theirs, agg, map),
+            (Node::Widths(mine), Node::Widths(theirs)) => mine.absorb(theirs, agg, map),
             // Shapes were checked: there is no other case.
             _ => {}
         }
@@ -310,7 +318,7 @@ impl Node {
 
     fn relabel(&mut self, split: u32) {
         match self {
-            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) => {
+            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) | Node::Widths(Widths { keyed, .. }) => {
                 keyed.children.iter_mut().for_each(|node| node.relabel(split));
             }
             Node::Slots(slots) => slots.children.iter_mut().for_each(|node| node.relabel(split)),
@@ -323,7 +331,7 @@ impl Node {
 
     fn settle(&mut self) {
         match self {
-            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) => {
+            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) | Node::Widths(Widths { keyed, .. }) => {
                 keyed.children.iter_mut().for_each(Node::settle);
             }
             Node::Slots(slots) => slots.children.iter_mut().for_each(Node::settle),
@@ -341,6 +349,7 @@ impl Node {
             (
                 Node::Keyed(keyed),
                 Kind::Terms(_)
+                | Kind::MultiTerms(_)
                 | Kind::DateHistogram(_)
                 | Kind::Histogram(_)
                 | Kind::Composite(_)
@@ -385,6 +394,11 @@ impl Node {
                 auto.fits(of)
                     && auto.keyed.fits(parents.min(1))
                     && below(&auto.keyed.children, auto.keyed.counts.len())
+            }
+            (Node::Widths(widths), Kind::VariableWidth(_)) => {
+                widths.fits()
+                    && widths.keyed.fits(parents.min(1))
+                    && below(&widths.keyed.children, widths.keyed.counts.len())
             }
             _ => false,
         }
@@ -480,8 +494,9 @@ impl Keyed {
             && self.ids.iter().all(|id| (*id as usize) < self.keys.len())
     }
 
-    /// Adds the buckets of `other`. Its key `k` is our key `keys[k]`, or the same key where `keys` is empty.
-    pub(super) fn absorb(&mut self, other: Keyed, agg: &Agg, map: &[u32], keys: &[Key]) {
+    /// Adds the buckets of `other`, and says which each is here. Its key `k` is our key `keys[k]`, or the same key where
+    /// `keys` is empty.
+    pub(super) fn absorb(&mut self, other: Keyed, agg: &Agg, map: &[u32], keys: &[Key]) -> Vec<u32> {
         self.rebuild();
         let keys = if keys.is_empty() { other.keys.keys() } else { keys };
         let ids: Vec<u32> = keys.iter().map(|key| self.keys.key(key)).collect();
@@ -495,6 +510,7 @@ impl Keyed {
         for ((mine, theirs), agg) in self.children.iter_mut().zip(other.children).zip(&agg.children) {
             mine.absorb(theirs, agg, &buckets, parents);
         }
+        buckets
     }
 }
 
@@ -611,6 +627,109 @@ impl Auto {
     }
 }
 
+/// The cells of a `variable_width_histogram` so far; the buckets of the answer, once it is put together.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Widths {
+    level: usize,
+    pub keyed: Keyed,
+    /// The numbers in each bucket.
+    moments: Vec<Moments>,
+}
+
+impl Widths {
+    fn new(children: Vec<Node>) -> Widths {
+        Widths { level: 0, keyed: Keyed::new(children), moments: Vec::new() }
+    }
+
+    /// Adds a number of a document, and says which key it has. The document is counted apart.
+    pub(super) fn add(&mut self, number: Number, kind: ValueKind) -> u32 {
+        let id = self.keyed.keys.key(&Key::Long(widths::cell(number.as_f64(), self.level)));
+        let bucket = self.keyed.bucket(0, id) as usize;
+        longer(&mut self.moments, bucket + 1);
+        self.moments[bucket].add(number, false);
+        self.moments[bucket].kind = self.moments[bucket].kind.max(kind);
+        id
+    }
+
+    /// The numbers of a bucket.
+    pub(super) fn moments(&self, bucket: usize) -> Moments {
+        self.moments.get(bucket).copied().unwrap_or_default()
+    }
+
+    /// Makes cells coarser until there are few enough.
+    pub(super) fn coarsen(&mut self, agg: &Agg) {
+        while self.keyed.keys.len() > widths::CELLS_MAX && self.level + 1 < widths::LEVELS {
+            self.raise(agg, self.level + 1);
+        }
+    }
+
+    fn raise(&mut self, agg: &Agg, level: usize) {
+        let from = self.level;
+        if level > from {
+            self.level = level;
+            let keys = self.keyed.keys.keys().iter().map(|key| widths::coarser(key.long(), from, level));
+            self.rename(agg, keys.collect());
+        }
+    }
+
+    /// Gives buckets other keys; those with equal ones become one.
+    fn rename(&mut self, agg: &Agg, keys: Vec<i64>) {
+        let old = std::mem::replace(self, Widths::new(nodes(&agg.children, 0)));
+        self.level = old.level;
+        let keys: Vec<Key> = keys.into_iter().map(Key::Long).collect();
+        let buckets = self.keyed.absorb(old.keyed, agg, &[0], &keys);
+        self.add_moments(old.moments, &buckets);
+    }
+
+    fn add_moments(&mut self, moments: Vec<Moments>, buckets: &[u32]) {
+        longer(&mut self.moments, self.keyed.counts.len());
+        each(&mut self.moments, moments, buckets, |mine, theirs| mine.merge(&theirs));
+    }
+
+    fn absorb(&mut self, mut other: Widths, agg: &Agg, map: &[u32]) {
+        let level = self.level.max(other.level);
+        self.raise(agg, level);
+        other.raise(agg, level);
+        let buckets = self.keyed.absorb(other.keyed, agg, map, &[]);
+        self.add_moments(other.moments, &buckets);
+        self.coarsen(agg);
+    }
+
+    /// Whether a state that was read back is one that could have been made.
+    fn fits(&self) -> bool {
+        self.level < widths::LEVELS
+            && self.keyed.keys.len() <= widths::CELLS_MAX
+            && self.moments.len() == self.keyed.counts.len()
+            && self.keyed.keys.keys().iter().all(|key| matches!(key, Key::Long(_)))
+    }
+
+    /// Joins cells to as many buckets as are asked for.
+    fn finish(&mut self, agg: &Agg) {
+        let Kind::VariableWidth(of) = &agg.kind else { return };
+        let mut order: Vec<usize> = (0..self.keyed.counts.len()).collect();
+        order.sort_by_key(|bucket| self.keyed.keys.keys()[self.keyed.ids[*bucket] as usize].long());
+        let mass = |bucket: &usize| {
+            let moments = self.moments(*bucket);
+            widths::Mass { count: moments.count, mean: moments.avg().unwrap_or_default() }
+        };
+        let masses: Vec<widths::Mass> = order.iter().map(mass).collect();
+        let mut keys = vec![0; self.keyed.keys.len()];
+        for (bucket, number) in order.iter().zip(widths::joined(&masses, of.buckets)) {
+            keys[self.keyed.ids[*bucket] as usize] = number as i64;
+        }
+        self.rename(agg, keys);
+    }
+}
+
+impl Key {
+    pub(super) fn long(&self) -> i64 {
+        match self {
+            Key::Long(value) => *value,
+            _ => 0,
+        }
+    }
+}
+
 impl Node {
     /// Chooses the intervals of the answer, here and below.
     pub(super) fn finish(&mut self, agg: &Agg) {
@@ -620,6 +739,10 @@ impl Node {
             Node::Auto(auto) => {
                 auto.finish(agg);
                 &mut auto.keyed.children
+            }
+            Node::Widths(widths) => {
+                widths.finish(agg);
+                &mut widths.keyed.children
             }
             _ => return,
         };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, Int64Builder, ListBuilder,
-    StringArray, StringBuilder, TimestampMicrosecondArray,
+    ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float64Array, Int64Array, Int64Builder,
+    ListBuilder, StringArray, StringBuilder, TimestampMicrosecondArray,
 };
 use arrow::datatypes::Int32Type;
 use frostline_split::{Mapping, ValueType};
@@ -53,6 +53,7 @@ pub(super) fn mapping_of(docs: &[Value]) -> Mapping {
                 Value::Null | Value::Object(_) | Value::Array(_) => continue,
                 Value::Bool(_) => ValueType::Boolean,
                 Value::Number(number) if number.is_i64() => ValueType::Long,
+                Value::Number(number) if number.is_u64() => ValueType::Big,
                 Value::Number(_) => ValueType::Double,
                 Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => ValueType::Date,
                 Value::String(_) => ValueType::Text,
@@ -82,6 +83,8 @@ fn column(docs: &[Value], field: &str) -> FieldColumn {
         })
         .collect();
     let longs: Vec<Vec<i64>> = all.iter().map(|v| v.iter().filter_map(Value::as_i64).collect()).collect();
+    let big = |value: &Value| value.as_u64().filter(|_| !value.is_i64()).map(i128::from);
+    let bigs: Vec<Vec<i128>> = all.iter().map(|v| v.iter().filter_map(big).collect()).collect();
     let doubles: Vec<Vec<f64>> =
         all.iter().map(|v| v.iter().filter(|v| v.is_f64()).filter_map(Value::as_f64).collect()).collect();
     let bools: Vec<Vec<bool>> = all.iter().map(|v| v.iter().filter_map(Value::as_bool).collect()).collect();
@@ -98,6 +101,10 @@ fn column(docs: &[Value], field: &str) -> FieldColumn {
         one.iter().any(Option::is_some).then_some(one)
     }
     arrays.extend(one(&longs).map(|v| Arc::new(Int64Array::from(v)) as ArrayRef));
+    arrays.extend(one(&bigs).map(|v| {
+        let whole = Decimal128Array::from(v).with_precision_and_scale(38, 0).unwrap();
+        Arc::new(whole) as ArrayRef
+    }));
     arrays.extend(one(&doubles).map(|v| Arc::new(Float64Array::from(v)) as ArrayRef));
     arrays.extend(one(&bools).map(|v| Arc::new(BooleanArray::from(v)) as ArrayRef));
     arrays.extend(one(&times).map(|v| Arc::new(TimestampMicrosecondArray::from(v)) as ArrayRef));

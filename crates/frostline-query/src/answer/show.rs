@@ -7,12 +7,11 @@ use jiff::tz::TimeZone;
 
 use crate::Result;
 use crate::json::Json;
-use crate::language::date::Format;
-use crate::language::{FieldFormat, SearchRequest};
+use crate::language::{FieldFormat, SearchRequest, ValueForm};
 
 /// Which fields hits show of documents that are read by one mapping.
 pub(crate) struct Fields<'a> {
-    wanted: Vec<(&'a FieldFormat, Option<Format>)>,
+    wanted: Vec<(&'a FieldFormat, Option<ValueForm>)>,
     mapping: &'a Mapping,
     /// Where a path is not the name of what it has: the names that are asked for, each with the place of what asks.
     named: HashMap<&'a str, Vec<(String, usize)>>,
@@ -24,10 +23,8 @@ impl<'a> Fields<'a> {
         if !request.shows_fields() {
             return Ok(None);
         }
-        let wanted = request.docvalue_fields.iter().chain(&request.fields).map(|field| {
-            let format = field.format.as_deref().map(Format::parse).transpose()?;
-            Ok((field, format))
-        });
+        let wanted =
+            request.docvalue_fields.iter().chain(&request.fields).map(|field| Ok((field, field.form()?)));
         let wanted = wanted.collect::<Result<Vec<_>>>()?;
         let has_patterns = wanted.iter().any(|(field, _)| field.is_pattern());
         let mut names = if has_patterns { mapping.other_names() } else { BTreeSet::new() };
@@ -93,12 +90,17 @@ fn is_date(mapping: &Mapping, path: &str) -> bool {
     mapping.is_time(path) || declared == Some(FieldType::Date)
 }
 
-fn formatted(value: &Json, format: Option<&Format>, is_date: bool) -> Json {
-    let Some(format) = format else { return value.clone() };
-    match moment(value, is_date) {
-        Some(time) => Json::text(&format.write(time, &TimeZone::UTC)),
-        None => value.clone(),
-    }
+fn formatted(value: &Json, form: Option<&ValueForm>, is_date: bool) -> Json {
+    let text = match (form, value) {
+        (Some(ValueForm::Date(format)), value) => {
+            moment(value, is_date).map(|time| format.write(time, &TimeZone::UTC))
+        }
+        (Some(ValueForm::Number(format)), Json::Scalar(number)) if !is_date => {
+            number.get().parse().ok().map(|number: f64| format.text(number))
+        }
+        _ => None,
+    };
+    text.map_or_else(|| value.clone(), |text| Json::text(&text))
 }
 
 fn moment(value: &Json, is_date: bool) -> Option<Moment> {

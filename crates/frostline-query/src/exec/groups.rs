@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, RecordBatchOptions, StringBuilder,
-    TimestampMicrosecondBuilder, new_null_array,
+    ArrayRef, BooleanBuilder, Decimal128Builder, Float64Builder, Int64Builder, RecordBatch,
+    RecordBatchOptions, StringBuilder, TimestampMicrosecondBuilder, new_null_array,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -87,9 +87,16 @@ impl Groups {
 /// How many buckets become rows at a time.
 const BATCH_ROWS: usize = 8_192;
 
-/// The cells of a column, all of one kind or null.
+/// The cells of a column, all of one kind, whole numbers, or null.
 fn column(cells: impl Iterator<Item = GroupCell>, ty: &DataType) -> Result<ArrayRef> {
-    let cells: Vec<GroupCell> = cells.collect();
+    let mut cells: Vec<GroupCell> = cells.collect();
+    if cells.iter().any(|cell| matches!(cell, GroupCell::Big(_))) {
+        for cell in &mut cells {
+            if let GroupCell::Long(value) = cell {
+                *cell = GroupCell::Big(i128::from(*value));
+            }
+        }
+    }
     macro_rules! built {
         ($builder:expr, $kind:path) => {{
             let mut builder = $builder;
@@ -106,6 +113,9 @@ fn column(cells: impl Iterator<Item = GroupCell>, ty: &DataType) -> Result<Array
         None | Some(GroupCell::Null) => return Ok(new_null_array(ty, cells.len())),
         Some(GroupCell::Boolean(_)) => built!(BooleanBuilder::new(), GroupCell::Boolean),
         Some(GroupCell::Long(_)) => built!(Int64Builder::new(), GroupCell::Long),
+        Some(GroupCell::Big(_)) => {
+            built!(Decimal128Builder::new().with_data_type(DataType::Decimal128(38, 0)), GroupCell::Big)
+        }
         Some(GroupCell::Double(_)) => built!(Float64Builder::new(), GroupCell::Double),
         Some(GroupCell::Text(_)) => built!(StringBuilder::new(), GroupCell::Text),
         Some(GroupCell::Time(_)) => {

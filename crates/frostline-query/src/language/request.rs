@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::date::Format;
+use super::decimal::Decimal;
 use super::highlight::{self, Highlight};
 use super::json::{self, At, Object};
 use super::parts::{check_field, milliseconds, refuse_index};
@@ -201,11 +203,25 @@ pub enum TotalHits {
 pub struct FieldFormat {
     /// A user path, perhaps with `*`.
     pub field: String,
-    /// Date format of its values.
+    /// The format of its values: of dates, or a pattern of numbers.
     pub format: Option<String>,
 }
 
+/// How the values of a field are written.
+#[derive(Clone, Debug)]
+pub(crate) enum ValueForm {
+    Date(Format),
+    Number(Decimal),
+}
+
 impl FieldFormat {
+    /// How its values are written: as dates, or as numbers where the format is none of dates.
+    pub(crate) fn form(&self) -> Result<Option<ValueForm>> {
+        let Some(format) = &self.format else { return Ok(None) };
+        let date = Format::parse(format).map(ValueForm::Date);
+        date.or_else(|error| Decimal::parse(format).map(ValueForm::Number).map_err(|_| error)).map(Some)
+    }
+
     /// Whether this asks for the field `path`.
     pub fn matches(&self, path: &str) -> bool {
         wildcard_matches(&self.field, path)
@@ -709,11 +725,10 @@ fn field_format(value: &Value, at: &At<'_>) -> Result<FieldFormat> {
     object.ignore(&["include_unmapped"]);
     let field = object.string("field")?.ok_or_else(|| at.invalid("[field] is missing"))?.to_owned();
     let format = object.string("format")?.map(str::to_owned).filter(|format| format != "use_field_mapping");
-    if let Some(format) = &format {
-        super::date::Format::parse(format).map_err(|error| at.invalid(error))?;
-    }
     object.finish()?;
-    Ok(FieldFormat { field, format })
+    let field = FieldFormat { field, format };
+    field.form().map_err(|error| at.invalid(error))?;
+    Ok(field)
 }
 
 /// Nothing is stored but `_source`: `_none_` turns it off, and names are refused rather than ignored.

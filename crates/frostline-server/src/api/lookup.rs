@@ -22,10 +22,14 @@ struct Lookup {
     path: String,
 }
 
-/// Puts the values in place of where they are looked up, in the queries of a body.
+/// The members of a body that have queries, and whether they are queries themselves.
+const MEMBERS: [(&str, bool); 4] =
+    [("query", true), ("post_filter", true), ("aggs", false), ("aggregations", false)];
+
+/// Puts the values in place of where they are looked up, in the queries of a body and of its aggregations.
 pub(crate) async fn resolve(state: &Arc<State>, scope: &Scope, body: &mut SearchBody) -> Result<()> {
     let mut left = LOOKUPS_MAX;
-    for member in ["query", "post_filter"] {
+    for (member, is_query) in MEMBERS {
         let Some(query) = body.get(member).map(|query| query.get().to_owned()) else { continue };
         // Who reads the body refuses what is not unique, and tells where it is wrong.
         let is_sound = body.names().filter(|name| *name == member).count() == 1
@@ -35,7 +39,7 @@ pub(crate) async fn resolve(state: &Arc<State>, scope: &Scope, body: &mut Search
         }
         let Ok(mut tree) = serde_json::from_str::<Json>(&query) else { continue };
         let mut found = Vec::new();
-        each(&mut tree, &mut |place| {
+        each(&mut tree, is_query, &mut |place| {
             found.push(Lookup::read(place)?);
             Ok(())
         })?;
@@ -50,7 +54,7 @@ pub(crate) async fn resolve(state: &Arc<State>, scope: &Scope, body: &mut Search
             values.push(lookup.values(state, scope).await?);
         }
         let mut values = values.into_iter();
-        each(&mut tree, &mut |place| {
+        each(&mut tree, is_query, &mut |place| {
             *place = Json::Array(values.next().unwrap_or_default());
             Ok(())
         })?;
@@ -63,19 +67,24 @@ fn unwritten(e: serde_json::Error) -> ApiError {
     frostline_base::Error::internal("a query cannot be written again").with_source(e).into()
 }
 
-/// Calls `visit` with what stands for the values of each `terms` query that looks them up.
-fn each(json: &mut Json, visit: &mut dyn FnMut(&mut Json) -> Result<()>) -> Result<()> {
+/// Calls `visit` with what stands for the values of each `terms` query that looks them up. An aggregation of that name has
+/// other objects, which lack an index or an id.
+fn each(json: &mut Json, is_query: bool, visit: &mut dyn FnMut(&mut Json) -> Result<()>) -> Result<()> {
+    let is_lookup = |members: &[(String, Json)]| {
+        let has = |wanted: &str| members.iter().any(|(name, _)| name == wanted);
+        has("path") && (is_query || (has("index") && has("id")))
+    };
     match json {
         Json::Object(members) => members.iter_mut().try_for_each(|(name, json)| match json {
             Json::Object(fields) if name == "terms" => {
                 fields.iter_mut().try_for_each(|(_, place)| match place {
-                    Json::Object(of) if of.iter().any(|(name, _)| name == "path") => visit(place),
-                    _ => Ok(()),
+                    Json::Object(of) if is_lookup(of) => visit(place),
+                    place => each(place, is_query, visit),
                 })
             }
-            json => each(json, visit),
+            json => each(json, is_query, visit),
         }),
-        Json::Array(items) => items.iter_mut().try_for_each(|item| each(item, visit)),
+        Json::Array(items) => items.iter_mut().try_for_each(|item| each(item, is_query, visit)),
         Json::Scalar(_) => Ok(()),
     }
 }

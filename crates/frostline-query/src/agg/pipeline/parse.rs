@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value};
 
 use super::{Center, Function, Gap, Kind, Pipeline, Pipelines, Scripted, Series, Sort};
-use crate::agg::decimal::Decimal;
 use crate::agg::parse::{Params, real};
 use crate::agg::path::{Part, Path, Step, parts};
 use crate::agg::script::{Names, Script, Type};
 use crate::agg::time::{Unit, duration_us};
 use crate::agg::{Agg, Kind as AggKind, MetricKind, Shape};
+use crate::language::decimal::Decimal;
 use crate::{Error, Result};
 
 /// Most pipeline aggregations of one level.

@@ -168,6 +168,312 @@ fn rare_terms_are_those_of_few_documents() {
 }
 
 #[test]
+fn combinations_of_values_are_counted() {
+    let docs = json!([
+        {"h": "b", "n": 10, "ok": true, "t": "2024-01-02T00:00:00Z"},
+        {"h": "a", "n": 9, "ok": false, "t": "2024-01-01T00:00:00.5Z"},
+        {"h": ["a", "b", "a"], "n": [9, 10]},
+        {"h": "a"},
+        {"n": 10},
+    ]);
+    let of = |fields: &[&str], extra: Value| {
+        let terms: Vec<Value> = fields.iter().map(|field| json!({"field": field})).collect();
+        let mut body = json!({"terms": terms});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        json!({"multi_terms": body, "aggs": {"s": {"sum": {"field": "n"}}}})
+    };
+    let bucket = |key: Value, text: &str, count: u64, sum: f64| json!({"key": key, "key_as_string": text, "doc_count": count, "s": {"value": sum}});
+    let (a9, b10) = (bucket(json!(["a", 9]), "a|9", 2, 28.0), bucket(json!(["b", 10]), "b|10", 2, 29.0));
+    let (a10, b9) = (bucket(json!(["a", 10]), "a|10", 1, 19.0), bucket(json!(["b", 9]), "b|9", 1, 19.0));
+    let shown = |list: &[&Value], other: u64| json!({"doc_count_error_upper_bound": 0, "sum_other_doc_count": other, "buckets": list});
+    let h_n = ["h", "n"];
+    check(&docs, of(&h_n, json!({})), shown(&[&a9, &b10, &a10, &b9], 0));
+    check(&docs, of(&h_n, json!({"size": 3, "shard_size": 5})), shown(&[&a9, &b10, &a10], 1));
+    check(&docs, of(&h_n, json!({"min_doc_count": 2})), shown(&[&a9, &b10], 0));
+    check(&docs, of(&h_n, json!({"order": {"_key": "desc"}})), shown(&[&b10, &b9, &a10, &a9], 0));
+    check(&docs, of(&h_n, json!({"order": {"s": "desc"}})), shown(&[&b10, &a9, &a10, &b9], 0));
+    check(
+        &docs,
+        of(&h_n, json!({"order": [{"_count": "asc"}, {"s": "asc"}, {"_key": "desc"}]})),
+        shown(&[&b9, &a10, &a9, &b10], 0),
+    );
+    // Times and booleans are written as texts say them.
+    let day = "2024-01-02T00:00:00.000Z";
+    check(
+        &docs,
+        of(&["t", "ok"], json!({"order": {"_key": "desc"}, "size": 1})),
+        shown(&[&bucket(json!([day, true]), &format!("{day}|true"), 1, 10.0)], 1),
+    );
+    check(
+        &docs,
+        json!({"multi_terms": {"terms": [{"field": "t", "format": "yyyy-MM"}, {"field": "h", "missing": "none"}], "size": 1},
+            "aggs": {"s": {"sum": {"field": "n"}}}}),
+        shown(&[&bucket(json!(["2024-01", "a"]), "2024-01|a", 1, 9.0)], 1),
+    );
+    check_counts(
+        &docs,
+        json!({"multi_terms": {"terms": [{"field": "h", "missing": "none"}, {"field": "n", "missing": 0}]}}),
+        &[
+            ("a|9".into(), 2),
+            ("b|10".into(), 2),
+            ("a|0".into(), 1),
+            ("a|10".into(), 1),
+            ("b|9".into(), 1),
+            ("none|10".into(), 1),
+        ],
+    );
+    refused(json!({"multi_terms": {"terms": [{"field": "h"}]}}), "[terms] must name 2 to 64 fields");
+    refused(
+        json!({"multi_terms": {"terms": [{"field": "h"}, {"script": "1"}]}}),
+        "[script] is not supported",
+    );
+    refused(of(&h_n, json!({"order": {"x": "asc"}})), "invalid order path");
+}
+
+#[test]
+fn a_document_with_too_many_combinations_is_told() {
+    let many: Vec<i64> = (0..400).collect();
+    let docs = [json!({"n": many, "m": many})];
+    let aggs = json!({"a": {"multi_terms": {"terms": [{"field": "n"}, {"field": "m"}]}}});
+    let tree = parse_over(&mapping_of(&docs), &aggs).unwrap();
+    let columns: Vec<FieldColumn> = tree.fields().iter().map(|field| column(&docs, field.name())).collect();
+    let batch =
+        Batch { split: 0, scope: Scope::Matching, rows: &[0], columns: &columns, filters: &[], levels: &[] };
+    let error = Collector::new(&tree, MEMORY).collect(&batch).unwrap_err();
+    assert_eq!(error.kind(), frostline_base::ErrorKind::Exhausted);
+    assert!(error.what().contains("160000 combinations"), "{error:?}");
+}
+
+#[test]
+fn whole_numbers_beyond_64_bits_are_keys() {
+    let large = 18_446_744_073_709_551_615_u64;
+    let docs = json!([{"u": large}, {"u": 7}, {"u": large}, {"u": 10_223_372_036_854_775_807_u64}]);
+    check_counts(
+        &docs,
+        json!({"terms": {"field": "u", "order": {"_key": "desc"}}}),
+        &[(json!(large), 2), (json!(10_223_372_036_854_775_807_u64), 1), (json!(7), 1)],
+    );
+    check_counts(
+        &docs,
+        json!({"multi_terms": {"terms": [{"field": "u"}, {"field": "u"}], "size": 1}}),
+        &[(json!("18446744073709551615|18446744073709551615"), 2)],
+    );
+    check_counts(
+        &json!([{"u": large}, {"u": 7}, {"u": 7.0}, {"u": 0.5}]),
+        json!({"terms": {"field": "u"}}),
+        &[(json!(7.0), 2), (json!(0.5), 1), (json!(18_446_744_073_709_552_000.0), 1)],
+    );
+}
+
+#[test]
+fn terms_of_other_documents_are_shown_without_documents() {
+    let docs =
+        [json!({"h": "a", "n": 1}), json!({"h": "b", "n": 2}), json!({"n": 3}), json!({"h": ["c", "b"]})];
+    let aggs = |extra: Value| {
+        let mut body = json!({"field": "h", "min_doc_count": 0});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        json!({"a": {"terms": body, "aggs": {"m": {"max": {"field": "n"}}}}})
+    };
+    let counted = |aggs: &Value, rows: &[u32]| {
+        let tree = parse_over(&mapping_of(&docs), aggs).unwrap();
+        let mut collector = Collector::new(&tree, MEMORY);
+        let all: Vec<u32> = (0..docs.len() as u32).collect();
+        for (scope, rows) in [(Scope::Matching, rows), (Scope::Everything, &all)] {
+            let chosen: Vec<Value> = rows.iter().map(|row| docs[*row as usize].clone()).collect();
+            let columns: Vec<FieldColumn> =
+                tree.fields().iter().map(|field| column(&chosen, field.name())).collect();
+            let batch = Batch { split: 0, scope, rows, columns: &columns, filters: &[], levels: &[] };
+            collector.collect(&batch).unwrap();
+        }
+        collector.finish().answer(&tree, &()).unwrap()["a"].clone()
+    };
+    let empty = |key: &str| json!({"key": key, "doc_count": 0, "m": {"value": null}});
+    let b = json!({"key": "b", "doc_count": 1, "m": {"value": 2.0}});
+    assert_eq!(counted(&aggs(json!({})), &[1])["buckets"], json!([b, empty("a"), empty("c")]));
+    assert_eq!(counted(&aggs(json!({"size": 2, "exclude": ["a"]})), &[1])["buckets"], json!([b, empty("c")]));
+    assert_eq!(counted(&aggs(json!({"min_doc_count": 1})), &[1])["buckets"], json!([b]));
+    assert_eq!(
+        counted(&aggs(json!({"order": {"_count": "asc"}, "missing": "none"})), &[])["buckets"],
+        json!([empty("a"), empty("b"), empty("c"), empty("none")])
+    );
+    let pairs =
+        json!({"a": {"multi_terms": {"terms": [{"field": "h"}, {"field": "n"}], "min_doc_count": 0}}});
+    assert_eq!(counts(&counted(&pairs, &[1])), [("b|2".into(), 1), ("a|1".into(), 0)]);
+}
+
+#[test]
+fn buckets_of_variable_widths() {
+    let of = |extra: Value| {
+        let mut body = json!({"field": "n", "shard_size": 100, "initial_buffer": 10});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        json!({"variable_width_histogram": body, "aggs": {"s": {"sum": {"field": "m"}}}})
+    };
+    let bucket = |min: f64, key: f64, max: f64, count: u64, sum: f64| json!({"min": min, "key": key, "max": max, "doc_count": count, "s": {"value": sum}});
+    let docs = json!([{"n": 5, "m": 1}, {"n": -3, "m": 2}, {"n": 1, "m": 4}, {"n": -2, "m": 8}, {"n": 4, "m": 16}, {"m": 32}]);
+    check(
+        &docs,
+        of(json!({"buckets": 3})),
+        json!({"buckets": [bucket(-3.0, -2.5, -2.0, 2, 10.0), bucket(1.0, 1.0, 1.0, 1, 4.0), bucket(4.0, 4.5, 5.0, 2, 17.0)]}),
+    );
+    check(
+        &docs,
+        of(json!({"buckets": 1, "missing": 7})),
+        json!({"buckets": [bucket(-3.0, 2.0, 7.0, 6, 63.0)]}),
+    );
+    check(&json!([]), of(json!({})), json!({"buckets": []}));
+    // A document counts for each of its numbers.
+    check(
+        &json!([{"n": [1, 1, 2, 90], "m": 1}]),
+        of(json!({"buckets": 2})),
+        json!({"buckets": [bucket(1.0, 1.5, 2.0, 2, 2.0), bucket(90.0, 90.0, 90.0, 1, 1.0)]}),
+    );
+    let day = |day: u32| format!("2024-01-0{day}T00:00:00.000Z");
+    let ms = |day: f64| 1_704_067_200_000.0 + (day - 1.0) * 86_400_000.0;
+    check(
+        &json!([{"n": day(1)}, {"n": day(2)}]),
+        json!({"variable_width_histogram": {"field": "n", "buckets": 1}}),
+        json!({"buckets": [{"min": ms(1.0), "min_as_string": day(1), "key": ms(1.5), "key_as_string": "2024-01-01T12:00:00.000Z",
+            "max": ms(2.0), "max_as_string": day(2), "doc_count": 2}]}),
+    );
+    refused(of(json!({"buckets": 0})), "between 1 and 2000");
+    refused(
+        json!({"terms": {"field": "h"}, "aggs": {"w": {"variable_width_histogram": {"field": "n"}}}}),
+        "cannot be below an aggregation with several buckets",
+    );
+}
+
+/// More different numbers than cells: each part coarsens at another time.
+#[test]
+fn many_numbers_have_the_same_buckets_whatever_the_partition() {
+    let docs: Vec<Value> = (0..25_000_u64).map(|n| json!({"n": (n * 7_919 % 25_000) as f64 + 0.5})).collect();
+    let aggs = json!({"a": {"variable_width_histogram": {"field": "n", "buckets": 4}, "aggs": {"s": {"stats": {"field": "n"}}}}});
+    let tree = parse_over(&mapping_of(&docs), &aggs).unwrap();
+    let counted = |parts: usize| {
+        let mut state = AggState::empty(&tree);
+        let rows: Vec<u32> = (0..docs.len() as u32).collect();
+        for (part, rows) in rows.chunks(docs.len().div_ceil(parts)).enumerate() {
+            let mut collector = Collector::new(&tree, MEMORY);
+            collect(&mut collector, &tree, &docs, part as u32, rows);
+            state.merge(collector.finish(), &tree, MEMORY).unwrap();
+        }
+        state.answer(&tree, &()).unwrap()["a"].clone()
+    };
+    let whole = counted(1);
+    for parts in [2, 7, 40] {
+        assert_eq!(counted(parts), whole, "{parts}");
+    }
+    let buckets = whole["buckets"].as_array().unwrap();
+    assert_eq!(buckets.len(), 4);
+    for bucket in buckets {
+        let (min, max) = (bucket["min"].as_f64().unwrap(), bucket["max"].as_f64().unwrap());
+        assert_eq!(bucket["doc_count"], json!((max - min) as u64 + 1), "{bucket}");
+        assert_eq!((&bucket["s"]["min"], &bucket["s"]["max"]), (&bucket["min"], &bucket["max"]));
+        assert_eq!(bucket["s"]["avg"], bucket["key"]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn words_are_significant_as_lists_of_them_are(
+        texts in prop::collection::vec((0..3, prop::collection::vec(0..6, 0..5)), 1..40),
+    ) {
+        let text = |words: &[i32]| words.iter().map(|word| format!("W{word}")).collect::<Vec<_>>();
+        let docs: Vec<Value> = texts.iter().map(|(class, words)| json!({
+            "c": format!("c{class}"), "text": text(words).join(", "),
+            "words": text(words).iter().map(|word| word.to_lowercase()).collect::<Vec<_>>(),
+        })).collect();
+        let of = |kind: &str, field: &str| {
+            let answer = answer(&docs, &json!({"a": {"terms": {"field": "c"}, "aggs": {"s": {kind: {"field": field, "min_doc_count": 1}}}}}));
+            answer.unwrap()["a"].clone()
+        };
+        prop_assert_eq!(of("significant_text", "text"), of("significant_terms", "words"));
+    }
+}
+
+#[test]
+fn numbers_are_written_by_a_format() {
+    let docs = json!([{"n": 1, "d": 0.5, "t": "2024-01-01T00:00:00Z", "b": true}, {"n": 1251, "d": 2}]);
+    let shown = |agg: Value, pointer: &str| {
+        let answer = answer(docs.as_array().unwrap(), &json!({"a": agg})).unwrap();
+        answer["a"].pointer(pointer).cloned().unwrap_or_default()
+    };
+    let text = "/buckets/0/key_as_string";
+    assert_eq!(
+        shown(json!({"terms": {"field": "n", "format": "#,##0.0"}}), "/buckets/1/key_as_string"),
+        "1,251.0"
+    );
+    assert_eq!(shown(json!({"terms": {"field": "d", "format": "0%"}}), text), "50%");
+    assert_eq!(shown(json!({"terms": {"field": "n"}}), text), Value::Null);
+    assert_eq!(shown(json!({"terms": {"field": "t", "format": "yyyy"}}), text), "2024");
+    assert_eq!(shown(json!({"terms": {"field": "b"}}), text), "true");
+    assert_eq!(shown(json!({"rare_terms": {"field": "n", "format": "000"}}), text), "001");
+    let histogram = json!({"field": "n", "interval": 50, "format": "Value is ##0.0"});
+    assert_eq!(shown(json!({"histogram": histogram}), text), "Value is 0.0");
+    let keyed = json!({"field": "n", "interval": 5000, "format": "0 to 5000", "keyed": true});
+    refused(json!({"histogram": keyed}), "is not supported: a format is text");
+    let keyed = json!({"field": "n", "interval": 5000, "format": "from 0", "keyed": true});
+    assert_eq!(
+        shown(json!({"histogram": keyed}), "/buckets"),
+        json!({"from 0": {"key": 0.0, "key_as_string": "from 0", "doc_count": 2}})
+    );
+    let ranges = json!({"field": "n", "format": "0.00", "ranges": [{"from": 1, "to": 1.5}, {"from": 2}]});
+    assert_eq!(
+        shown(json!({"range": ranges}), "/buckets"),
+        json!([{"key": "1.00-1.50", "from": 1.0, "from_as_string": "1.00", "to": 1.5, "to_as_string": "1.50", "doc_count": 1},
+            {"key": "2.00-*", "from": 2.0, "from_as_string": "2.00", "doc_count": 1}])
+    );
+    assert_eq!(shown(json!({"max": {"field": "n", "format": "#,##0"}}), "/value_as_string"), "1,251");
+    assert_eq!(shown(json!({"max": {"field": "t", "format": "yyyy-MM"}}), "/value_as_string"), "2024-01");
+    assert_eq!(shown(json!({"stats": {"field": "d", "format": "0.0"}}), "/min_as_string"), "0.5");
+    assert_eq!(
+        shown(
+            json!({"percentiles": {"field": "n", "percents": [100], "format": "0.0"}}),
+            "/values/100.0_as_string"
+        ),
+        "1251.0"
+    );
+    let pairs = json!({"terms": [{"field": "n", "format": "000"}, {"field": "b"}]});
+    assert_eq!(
+        shown(json!({"multi_terms": pairs}), "/buckets/0"),
+        json!({"key": [1, true], "key_as_string": "001|true", "doc_count": 1})
+    );
+    refused(
+        json!({"histogram": {"field": "n", "interval": 1, "format": "yyyy"}}),
+        "is not a pattern of digits",
+    );
+}
+
+#[test]
+fn what_stands_for_missing_values_has_the_type_of_the_field() {
+    let docs = json!([{"t": "2024-01-01T00:00:00Z", "n": 5, "ok": true}, {}]);
+    let keys = |body: Value| {
+        let answer = answer(docs.as_array().unwrap(), &json!({"a": {"terms": body}})).unwrap();
+        let buckets = answer["a"]["buckets"].as_array().unwrap().clone();
+        buckets
+            .iter()
+            .map(|bucket| (bucket["key"].clone(), bucket["doc_count"].as_u64().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    let (day, before) = (json!(1_704_067_200_000_i64), json!(1_462_924_800_000_i64));
+    assert_eq!(keys(json!({"field": "t", "missing": "2016-05-11"})), [(before.clone(), 1), (day, 1)]);
+    assert_eq!(keys(json!({"field": "x", "missing": "2016-05-11", "value_type": "date"})), [(before, 2)]);
+    assert_eq!(keys(json!({"field": "x", "missing": "2016-05-11"})), [(json!("2016-05-11"), 2)]);
+    assert_eq!(keys(json!({"field": "n", "missing": "5"})), [(json!(5), 2)]);
+    assert_eq!(keys(json!({"field": "n", "missing": "none"})), [(json!("5"), 1), (json!("none"), 1)]);
+    assert_eq!(keys(json!({"field": "ok", "missing": "true"})), [(json!(1), 2)]);
+    check(&docs, json!({"missing": {"field": "n"}}), json!({"doc_count": 1}));
+    check(&docs, json!({"missing": {"field": "n", "missing": 7}}), json!({"doc_count": 0}));
+}
+
+#[test]
+fn duplicates_of_texts_are_not_filtered() {
+    refused(
+        json!({"significant_text": {"field": "h", "filter_duplicate_text": true}}),
+        "[filter_duplicate_text] is not supported",
+    );
+}
+
+#[test]
 fn terms_are_chosen_by_values_patterns_and_dates() {
     let docs = json!([{"h": "a.b"}, {"h": "a1"}, {"h": "axb"}, {"t": "2024-01-01T00:00:00Z"}, {"t": "2024-01-02T00:00:00Z"}]);
     let of = |field: &str, extra: Value| {
@@ -200,6 +506,14 @@ fn filters_and_pairs_of_them() {
             {"key": "b", "doc_count": 1, "s": {"value": 2.0}},
             {"key": "b&c", "doc_count": 1, "s": {"value": 2.0}},
             {"key": "c", "doc_count": 2, "s": {"value": 5.0}}]}),
+    );
+    check(
+        &docs,
+        json!({"adjacency_matrix": {"filters": filters, "show_only_intersecting": true}, "aggs": {"s": {"sum": {"field": "n"}}}}),
+        json!({"buckets": [
+            {"key": "a&b", "doc_count": 1, "s": {"value": 2.0}},
+            {"key": "a&c", "doc_count": 1, "s": {"value": 2.0}},
+            {"key": "b&c", "doc_count": 1, "s": {"value": 2.0}}]}),
     );
     refused(json!({"adjacency_matrix": {"filters": {}}}), "at least one filter");
     refused(

@@ -43,6 +43,10 @@ fn bucketing() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(json!({"terms": {"field": "h", "size": 3}})),
         Just(json!({"terms": {"field": "h", "missing": "none", "order": {"_key": "desc"}}})),
+        Just(json!({"terms": {"field": "h", "min_doc_count": 0, "order": {"_key": "asc"}}})),
+        Just(json!({"multi_terms": {"terms": [{"field": "h"}, {"field": "@timestamp"}], "size": 5}})),
+        Just(json!({"multi_terms": {"terms": [{"field": "h", "missing": "none"}, {"field": "h"}],
+            "min_doc_count": 0, "size": 100, "order": {"_key": "asc"}}})),
         Just(json!({"histogram": {"field": "n", "interval": 4, "min_doc_count": 1}})),
         Just(json!({"date_histogram": {"field": "@timestamp", "fixed_interval": "20m", "min_doc_count": 1}})),
         Just(json!({"missing": {"field": "n"}})),
@@ -154,24 +158,65 @@ fn model(docs: &[Value], rows: &[usize], agg: &Value) -> Value {
             };
             json!({"buckets": keys.iter().map(one).collect::<Vec<_>>()})
         }
+        "multi_terms" => {
+            let value = |value: &Value| match value.as_str().unwrap().parse::<jiff::Timestamp>() {
+                Ok(time) => format!("{time:.3}"),
+                Err(_) => value.as_str().unwrap().to_owned(),
+            };
+            let of = |row: usize| -> Vec<[String; 2]> {
+                let part = |at: usize| -> Vec<String> {
+                    let source = &body["terms"][at];
+                    match values(&docs[row], source["field"].as_str().unwrap()) {
+                        v if v.is_empty() => {
+                            source["missing"].as_str().map(str::to_owned).into_iter().collect()
+                        }
+                        v => v.iter().map(value).collect(),
+                    }
+                };
+                part(0).into_iter().flat_map(|a| part(1).into_iter().map(move |b| [a.clone(), b])).collect()
+            };
+            let by_key = body["min_doc_count"] == 0;
+            let mut keys: Vec<[String; 2]> = match by_key {
+                true => (0..docs.len()).flat_map(of).collect(),
+                false => rows.iter().flat_map(|row| of(*row)).collect(),
+            };
+            keys.sort();
+            keys.dedup();
+            let mut all: Vec<([String; 2], Vec<usize>)> =
+                keys.into_iter().map(|k| (k.clone(), keep(&|row| of(row).contains(&k)))).collect();
+            if !by_key {
+                all.sort_by_key(|(_, rows)| std::cmp::Reverse(rows.len()));
+            }
+            let rest = all.split_off(all.len().min(body["size"].as_u64().unwrap() as usize));
+            let other: usize = rest.iter().map(|(_, rows)| rows.len()).sum();
+            let one = |(k, rows): &([String; 2], Vec<usize>)| {
+                bucket(json!({"key": k, "key_as_string": k.join("|")}), rows)
+            };
+            let buckets: Vec<Value> = all.iter().map(one).collect();
+            json!({"doc_count_error_upper_bound": 0, "sum_other_doc_count": other, "buckets": buckets})
+        }
         "terms" => {
-            let missing = body["missing"].as_str();
+            let (missing, with_empty) = (body["missing"].as_str(), body["min_doc_count"] == 0);
             let of = |row: usize| -> Vec<String> {
                 match of(row) {
                     v if v.is_empty() => missing.map(str::to_owned).into_iter().collect(),
                     v => v.iter().map(|v| v.as_str().unwrap().to_owned()).collect(),
                 }
             };
-            let mut keys: Vec<String> = rows.iter().flat_map(|row| of(*row)).collect();
+            let mut keys: Vec<String> = match with_empty {
+                true => (0..docs.len()).flat_map(of).collect(),
+                false => rows.iter().flat_map(|row| of(*row)).collect(),
+            };
             keys.sort();
             keys.dedup();
             let mut all: Vec<(String, Vec<usize>)> =
                 keys.into_iter().map(|k| (k.clone(), keep(&|row| of(row).contains(&k)))).collect();
             match missing {
                 Some(_) => all.reverse(),
+                None if with_empty => {}
                 None => all.sort_by_key(|(_, rows)| std::cmp::Reverse(rows.len())),
             }
-            let rest = all.split_off(all.len().min(if missing.is_some() { 10 } else { 3 }));
+            let rest = all.split_off(all.len().min(if missing.is_some() || with_empty { 10 } else { 3 }));
             let other: usize = rest.iter().map(|(_, rows)| rows.len()).sum();
             let buckets: Vec<Value> = all.iter().map(|(k, rows)| bucket(json!({"key": k}), rows)).collect();
             json!({"doc_count_error_upper_bound": 0, "sum_other_doc_count": other, "buckets": buckets})

@@ -52,6 +52,15 @@ async fn the_values_of_a_document_are_the_terms() {
     let body =
         json!({ "query": lookup("a", "users.id"), "post_filter": lookup("b", "users.id") }).to_string();
     assert_eq!(tested.ok("POST", "/web/_search", &body).await["hits"]["total"]["value"], 0);
+    // In the filters of aggregations, too, and not in what has other objects there.
+    let below = json!({ "path": { "filter": lookup("b", "users.id") }, "terms": { "filter": lookup("a", "users.id") } });
+    for word in ["aggs", "aggregations"] {
+        let aggs = json!({ "u": { "terms": { "field": "n", "order": { "path": "desc" }, "size": 1 }, word: below } });
+        let body = json!({ "size": 0, word: aggs }).to_string();
+        let answer = &tested.ok("POST", "/web/_search", &body).await["aggregations"]["u"]["buckets"][0];
+        let counts = ["path", "terms"].map(|name| answer[name]["doc_count"].as_u64());
+        assert_eq!((&answer["key"], counts), (&json!(2), [Some(1), Some(0)]), "{word}");
+    }
     let body = json!({ "query": lookup("a", "users.id") }).to_string();
     assert_eq!(tested.ok("POST", "/web/_explain/1", &body).await["matched"], true);
     assert_eq!(tested.ok("POST", "/web/_search?scroll=1m&size=1", &body).await["hits"]["total"]["value"], 2);

@@ -611,3 +611,13 @@ async fn sql_groups_and_filters_by_an_alias_as_by_its_field() {
         assert!(columns(&other).await.unwrap_err().contains("status"));
     }
 }
+
+#[tokio::test]
+async fn numbers_are_written_by_a_pattern() {
+    let documents = [json!({"n": 1, "share": 0.254, "@timestamp": "2024-05-01T00:00:00Z"})];
+    let place = Place::with_mapping(&[documents.to_vec()], Mapping::dynamic()).await;
+    let format = |field: &str, format: &str| json!({"field": field, "format": format});
+    let body = json!({"docvalue_fields": [format("n", "#.0"), format("share", "0.0%"), format("@timestamp", "#.0")]});
+    let fields = place.answer(&body).await.hits.hits[0].fields.as_ref().unwrap().to_value();
+    assert_eq!(fields, json!({"n": ["1.0"], "share": ["25.4%"], "@timestamp": ["2024-05-01T00:00:00Z"]}));
+}

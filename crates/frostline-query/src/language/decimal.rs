@@ -11,7 +11,7 @@ const DIGITS_MAX: usize = 30;
 
 /// A pattern. Not supported: exponents, `‰`, `¤`, and an own pattern for negative numbers.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Decimal {
+pub(crate) struct Decimal {
     pattern: String,
     prefix: String,
     suffix: String,
@@ -25,7 +25,7 @@ pub(super) struct Decimal {
 
 impl Decimal {
     /// Reads a pattern. `Invalid` names the character that is not understood, and where it is.
-    pub(super) fn parse(pattern: &str) -> Result<Decimal> {
+    pub(crate) fn parse(pattern: &str) -> Result<Decimal> {
         let chars: Vec<char> = pattern.chars().collect();
         if chars.len() > PATTERN_CHARS_MAX {
             return Err(Error::invalid(format!("a format has at most {PATTERN_CHARS_MAX} characters")));
@@ -73,7 +73,7 @@ impl Decimal {
     }
 
     /// The number, rounded half to even.
-    pub(super) fn text(&self, value: f64) -> String {
+    pub(crate) fn text(&self, value: f64) -> String {
         let value = if self.percent { value * 100.0 } else { value };
         let digits = format!("{:.*}", self.fraction_max, value.abs());
         let (integer, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
