@@ -21,7 +21,7 @@ fn a_mapping_reads_back_plain_or_compressed() {
         assert_eq!(stored.starts_with("zstd:"), compressed);
         assert!(stored.len() < 60_000, "{} bytes", stored.len());
         let read = Described::read(&metadata, "object").unwrap();
-        assert_eq!((read.mapping, read.settings), (mapping, settings));
+        assert_eq!((read.mapping.mapping, read.settings), (mapping, settings));
     }
 }
 
