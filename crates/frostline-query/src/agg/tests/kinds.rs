@@ -398,7 +398,10 @@ fn numbers_are_written_by_a_format() {
         answer["a"].pointer(pointer).cloned().unwrap_or_default()
     };
     let text = "/buckets/0/key_as_string";
-    assert_eq!(shown(json!({"terms": {"field": "n", "format": "#,##0.0"}}), "/buckets/1/key_as_string"), "1,251.0");
+    assert_eq!(
+        shown(json!({"terms": {"field": "n", "format": "#,##0.0"}}), "/buckets/1/key_as_string"),
+        "1,251.0"
+    );
     assert_eq!(shown(json!({"terms": {"field": "d", "format": "0%"}}), text), "50%");
     assert_eq!(shown(json!({"terms": {"field": "n"}}), text), Value::Null);
     assert_eq!(shown(json!({"terms": {"field": "t", "format": "yyyy"}}), text), "2024");
@@ -423,7 +426,10 @@ fn numbers_are_written_by_a_format() {
     assert_eq!(shown(json!({"max": {"field": "t", "format": "yyyy-MM"}}), "/value_as_string"), "2024-01");
     assert_eq!(shown(json!({"stats": {"field": "d", "format": "0.0"}}), "/min_as_string"), "0.5");
     assert_eq!(
-        shown(json!({"percentiles": {"field": "n", "percents": [100], "format": "0.0"}}), "/values/100.0_as_string"),
+        shown(
+            json!({"percentiles": {"field": "n", "percents": [100], "format": "0.0"}}),
+            "/values/100.0_as_string"
+        ),
         "1251.0"
     );
     let pairs = json!({"terms": [{"field": "n", "format": "000"}, {"field": "b"}]});
@@ -431,7 +437,10 @@ fn numbers_are_written_by_a_format() {
         shown(json!({"multi_terms": pairs}), "/buckets/0"),
         json!({"key": [1, true], "key_as_string": "001|true", "doc_count": 1})
     );
-    refused(json!({"histogram": {"field": "n", "interval": 1, "format": "yyyy"}}), "is not a pattern of digits");
+    refused(
+        json!({"histogram": {"field": "n", "interval": 1, "format": "yyyy"}}),
+        "is not a pattern of digits",
+    );
 }
 
 #[test]
@@ -440,7 +449,10 @@ fn what_stands_for_missing_values_has_the_type_of_the_field() {
     let keys = |body: Value| {
         let answer = answer(docs.as_array().unwrap(), &json!({"a": {"terms": body}})).unwrap();
         let buckets = answer["a"]["buckets"].as_array().unwrap().clone();
-        buckets.iter().map(|bucket| (bucket["key"].clone(), bucket["doc_count"].as_u64().unwrap())).collect::<Vec<_>>()
+        buckets
+            .iter()
+            .map(|bucket| (bucket["key"].clone(), bucket["doc_count"].as_u64().unwrap()))
+            .collect::<Vec<_>>()
     };
     let (day, before) = (json!(1_704_067_200_000_i64), json!(1_462_924_800_000_i64));
     assert_eq!(keys(json!({"field": "t", "missing": "2016-05-11"})), [(before.clone(), 1), (day, 1)]);

@@ -55,8 +55,7 @@ async fn the_values_of_a_document_are_the_terms() {
     // In the filters of aggregations, too, and not in what has other objects there.
     let below = json!({ "path": { "filter": lookup("b", "users.id") }, "terms": { "filter": lookup("a", "users.id") } });
     for word in ["aggs", "aggregations"] {
-        let aggs =
-            json!({ "u": { "terms": { "field": "n", "order": { "path": "desc" }, "size": 1 }, word: below } });
+        let aggs = json!({ "u": { "terms": { "field": "n", "order": { "path": "desc" }, "size": 1 }, word: below } });
         let body = json!({ "size": 0, word: aggs }).to_string();
         let answer = &tested.ok("POST", "/web/_search", &body).await["aggregations"]["u"]["buckets"][0];
         let counts = ["path", "terms"].map(|name| answer[name]["doc_count"].as_u64());
