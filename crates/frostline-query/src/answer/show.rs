@@ -91,14 +91,14 @@ fn is_date(mapping: &Mapping, path: &str) -> bool {
 }
 
 fn formatted(value: &Json, form: Option<&ValueForm>, is_date: bool) -> Json {
-    let text = match (form, value) {
-        (Some(ValueForm::Date(format)), value) => {
-            moment(value, is_date).map(|time| format.write(time, &TimeZone::UTC))
+    let Some(form) = form else { return value.clone() };
+    let text = match (moment(value, is_date), value) {
+        (Some(time), _) => form.date.as_ref().map(|format| format.write(time, &TimeZone::UTC)),
+        (None, Json::Scalar(number)) => {
+            let number: Option<f64> = number.get().parse().ok();
+            form.number.as_ref().zip(number).map(|(format, number)| format.text(number))
         }
-        (Some(ValueForm::Number(format)), Json::Scalar(number)) if !is_date => {
-            number.get().parse().ok().map(|number: f64| format.text(number))
-        }
-        _ => None,
+        (None, _) => None,
     };
     text.map_or_else(|| value.clone(), |text| Json::text(&text))
 }

@@ -72,9 +72,16 @@ impl Decimal {
         Ok(Decimal { pattern, prefix, suffix, percent, integer_min, fraction_min, fraction_max, group })
     }
 
-    /// The number, rounded half to even.
+    /// The number, rounded half to even; one beyond the doubles as Java writes it.
     pub(crate) fn text(&self, value: f64) -> String {
         let value = if self.percent { value * 100.0 } else { value };
+        if value.is_nan() {
+            return "NaN".to_owned();
+        }
+        if value.is_infinite() {
+            let sign = if value > 0.0 { "" } else { "-" };
+            return format!("{sign}{}\u{221e}{}", self.prefix, self.suffix);
+        }
         let digits = format!("{:.*}", self.fraction_max, value.abs());
         let (integer, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
         let kept = fraction.trim_end_matches('0').len().max(self.fraction_min);

@@ -207,19 +207,21 @@ pub struct FieldFormat {
     pub format: Option<String>,
 }
 
-/// How the values of a field are written.
+/// How the values of a field are written: its dates, and its other numbers.
 #[derive(Clone, Debug)]
-pub(crate) enum ValueForm {
-    Date(Format),
-    Number(Decimal),
+pub(crate) struct ValueForm {
+    pub(crate) date: Option<Format>,
+    pub(crate) number: Option<Decimal>,
 }
 
 impl FieldFormat {
-    /// How its values are written: as dates, or as numbers where the format is none of dates.
+    /// How its values are written. A format may be one of dates and a pattern of numbers.
     pub(crate) fn form(&self) -> Result<Option<ValueForm>> {
         let Some(format) = &self.format else { return Ok(None) };
-        let date = Format::parse(format).map(ValueForm::Date);
-        date.or_else(|error| Decimal::parse(format).map(ValueForm::Number).map_err(|_| error)).map(Some)
+        match (Format::parse(format), Decimal::parse(format)) {
+            (Err(error), Err(_)) => Err(error),
+            (date, number) => Ok(Some(ValueForm { date: date.ok(), number: number.ok() })),
+        }
     }
 
     /// Whether this asks for the field `path`.

@@ -13,7 +13,7 @@ fn nested_nodes(levels: usize) -> Vec<u8> {
 /// A stored node with one key: a tuple of a tuple and so on.
 fn nested_tuples(levels: usize) -> Vec<u8> {
     let mut bytes = vec![0, 1, 0, 1];
-    bytes.extend([6, 1].repeat(levels));
+    bytes.extend([7, 1].repeat(levels));
     // A missing value; no parent, number, count or node below.
     bytes.extend([0, 0, 0, 0, 0]);
     bytes
@@ -52,6 +52,7 @@ fn tuples_of_every_kind_are_read_back() {
         Key::Null,
         Key::Boolean(true),
         Key::Long(-7),
+        Key::Big(-(1 << 70)),
         Key::Double(Real(0.5)),
         Key::Time(1),
         Key::Text("a".to_owned()),

@@ -10,6 +10,9 @@ fn numbers_are_written_by_patterns() {
     check("0.00", 1.005, "1.00");
     check("0.00", 0.125, "0.12");
     check("0.00", 0.375, "0.38");
+    check("$0.00", f64::INFINITY, "$\u{221e}");
+    check("0.00%", -1e308, "-\u{221e}%");
+    check("0.00", f64::NAN, "NaN");
     check("0.00", -12.5, "-12.50");
     check("0", 2.5, "2");
     check("000", 7.0, "007");
