@@ -167,7 +167,7 @@ impl Found {
         });
         let counted = json!(answer.aggregations);
         let count = |name: &'static str| (name, counted[name]["doc_count"].as_u64().unwrap());
-        let total = ("total", answer.hits.total.unwrap().value);
+        let total = ("total", answer.hits.total.as_ref().unwrap().value);
         let counts = ["filter", "missing"].map(count).into_iter().chain([total]).collect();
         Found { hits: hits.collect(), counts }
     }
