@@ -4,6 +4,7 @@
 //! several values. Predicates with the same meaning in SQL and in an index are pushed down to the scan.
 //! DataFusion evaluates all others on the columns, so the answer is always that of SQL.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -53,7 +54,7 @@ impl IndexTable {
     ) -> Result<IndexTable> {
         check_one_time_field(indices)?;
         let mapping = mapping(indices).into_owned();
-        let columns = columns(&mapping);
+        let columns = columns(&mapping, &unclear_aliases(indices, &mapping));
         let schema = Arc::new(Schema::new(columns.iter().map(Output::field).collect::<Vec<Field>>()));
         let splits = Splits::of(searcher, indices);
         let (searcher, indices) = (Arc::clone(searcher), indices.to_vec());
@@ -66,20 +67,44 @@ impl IndexTable {
     }
 }
 
-/// The columns of the table: the time by each of its names, every field by its path, the document, and its
-/// `_id`. Columns that every document has take precedence over a field of the same name.
-fn columns(mapping: &Mapping) -> Vec<Output> {
+/// The aliases that mean other values in some of these indices, so that there is no column of the name.
+fn unclear_aliases(indices: &[Arc<Index>], mapping: &Mapping) -> BTreeSet<String> {
+    let is_unclear = |alias: &&str| {
+        let of = mapping.field_of_alias(alias);
+        indices.iter().map(|index| index.mapping()).any(|own| {
+            let has =
+                |path: &str| own.is_time(path) || own.field(path).is_some_and(|f| !f.readings.is_empty());
+            own.field_of_alias(alias) != of && (has(alias) || of.is_some_and(has))
+        })
+    };
+    if indices.len() < 2 {
+        return BTreeSet::new();
+    }
+    mapping.aliases().filter(is_unclear).map(str::to_owned).collect()
+}
+
+/// The columns of the table: the time by each of its names, every field by its path and by its aliases but for these, the
+/// document, and its `_id`. Columns that every document has take precedence over a field of the same name.
+fn columns(mapping: &Mapping, unclear: &BTreeSet<String>) -> Vec<Output> {
     let names = [TIME_FIELD, mapping.time_field()];
     let mut times: Vec<&str> =
         names.into_iter().filter(|name| FieldRef::column(mapping, name).is_time()).collect();
     times.dedup();
     let mut columns: Vec<Output> =
         times.iter().map(|name| Output::new(*name, merge::time_type(), Of::Time { missing: None })).collect();
-    for (path, field) in mapping.fields() {
-        if times.contains(&path.as_str()) || field.readings.is_empty() || METADATA.contains(&path.as_str()) {
+    let has_values = |path: &str| mapping.field(path).is_some_and(|field| !field.readings.is_empty());
+    for path in mapping.fields().keys() {
+        if times.contains(&path.as_str()) || METADATA.contains(&path.as_str()) || unclear.contains(path) {
             continue;
         }
         let field = FieldRef::column(mapping, path);
+        if field.is_time() {
+            columns.push(Output::new(path, merge::time_type(), Of::Time { missing: None }));
+            continue;
+        }
+        if !field.paths().iter().any(|own| has_values(&own.path)) {
+            continue;
+        }
         let element = merge::common_type(field.types());
         let ty = match field.readings().iter().any(|reading| reading.list) {
             true => DataType::List(Arc::new(Field::new_list_field(element, true))),
