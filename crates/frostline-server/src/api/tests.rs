@@ -732,6 +732,29 @@ async fn a_name_is_an_index_or_an_alias_and_its_documents_have_one_place() {
 }
 
 #[tokio::test]
+async fn an_index_is_not_made_without_the_aliases_of_its_template() {
+    let tested = tested().await;
+    let settings = json!({ "default_pipeline": "masked", "hidden": true });
+    tested.ok("PUT", "/_ingest/pipeline/masked", r#"{"processors":[{"remove":{"field":"secret"}}]}"#).await;
+    for alias in ["app", "in-7"] {
+        let template = json!({ "settings": settings, "aliases": { alias: {} } });
+        let template = json!({ "index_patterns": ["in-*"], "template": template });
+        tested.ok("PUT", "/_index_template/in", &template.to_string()).await;
+        for (method, uri, body) in
+            [("POST", "/in-7/_doc", r#"{"secret":1}"#), ("PUT", "/in-7/_doc/1", "{}"), ("PUT", "/in-7", "")]
+        {
+            let (status, kind, reason) = tested.error(method, uri, body).await;
+            assert_eq!((status, kind.as_str()), (400, "invalid_alias_name_exception"), "{method} {uri}");
+            assert!(reason.starts_with(&format!("Invalid alias name [{alias}]")), "{reason}");
+        }
+        let answer = tested.ok("POST", "/_bulk", "{\"index\":{\"_index\":\"in-7\"}}\n{\"secret\":1}\n").await;
+        assert_eq!(answer["items"][0]["index"]["status"], 400);
+        assert_eq!(answer["items"][0]["index"]["error"]["type"], "invalid_alias_name_exception");
+        assert_eq!(tested.send("HEAD", "/in-7", "").await.status, 404);
+    }
+}
+
+#[tokio::test]
 async fn a_template_says_what_a_new_index_is_made_with() {
     let tested = Tested::new();
     let part = json!({ "template": { "mappings": { "properties": { "code": { "type": "keyword" } } } } });
