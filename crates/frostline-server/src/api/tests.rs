@@ -304,6 +304,54 @@ async fn tables_and_the_cluster_say_what_is_there() {
 }
 
 #[tokio::test]
+async fn field_caps_are_of_the_types_and_the_indices_that_are_asked_for() {
+    let tested = Tested::new();
+    let mapping = json!({ "mappings": { "properties": {
+        "k": { "type": "keyword" },
+        "w": { "type": "wildcard" },
+        "m": { "type": "text", "fields": { "raw": { "type": "keyword" } } },
+        "o": { "type": "nested", "properties": { "p": { "type": "long" } } },
+    } } });
+    for (index, k) in [("a", "x"), ("b", "y")] {
+        tested.ok("PUT", &format!("/{index}"), &mapping.to_string()).await;
+        let document = json!({ "k": k }).to_string();
+        assert_eq!(tested.send("POST", &format!("/{index}/_doc"), &document).await.status, 201);
+    }
+    let fields = async |query: &str| {
+        let caps = tested.ok("GET", &format!("/a/_field_caps?fields=*&{query}"), "").await;
+        caps["fields"].as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(fields("types=keyword&filters=-parent").await, "k m.keyword m.raw w");
+    assert_eq!(fields("types=keyword&filters=-parent,-multifield").await, "k w");
+    assert_eq!(fields("types=wildcard,date").await, "@timestamp o w");
+    assert_eq!(fields("types=long").await, "o o.p");
+    assert_eq!(fields("types=long&filters=-nested").await, "o");
+    assert_eq!(fields("filters=%2Bmetadata").await, "_id _index _source");
+    assert_eq!(fields("filters=-metadata").await, "@timestamp k m m.keyword m.raw o o.p w",);
+    let (status, _, reason) = tested.error("GET", "/a/_field_caps?fields=*&filters=all", "").await;
+    assert_eq!((status, reason.as_str()), (400, "Unknown field caps filter [all]"));
+
+    let alias = json!({ "filter": { "term": { "k": "z" } } });
+    tested.ok("PUT", "/a/_alias/filtered", &alias.to_string()).await;
+    let indices = async |uri: &str, filter: Value| {
+        let body = json!({ "fields": ["k"], "index_filter": filter, "runtime_mappings": {} });
+        tested.ok("POST", &format!("/{uri}/_field_caps"), &body.to_string()).await["indices"].clone()
+    };
+    assert_eq!(indices("a,b", json!({ "term": { "k": "x" } })).await, json!(["a"]));
+    assert_eq!(indices("*", json!({ "match_all": {} })).await, json!(["a", "b"]));
+    assert_eq!(indices("*", json!({ "range": { "@timestamp": { "gte": "now" } } })).await, json!([]));
+    assert_eq!(indices("filtered", json!({ "term": { "k": "x" } })).await, json!([]));
+    assert_eq!(indices("none*", json!({ "term": { "k": "x" } })).await, json!([]));
+    let none = r#"{"fields":"*","index_filter":{"match_none":{}}}"#;
+    assert_eq!(tested.ok("POST", "/a/_field_caps", none).await, json!({ "indices": [], "fields": {} }));
+    for body in [r#"{"fields":"k","index_filter":{"trem":{}}}"#, r#"{"fields":"k","index_filter":[]}"#] {
+        assert_eq!(tested.error("POST", "/a/_field_caps", body).await.0, 400);
+    }
+    let scripts = r#"{"fields":"k","runtime_mappings":{"r":{"type":"long"}}}"#;
+    assert_eq!(tested.error("POST", "/a/_field_caps", scripts).await.0, 501);
+}
+
+#[tokio::test]
 async fn documents_that_are_added_are_found_at_once() {
     let tested = Tested::new();
     let bulk = "{\"index\":{\"_index\":\"web\"}}\n{\"n\":1.10,  \"b\":[]}\n{\"create\":{}}\r\n{\"n\":2}\r\n";
