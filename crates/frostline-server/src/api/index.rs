@@ -150,7 +150,7 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
         ));
     }
     let preserve = call.params.flag("preserve_existing")?.unwrap_or(false);
-    let how = indices::how_of_any(&call.params, Wildcards::SHOWN)?;
+    let how = indices::how_of_change(&call.params)?;
     let names = indices::names(&call.state, &call.client.scope, call.index(), how).await?;
     if !change.is_of_blocks() {
         blocks::check(&call.state, names.iter(), Access::WriteMetadata)?;

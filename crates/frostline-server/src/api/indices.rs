@@ -34,6 +34,12 @@ pub(crate) fn how_of_any(params: &Params, default: Wildcards) -> Result<Resolve>
     })
 }
 
+/// The same for who changes what is known of indices: a wildcard that names none is a mistake.
+pub(crate) fn how_of_change(params: &Params) -> Result<Resolve> {
+    let allow_no_indices = params.flag("allow_no_indices")?.unwrap_or(false);
+    Ok(Resolve { allow_no_indices, ..how_of_any(params, Wildcards::SHOWN)? })
+}
+
 /// What wildcards name; `default` where nothing is said.
 pub(crate) fn expands(wanted: &[&str], default: Wildcards) -> Result<Wildcards> {
     if wanted.is_empty() {

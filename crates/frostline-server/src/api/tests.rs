@@ -352,6 +352,20 @@ async fn field_caps_are_of_the_types_and_the_indices_that_are_asked_for() {
 }
 
 #[tokio::test]
+async fn who_changes_indices_names_some() {
+    let tested = tested().await;
+    for (uri, body) in [
+        ("_mapping", r#"{"properties":{"new":{"type":"keyword"}}}"#),
+        ("_settings", r#"{"index":{"hidden":true}}"#),
+    ] {
+        let (status, kind, _) = tested.error("PUT", &format!("/none*/{uri}"), body).await;
+        assert_eq!((status, kind.as_str()), (404, "index_not_found_exception"), "{uri}");
+        tested.ok("PUT", &format!("/none*/{uri}?allow_no_indices=true"), body).await;
+        tested.ok("PUT", &format!("/we*/{uri}"), body).await;
+    }
+}
+
+#[tokio::test]
 async fn documents_that_are_added_are_found_at_once() {
     let tested = Tested::new();
     let bulk = "{\"index\":{\"_index\":\"web\"}}\n{\"n\":1.10,  \"b\":[]}\n{\"create\":{}}\r\n{\"n\":2}\r\n";
