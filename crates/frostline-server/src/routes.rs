@@ -974,7 +974,7 @@ pub(crate) static APIS: &[Api] = &[
     },
     Api {
         name: "indices.resolve_index",
-        methods: GET,
+        methods: GET_OR_POST,
         paths: &["/_resolve/index/{name}"],
         action: Action::ViewIndex,
         takes: &[INDICES],

@@ -151,8 +151,21 @@ pub(crate) fn only(object: &serde_json::Map<String, serde_json::Value>, known: &
         Some(key) => {
             let meant = frostline_show::nearest(key, known.iter().copied());
             let meant = meant.map_or(String::new(), |known| format!(" -> did you mean [{known}]?"));
-            Err(ApiError::unparsed(format!("unknown key [{key}] at the top of the body{meant}")))
+            Err(ApiError::unparsed(format!("unknown key [{key}] {place}{meant}")))
         }
         None => Ok(()),
     }
 }
+    only_of(object, known, "at the top of the body")
+}
+
+/// Refuses the members of an object in a body, such as that of `[docs]`, that an API does not know.
+pub(crate) fn only_in(
+    name: &str,
+    object: &serde_json::Map<String, serde_json::Value>,
+    known: &[&str],
+) -> Result<()> {
+    only_of(object, known, &format!("in [{name}]"))
+}
+
+fn only_of(object: &serde_json::Map<String, serde_json::Value>, known: &[&str], place: &str) -> Result<()> {

@@ -366,6 +366,34 @@ async fn who_changes_indices_names_some() {
 }
 
 #[tokio::test]
+async fn errors_say_what_there_is_not() {
+    let tested = tested().await;
+    let (status, kind, reason) = tested.error("GET", "/remote:web,app/_search", "").await;
+    assert_eq!((status, kind.as_str()), (404, "no_such_remote_cluster_exception"));
+    assert!(reason.contains("[remote]") && reason.contains("no search of several clusters"), "{reason}");
+    let stream = json!({ "index_patterns": ["logs-*"], "data_stream": {} });
+    tested.ok("PUT", "/_index_template/t", &stream.to_string()).await;
+    tested.ok("PUT", "/_data_stream/logs-app", "").await;
+    tested.ok("POST", "/logs-app/_rollover", "").await;
+    let (status, _, reason) = tested.error("GET", "/logs-app/_doc/1", "").await;
+    assert!(
+        status == 400 && reason.starts_with("data stream [logs-app] has more than one index"),
+        "{reason}"
+    );
+    let docs = r#"{"docs":[{"_index":"web","_id":"1","stored_fields":["n"]}]}"#;
+    let template = r#"{"index_patterns":["x"],"template":{"data_stream_options":{}}}"#;
+    for (method, uri, body, place) in [
+        ("POST", "/_mget", docs, "unknown key [stored_fields] in [docs]"),
+        ("PUT", "/_index_template/x", template, "unknown key [data_stream_options] in [template]"),
+    ] {
+        let (status, _, reason) = tested.error(method, uri, body).await;
+        assert!(status == 400 && reason.starts_with(place), "{reason}");
+    }
+    let names = tested.ok("POST", "/_resolve/index/we*", "").await;
+    assert_eq!(names["indices"][0]["name"], "web");
+}
+
+#[tokio::test]
 async fn documents_that_are_added_are_found_at_once() {
     let tested = Tested::new();
     let bulk = "{\"index\":{\"_index\":\"web\"}}\n{\"n\":1.10,  \"b\":[]}\n{\"create\":{}}\r\n{\"n\":2}\r\n";
