@@ -2,8 +2,10 @@ use std::sync::Arc;
 
 use frostline_base::IndexName;
 use frostline_catalog::{Alias, Catalog, RecordChange};
+use http_body_util::Full;
 use serde_json::{Value, json};
 
+use crate::settings::Settings;
 use crate::testing::{NOW_US, Tested};
 
 /// A service with 60 documents in `web` and 30 in `app`.
@@ -301,6 +303,27 @@ async fn tables_and_the_cluster_say_what_is_there() {
     let nodes = tested.ok("GET", "/_nodes/_all/http", "").await;
     let node = nodes["nodes"].as_object().unwrap().values().next().unwrap();
     assert_eq!(node["http"]["publish_address"], "127.0.0.1:9200");
+}
+
+#[tokio::test]
+async fn clients_are_told_to_connect_to_what_they_have_connected_to() {
+    let published = async |tested: &Tested, host: &str| {
+        let request = http::Request::builder().uri("/_nodes/http").header("host", host);
+        let answer = tested.request(request.body(Full::from("")).unwrap()).await.json();
+        answer["nodes"].as_object().unwrap().values().next().unwrap()["http"]["publish_address"].clone()
+    };
+    let tested = Tested::new();
+    for (host, expected) in [
+        ("10.1.2.3:9201", "10.1.2.3:9201"),
+        ("localhost:9200", "localhost:9200"),
+        ("[::1]:9200", "[::1]:9200"),
+        ("10.1.2.3", "10.1.2.3:80"),
+    ] {
+        assert_eq!(published(&tested, host).await, expected);
+    }
+    let publish = Some("logs.example.com:443".to_owned());
+    let told = Tested::with(Settings { publish, ..Settings::default() });
+    assert_eq!(published(&told, "127.0.0.1:9200").await, "logs.example.com:443");
 }
 
 #[tokio::test]
