@@ -327,6 +327,18 @@ async fn clients_are_told_to_connect_to_what_they_have_connected_to() {
 }
 
 #[tokio::test]
+async fn an_index_says_when_it_was_made() {
+    let tested = tested().await;
+    let ms = (NOW_US / 1_000).to_string();
+    let settings = tested.ok("GET", "/web/_settings?flat_settings=true", "").await;
+    assert_eq!(settings["web"]["settings"]["index.creation_date"], ms.as_str());
+    let state = tested.ok("GET", "/_cluster/state/metadata/web", "").await;
+    assert_eq!(state["metadata"]["indices"]["web"]["settings"]["index"]["creation_date"], ms.as_str());
+    let table = tested.get("/_cat/indices/web?h=index,creation.date,creation.date.string").await;
+    assert_eq!(table.body, format!("web {ms} 2024-06-01T00:00:00.000Z\n"));
+}
+
+#[tokio::test]
 async fn field_caps_are_of_the_types_and_the_indices_that_are_asked_for() {
     let tested = Tested::new();
     let mapping = json!({ "mappings": { "properties": {
