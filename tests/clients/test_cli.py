@@ -69,6 +69,18 @@ def test_a_retention_is_set_shown_and_ended(frostline):
     assert "for good: 1 document in 1 split" in said, said
 
 
+def test_a_retention_is_set_of_all_or_of_none(frostline):
+    for name in ["ra-1", "ra-2", "ra-3"]:
+        frostline.ingest(name, [{"n": 1}])
+    frostline.ok("snapshot", "create", "all")
+    frostline.ok("index", "delete", "ra-2", "--yes")
+    frostline.ok("snapshot", "mount", "all", "--index", "ra-2")
+    frostline.fails("index", "retain", "ra-*", "91d", says=["ra-2 is mounted", "'ra-*,-ra-2'", "Nothing is changed"])
+    kept = lambda expression, *keep: [one["retention_ms"] for one in frostline.ok("index", "retain", expression, *keep)["indices"]]
+    assert kept("ra-*") == [None, None, None]
+    assert kept("ra-*,-ra-2", "91d") == [7_862_400_000, 7_862_400_000]
+
+
 def test_a_search_says_what_it_cost(logs):
     cost = logs.ok("search", "--index", "logs", "word:w1")["cost"]
     assert set(cost) == {"took_ms", "gets", "bytes", "bytes_used", "usd", "opening", "simulated", "splits"}

@@ -260,19 +260,21 @@ def test_fields_are_declared_later_and_parts_of_documents_are_shown(known):
     client = known.client
     client.indices.put_template(name="old", body={"index_patterns": ["declared-*"], "mappings": {"properties": {"code": {"type": "keyword"}}}})
     assert client.indices.exists_template(name="old")
-    client.index(index="declared-1", id="1", body={"code": 1, "host": "a b", "n": 1})
+    client.index(index="declared-1", id="1", body={"code": 1, "text": "a b", "n": 1})
     client.indices.put_mapping(index="declared-1", body={"properties": {"host": {"type": "keyword"}}})
     client.index(index="declared-1", id="2", body={"code": 2, "host": "a b", "n": 2})
     properties = client.indices.get_mapping(index="declared-1")["declared-1"]["mappings"]["properties"]
     assert (properties["code"]["type"], properties["host"]["type"]) == ("keyword", "keyword")
-    assert client.count(index="declared-1", body={"query": {"match": {"host": "a b"}}})["count"] == 2
+    assert client.count(index="declared-1", body={"query": {"match": {"host": "a b"}}})["count"] == 1
     assert client.count(index="declared-1", body={"query": {"match": {"host": "a"}}})["count"] == 0
     assert client.get(index="declared-1", id="1", _source_includes="n")["_source"] == {"n": 1}
     changed = client.update(index="declared-1", id="2", body={"doc": {"n": 3}, "_source": ["n"]})
     assert changed["get"]["_source"] == {"n": 3}
     assert list(client.cluster.state(metric="metadata", index="declared-*")["metadata"]["indices"]) == ["declared-1"]
-    with pytest.raises(known.refusal):
-        client.indices.put_mapping(index="declared-1", body={"properties": {"host": {"type": "long"}}})
+    for field, ty in [("host", "long"), ("text", "keyword")]:
+        with pytest.raises(known.refusal):
+            client.indices.put_mapping(index="declared-1", body={"properties": {field: {"type": ty}}})
+    assert client.count(index="declared-1", body={"query": {"match": {"text": "a"}}})["count"] == 1
     client.indices.delete_template(name="old")
     client.indices.delete(index="declared-1")
 

@@ -157,7 +157,8 @@ impl Records {
     }
 }
 
-/// Adds changes to an entry that is to follow `registry`. `Conflict` where a name would mean two things.
+/// Adds changes to an entry that is to follow `registry`. `Conflict` where a name would mean two things; with the fact
+/// [`TAKEN`] where that is the name of an alias.
 pub(crate) fn add(entry: &mut LogEntry, registry: &Registry, changes: Vec<RecordChange>) -> Result<()> {
     let made: BTreeSet<String> = entry.puts.iter().map(|record| record.name.clone()).collect();
     let streams = changes.iter().filter_map(|change| match change {
@@ -165,27 +166,21 @@ pub(crate) fn add(entry: &mut LogEntry, registry: &Registry, changes: Vec<Record
         _ => None,
     });
     let streams: BTreeSet<IndexName> = streams.collect();
-    let free = |name: &IndexName, is_other: bool| {
-        let is_index = registry.indices.contains_key(name) || made.contains(name.as_str());
-        match is_index || is_other {
-            true => {
-                Err(Error::conflict(format!("there is already an index, an alias or a data stream {name}")))
-            }
-            false => Ok(()),
-        }
-    };
+    let is_index = |name: &IndexName| registry.indices.contains_key(name) || made.contains(name.as_str());
     for change in changes {
         let (kind, name, record) = match change {
             RecordChange::Alias(name, alias) => {
-                if alias.is_some() {
-                    free(&name, registry.data_streams.contains_key(&name) || streams.contains(&name))?;
+                let is_stream = registry.data_streams.contains_key(&name) || streams.contains(&name);
+                if alias.is_some() && (is_index(&name) || is_stream) {
+                    let what = format!("the alias {name} would have the name of an index or a data stream");
+                    return Err(Error::conflict(what).with(TAKEN, name));
                 }
                 let record = alias.map(|alias| Record::of(ALIAS, name.as_str(), &alias)).transpose()?;
                 (ALIAS, name.into(), record)
             }
             RecordChange::DataStream(name, stream) => {
-                if stream.is_some() {
-                    free(&name, registry.aliases.contains_key(&name))?;
+                if stream.is_some() && (is_index(&name) || registry.aliases.contains_key(&name)) {
+                    return Err(Error::conflict(format!("there is already an index or an alias {name}")));
                 }
                 let record =
                     stream.map(|stream| Record::of(DATA_STREAM, name.as_str(), &stream)).transpose()?;

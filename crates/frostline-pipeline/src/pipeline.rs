@@ -122,6 +122,32 @@ pub(crate) const PROCESSORS: &[(&str, Read)] = &[
     ("uppercase", text::uppercase),
 ];
 
+/// Those of Elasticsearch that are not among them.
+const OF_ELASTICSEARCH: &[&str] = &[
+    "attachment",
+    "bytes",
+    "circle",
+    "community_id",
+    "date_index_name",
+    "dot_expander",
+    "enrich",
+    "geo_grid",
+    "html_strip",
+    "inference",
+    "network_direction",
+    "normalize_for_stream",
+    "recover_failure_document",
+    "redact",
+    "registered_domain",
+    "reroute",
+    "script",
+    "set_security_user",
+    "sort",
+    "terminate",
+    "uri_parts",
+    "urldecode",
+];
+
 impl Pipeline {
     /// Reads a pipeline as Elasticsearch writes it. `Invalid` with its place where something is not understood.
     pub fn parse(json: &Value) -> Result<Pipeline> {
@@ -177,6 +203,9 @@ pub(crate) fn read_step(json: &Value, place: &str, depth: usize, counts: &mut Co
         return Err(wrong(match kind.as_str() {
             "geoip" | "ip_location" | "user_agent" => {
                 format!("the processor [{kind}] is not supported: it needs data that Frostline does not have")
+            }
+            _ if OF_ELASTICSEARCH.contains(&kind.as_str()) => {
+                format!("the processor [{kind}] is not supported: Frostline has no such processor")
             }
             _ => format!("no processor type exists with name [{kind}]"),
         }));

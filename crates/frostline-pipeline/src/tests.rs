@@ -661,6 +661,9 @@ fn what_is_not_understood_is_refused_with_its_place() {
     refused(json!({}), "pipeline", "[processors] required property is missing");
     refused(json!({ "processors": [], "procesors": [] }), "pipeline", "[procesors] is not known");
     refused(one(json!({ "sett": {} })), "processors[0]", "no processor type exists with name [sett]");
+    for missing in ["script", "dot_expander", "uri_parts"] {
+        refused(one(json!({ missing: {} })), "processors[0]", "Frostline has no such processor");
+    }
     for refusal in ["geoip", "user_agent"] {
         refused(
             one(json!({ refusal: { "field": "a" } })),

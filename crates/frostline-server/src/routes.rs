@@ -428,7 +428,7 @@ pub(crate) static APIS: &[Api] = &[
         methods: GET_OR_POST,
         paths: &["/_field_caps", "/{index}/_field_caps"],
         action: Action::Read,
-        takes: &[INDICES, &["fields", "include_unmapped"]],
+        takes: &[INDICES, &["fields", "filters", "include_unmapped", "types"]],
         ignores: &[&["include_empty_fields"]],
         answer: |call| Box::pin(field_caps::field_caps(call)),
     },
@@ -974,7 +974,7 @@ pub(crate) static APIS: &[Api] = &[
     },
     Api {
         name: "indices.resolve_index",
-        methods: GET,
+        methods: GET_OR_POST,
         paths: &["/_resolve/index/{name}"],
         action: Action::ViewIndex,
         takes: &[INDICES],

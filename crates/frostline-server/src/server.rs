@@ -122,6 +122,13 @@ fn check(settings: &Settings) -> Result<()> {
     if settings.syslog_client_ca.is_some() && settings.syslog_tls.is_none() {
         return Err(Error::invalid("--syslog-client-ca checks clients of --syslog-tls: give that, too"));
     }
+    if let Some(publish) = &settings.publish
+        && publish.parse().ok().and_then(|parsed: http::uri::Authority| parsed.port_u16()).is_none()
+    {
+        return Err(Error::invalid(format!(
+            "--publish {publish:?} is no HOST:PORT, such as logs.example.com:9200"
+        )));
+    }
     for index in [&settings.otlp_index, &settings.syslog_index] {
         name_of(index, 0)?;
     }

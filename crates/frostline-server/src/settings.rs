@@ -16,6 +16,8 @@ use crate::traces::Traces;
 pub struct Settings {
     /// The address, which is on loopback unless clients are asked who they are.
     pub listen: SocketAddr,
+    /// What clients are told to connect to, as `HOST:PORT`; else what each of them has connected to.
+    pub publish: Option<String>,
     /// Whether clients need a key or a password; otherwise everybody may do everything.
     pub auth: bool,
     /// Whose tokens let users in; none for nobody's.
@@ -93,6 +95,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9200)),
+            publish: None,
             auth: false,
             jwt: None,
             version: env!("CARGO_PKG_VERSION"),

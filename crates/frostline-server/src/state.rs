@@ -7,6 +7,8 @@ use bytes::Bytes;
 use frostline_ingest::{Edits, Live, LiveOptions, Random, UpkeepCounts};
 use frostline_node::Node;
 use http::HeaderMap;
+use http::header::HOST;
+use http::uri::Authority;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::answer::Unread;
@@ -36,7 +38,7 @@ pub(crate) struct State {
     /// The same for documents with `_id`s.
     pub(crate) edits: Edits,
     pub(crate) settings: Settings,
-    /// Where the server can be reached, as clients are told.
+    /// Where the server listens.
     pub(crate) address: String,
     pub(crate) bodies: Bodies,
     pub(crate) unread: Unread,
@@ -115,6 +117,18 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Where clients reach the server: as its settings say, else where this one says that it has.
+    pub(crate) fn published_address(&self) -> String {
+        if let Some(address) = &self.state.settings.publish {
+            return address.clone();
+        }
+        let asked = self.headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+        let usual_port = if self.state.settings.tls.is_some() { 443 } else { 80 };
+        asked.map_or(self.state.address.clone(), |asked| {
+            format!("{}:{}", asked.host(), asked.port_u16().unwrap_or(usual_port))
+        })
+    }
+
     /// A part of the path.
     pub(crate) fn part(&self, name: &str) -> Option<&str> {
         self.captures.get(name)
@@ -147,11 +161,24 @@ impl Call {
 
 /// Refuses the members of a body that an API does not know.
 pub(crate) fn only(object: &serde_json::Map<String, serde_json::Value>, known: &[&str]) -> Result<()> {
+    only_of(object, known, "at the top of the body")
+}
+
+/// Refuses the members of an object in a body, such as that of `[docs]`, that an API does not know.
+pub(crate) fn only_in(
+    name: &str,
+    object: &serde_json::Map<String, serde_json::Value>,
+    known: &[&str],
+) -> Result<()> {
+    only_of(object, known, &format!("in [{name}]"))
+}
+
+fn only_of(object: &serde_json::Map<String, serde_json::Value>, known: &[&str], place: &str) -> Result<()> {
     match object.keys().find(|key| !known.contains(&key.as_str())) {
         Some(key) => {
             let meant = frostline_show::nearest(key, known.iter().copied());
             let meant = meant.map_or(String::new(), |known| format!(" -> did you mean [{known}]?"));
-            Err(ApiError::unparsed(format!("unknown key [{key}] at the top of the body{meant}")))
+            Err(ApiError::unparsed(format!("unknown key [{key}] {place}{meant}")))
         }
         None => Ok(()),
     }

@@ -387,6 +387,9 @@ pub(crate) struct Serve {
     /// Address to listen on; without --auth it must be on loopback
     #[arg(long, default_value = "127.0.0.1:9200", value_name = "ADDR:PORT", value_parser = address)]
     pub(crate) listen: SocketAddr,
+    /// Address that clients are told to connect to, for those that look for nodes [default: the one that each of them uses]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) publish: Option<String>,
     /// Ask clients for an API key or a password; the first start makes a key and prints it
     #[arg(long)]
     pub(crate) auth: bool,

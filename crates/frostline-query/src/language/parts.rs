@@ -46,6 +46,16 @@ pub(crate) fn check_field<'a>(field: &'a str, at: &At<'_>) -> Result<&'a str> {
     }
 }
 
+/// Refuses to match terms that are only alike.
+pub(crate) fn check_fuzziness(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
+    let fuzziness =
+        options.take("fuzziness").map(|value| json::scalar_text(value, &at.key("fuzziness"))).transpose()?;
+    match fuzziness.as_deref() {
+        None | Some("0" | "0.0") => Ok(()),
+        Some(_) => Err(at.unsupported("fuzziness", "terms are matched as written; use wildcard or regexp")),
+    }
+}
+
 /// Refuses analysis that is not the one that built the index.
 pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
     for key in ["analyzer", "quote_analyzer"] {
@@ -54,11 +64,6 @@ pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()
                 at.unsupported(key, &format!("[{name}] is unknown, text has one analysis: [default]"))
             );
         }
-    }
-    let fuzziness =
-        options.take("fuzziness").map(|value| json::scalar_text(value, &at.key("fuzziness"))).transpose()?;
-    if fuzziness.is_some_and(|text| text != "0" && text != "0.0") {
-        return Err(at.unsupported("fuzziness", "terms are matched as written; use wildcard or regexp"));
     }
     for key in ["slop", "phrase_slop"] {
         if options.unsigned(key)?.is_some_and(|slop| slop > 0) {

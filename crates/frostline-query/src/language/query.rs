@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::date::DateReader;
 use super::json::{self, At, Object};
-use super::parts::{BY_NAME, check_analysis, check_field, exists, refuse_index};
+use super::parts::{BY_NAME, check_analysis, check_field, check_fuzziness, exists, refuse_index};
 use super::query_string::QueryStringOptions;
 use super::text::{
     self, MatchOptions, Target, all, any, at_least, match_across, match_any, match_in, or_date,
@@ -339,6 +339,7 @@ impl<'a> Clause<'a> {
         let at = self.at;
         let query = options.take("query").ok_or_else(|| at.invalid("[query] is missing"))?;
         check_analysis(options, at)?;
+        check_fuzziness(options, at)?;
         if let Some(operator) = options.string("operator")? {
             how.and = text::is_and(operator, &at.key("operator"))?;
         }
@@ -466,7 +467,16 @@ impl<'a> Clause<'a> {
         let mut options = clause.object()?;
         options.ignore(&["rewrite", "max_determinized_states"]);
         let text = options.string("value")?.ok_or_else(|| at.invalid("[value] is missing"))?;
-        let flags = options.string("flags")?.unwrap_or("ALL");
+        let flags = match (options.string("flags")?, options.unsigned("flags_value")?) {
+            (Some(names), _) => names,
+            (None, Some(0)) => "NONE",
+            (None, None) => "ALL",
+            (None, Some(bits)) if bits & 0xff == 0xff => "ALL",
+            (None, Some(_)) => {
+                let why = "what a number means differs between versions of Lucene: name the flags in [flags]";
+                return Err(at.unsupported("flags_value", why));
+            }
+        };
         let case_insensitive = options.boolean("case_insensitive")?.unwrap_or(false);
         options.finish()?;
         Ok(pattern(field, Pattern::Regex(translate(text, flags)?), case_insensitive))

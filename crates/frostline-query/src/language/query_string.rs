@@ -80,6 +80,8 @@ impl QueryStringOptions {
 
     /// Takes the options of a `query_string` clause.
     pub(crate) fn from_object(object: &mut Object<'_>, at: &At<'_>, context: &Context<'_>) -> Result<Self> {
+        // It is of terms with a ~ alone, which are refused.
+        object.ignore(&["fuzziness"]);
         check_analysis(object, at)?;
         object.refuse(&[("quote_field_suffix", "name the fields")])?;
         object.ignore(&["analyze_wildcard", "rewrite", "tie_breaker", "max_determinized_states"]);

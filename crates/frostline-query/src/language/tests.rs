@@ -150,6 +150,24 @@ fn term_level_queries() {
         ),
         (json!({"wildcard": {"host.name": {"wildcard": "w?b*"}}}), "host.name wildcard w?b*"),
         (json!({"regexp": {"host.name": "w.b"}}), r"host.name regex \A(?:w(?s:.)b)\z"),
+        // As Elasticsearch's Java client writes it.
+        (
+            json!({"regexp": {"host.name": {"value": "w@b", "flags_value": 255, "max_determinized_states": 10000,
+            "boost": 1.0}}}),
+            r"host.name regex \A(?:w(?s:.*)b)\z",
+        ),
+        (
+            json!({"regexp": {"host.name": {"value": "w@b", "flags_value": 65791}}}),
+            r"host.name regex \A(?:w(?s:.*)b)\z",
+        ),
+        (
+            json!({"regexp": {"host.name": {"value": "w@b", "flags_value": 0}}}),
+            r"host.name regex \A(?:w@b)\z",
+        ),
+        (
+            json!({"regexp": {"host.name": {"value": "w@b", "flags": "NONE", "flags_value": 1}}}),
+            r"host.name regex \A(?:w@b)\z",
+        ),
     ]);
 }
 
@@ -231,6 +249,15 @@ fn full_text_queries() {
         (json!({"simple_query_string": {"query": "a|b", "flags": "NONE"}}), "*~a|b/1"),
         (
             json!({"query_string": {"query": "a b", "default_operator": "and", "default_field": "message"}}),
+            "(message~a/all AND message~b/all)",
+        ),
+        // As Elasticsearch's Java client writes it.
+        (
+            json!({"query_string": {"query": "a b", "fields": ["message^1.0"], "type": "best_fields",
+            "default_operator": "and", "max_determinized_states": 10000, "enable_position_increments": true,
+            "fuzziness": "AUTO", "fuzzy_prefix_length": 0, "fuzzy_max_expansions": 50, "phrase_slop": 0,
+            "escape": false, "auto_generate_synonyms_phrase_query": true, "fuzzy_transpositions": true,
+            "boost": 1.0}}),
             "(message~a/all AND message~b/all)",
         ),
     ]);
@@ -348,6 +375,8 @@ fn what_is_refused_is_named_with_its_position() {
             "[many] is not a minimum",
         ),
         (json!({"regexp": {"a": "a~b"}}), "the complement ~ is not supported"),
+        (json!({"regexp": {"a": {"value": "b", "flags_value": 8}}}), "[flags_value] is not supported"),
+        (json!({"query_string": {"query": "ab~", "fuzziness": "AUTO"}}), "(~) are not supported"),
         (json!({"query_string": {"query": "a:("}}), "( is not closed"),
         (json!({"simple_query_string": {"query": "ab~2"}}), "[~] is not supported"),
         (json!([]), "expected an object with one query"),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::{Access, Alias, Index, RecordChange, Records, Resolve, Wildcards};
+use frostline_catalog::{Access, Alias, Index, RecordChange, Records, Resolve, TAKEN, Wildcards};
 use frostline_query::Search;
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
@@ -272,19 +272,23 @@ async fn apply(state: &State, steps: Vec<Step>) -> Result<Answer> {
         true => catalog.change_records("aliases", plan).await.map(drop),
         false => catalog.delete_with(&removed, plan).await,
     };
-    done.map_err(|e| match e.kind() {
-        ErrorKind::NotFound => {
+    done.map_err(|e| match (e.kind(), e.fact(TAKEN)) {
+        (ErrorKind::NotFound, _) => {
             ApiError::new(StatusCode::NOT_FOUND, "aliases_not_found_exception", e.to_string())
         }
-        ErrorKind::Conflict => {
-            ApiError::new(StatusCode::BAD_REQUEST, "invalid_alias_name_exception", e.to_string())
-        }
+        (_, Some(alias)) => taken(alias),
         _ => e.into(),
     })?;
     for index in &removed {
         state.node.unmount(index).await?;
     }
     Answer::json(&json!({ "acknowledged": true, "errors": false }))
+}
+
+/// The error of an alias that would have the name of something else.
+pub(crate) fn taken(alias: &str) -> ApiError {
+    let reason = format!("Invalid alias name [{alias}]: there is an index or a data stream of that name");
+    ApiError::new(StatusCode::BAD_REQUEST, "invalid_alias_name_exception", reason).about("index", alias)
 }
 
 /// Puts a step into what is changed.

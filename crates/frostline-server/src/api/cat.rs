@@ -48,6 +48,18 @@ pub(crate) async fn indices(call: Call) -> Result<Answer> {
         column("uuid", &["id"], "index uuid"),
         column("pri", &["p", "shards.primary", "shardsPrimary"], "number of primary shards"),
         column("rep", &["r", "shards.replica", "shardsReplica"], "number of replica shards"),
+        Column {
+            name: "creation.date",
+            aliases: &["cd"],
+            about: "index creation date (millisecond value)",
+            shown: false,
+        },
+        Column {
+            name: "creation.date.string",
+            aliases: &["cds"],
+            about: "index creation date (as string)",
+            shown: false,
+        },
         column("docs.count", &["dc", "docsCount"], "available docs"),
         column("docs.deleted", &["dd", "docsDeleted"], "deleted docs"),
         column("store.size", &["ss", "storeSize"], "store size of primaries & replicas"),
@@ -66,6 +78,7 @@ pub(crate) async fn indices(call: Call) -> Result<Answer> {
     let rows = found.iter().filter(|_| wanted).map(|index| {
         let (documents, bytes) = size(index);
         let is_closed = records.as_ref().is_some_and(|records| records.is_closed(index.name()));
+        let created = records.as_ref().and_then(|records| records.created_ms(index.name()));
         // Of what is closed nothing is counted.
         let of_open = |cell: Cell| if is_closed { Cell::Nothing } else { cell };
         vec![
@@ -75,6 +88,8 @@ pub(crate) async fn indices(call: Call) -> Result<Answer> {
             Cell::Text(index.table_id().to_owned()),
             Cell::Number(1),
             Cell::Number(0),
+            created.map_or(Cell::Nothing, |ms| Cell::Number(ms.unsigned_abs())),
+            created.map_or(Cell::Nothing, |ms| Cell::Text(snapshot::time(ms))),
             of_open(Cell::Number(documents)),
             of_open(Cell::Number(0)),
             of_open(Cell::Bytes(bytes)),

@@ -322,7 +322,7 @@ pub(crate) async fn hot_threads(call: Call) -> Result<Answer> {
 
 /// `GET /_nodes`.
 pub(crate) async fn nodes(call: Call) -> Result<Answer> {
-    let address = &call.state.address;
+    let address = &call.published_address();
     let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
     let node = json!({
         "name": NAME,
@@ -336,7 +336,7 @@ pub(crate) async fn nodes(call: Call) -> Result<Answer> {
         "roles": ROLES,
         "attributes": {},
         "http": {
-            "bound_address": [address],
+            "bound_address": [call.state.address],
             "publish_address": address,
             "max_content_length_in_bytes": call.state.settings.body_bytes_max,
         },

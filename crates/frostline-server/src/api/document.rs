@@ -21,7 +21,7 @@ use crate::api::{blocks, indices, names, search_body};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::scope::Scope;
-use crate::state::{Call, State, only};
+use crate::state::{Call, State, only, only_in};
 
 /// Parameters of what writes one document.
 pub(crate) const WRITE: &[&str] = &["if_primary_term", "if_seq_no"];
@@ -389,11 +389,14 @@ pub(crate) async fn holder_in(state: &State, scope: &Scope, name: &str) -> Resul
     let how = Resolve { wildcards: Wildcards::NONE, allow_no_indices: false, ..Resolve::default() };
     let mut indices = indices::names(state, scope, name.as_str(), how).await?;
     blocks::check(state, indices.iter(), Access::Read)?;
+    let records = state.node.catalog().seen_records();
+    let is_stream = records.is_some_and(|records| records.data_streams().contains_key(&name));
     match (indices.pop(), indices.is_empty()) {
         (Some(index), true) => Ok(index),
         (None, _) => Err(ApiError::no_such_index(name.as_str())),
         (Some(_), false) => Err(ApiError::invalid(format!(
-            "alias [{name}] has more than one index associated with it, can't execute a single index op"
+            "{} [{name}] has more than one index associated with it, can't execute a single index op: name the index",
+            if is_stream { "data stream" } else { "alias" }
         ))),
     }
 }
@@ -522,7 +525,7 @@ fn wanted(body: &Value, index: Option<&str>, filter: &SourceFilter) -> Result<Ve
     }
     for document in list("docs") {
         let Value::Object(members) = document else { return Err(ApiError::unparsed("docs hold objects")) };
-        only(members, &["_id", "_index", "_source", "routing"])?;
+        only_in("docs", members, &["_id", "_index", "_source", "routing"])?;
         let index = members.get("_index").and_then(Value::as_str).or(index);
         let index = index.ok_or_else(|| missing("index is missing"))?.to_owned();
         let id = members.get("_id").and_then(text).ok_or_else(|| missing("id is missing"))?;

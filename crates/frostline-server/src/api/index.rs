@@ -150,7 +150,7 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
         ));
     }
     let preserve = call.params.flag("preserve_existing")?.unwrap_or(false);
-    let how = indices::how_of_any(&call.params, Wildcards::SHOWN)?;
+    let how = indices::how_of_change(&call.params)?;
     let names = indices::names(&call.state, &call.client.scope, call.index(), how).await?;
     if !change.is_of_blocks() {
         blocks::check(&call.state, names.iter(), Access::WriteMetadata)?;
@@ -174,7 +174,10 @@ pub(crate) fn settings_of(records: &Records, index: &Index, flat: bool, names: &
     let own = IndexSettings::of(records, index.name());
     let time = index.mapping().time_field();
     let time = (time != "@timestamp").then_some(("index.time_field", time));
-    let all = all.into_iter().chain(time).map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let created = records.created_ms(index.name()).map(|ms| ms.to_string());
+    let created = created.as_deref().map(|ms| ("index.creation_date", ms));
+    let all = all.into_iter().chain(time).chain(created);
+    let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let matches = |name: &str| names.iter().any(|pattern| wildcard_matches(pattern, name));
     let shown = own.shown().chain(all).filter(|(name, _)| matches(name));
     settings::nested(shown.map(|(name, value)| (name, json!(value))).collect(), flat)

@@ -34,6 +34,12 @@ pub(crate) fn how_of_any(params: &Params, default: Wildcards) -> Result<Resolve>
     })
 }
 
+/// The same for who changes what is known of indices: a wildcard that names none is a mistake.
+pub(crate) fn how_of_change(params: &Params) -> Result<Resolve> {
+    let allow_no_indices = params.flag("allow_no_indices")?.unwrap_or(false);
+    Ok(Resolve { allow_no_indices, ..how_of_any(params, Wildcards::SHOWN)? })
+}
+
 /// What wildcards name; `default` where nothing is said.
 pub(crate) fn expands(wanted: &[&str], default: Wildcards) -> Result<Wildcards> {
     if wanted.is_empty() {
@@ -120,7 +126,7 @@ async fn opened_and_filters(
     expression: &str,
     how: Resolve,
 ) -> Result<(Vec<Arc<Index>>, Filters)> {
-    check_length(expression)?;
+    check_expression(expression)?;
     // What was seen may be outdated: it only saves a request where no alias has a filter.
     let seen = through_filters(state, expression, state.node.catalog().seen_records())?;
     let newest = match seen {
@@ -156,7 +162,7 @@ pub(crate) async fn names_filtered(
     expression: &str,
     how: Resolve,
 ) -> Result<(Vec<IndexName>, Filters)> {
-    check_length(expression)?;
+    check_expression(expression)?;
     let records = state.node.records().await?;
     let (names, filters) = match through_filters(state, expression, Some(records))? {
         Some(through) => through.resolve(state, scope, how).await?,
@@ -246,7 +252,7 @@ pub(crate) async fn open(
     expression: &str,
     how: Resolve,
 ) -> Result<Vec<Arc<Index>>> {
-    check_length(expression)?;
+    check_expression(expression)?;
     let mut narrowed = None;
     if !scope.is_all() {
         let names = names(state, scope, expression, how).await?;
@@ -325,7 +331,7 @@ pub(crate) async fn names(
     expression: &str,
     how: Resolve,
 ) -> Result<Vec<IndexName>> {
-    check_length(expression)?;
+    check_expression(expression)?;
     let (records, now_us) = (state.node.records().await?, state.node.clock().now_us());
     if let Some(other) = spelled_out(expression, now_us)?.iter().find(|name| !allows(state, scope, name)) {
         return Err(scope.forbidden(other.as_str()));
@@ -370,12 +376,21 @@ fn missing(
     ApiError::no_such_index(expression)
 }
 
-/// Refuses an expression that would keep the server busy.
-fn check_length(expression: &str) -> Result<()> {
-    match expression.split(',').nth(PARTS_MAX) {
-        Some(_) => {
-            Err(ApiError::invalid(format!("over {PARTS_MAX} names of indices in a list: use wildcards")))
-        }
+/// Refuses an expression that would keep the server busy, or that names indices of another cluster.
+fn check_expression(expression: &str) -> Result<()> {
+    if expression.split(',').nth(PARTS_MAX).is_some() {
+        return Err(ApiError::invalid(format!("over {PARTS_MAX} names of indices in a list: use wildcards")));
+    }
+    // Date math has colons in times.
+    let mut parts = expression.split(',').filter(|_| !expression.contains('<'));
+    match parts.find_map(|part| part.split_once(':').filter(|(_, index)| !index.starts_with(':'))) {
+        Some((remote, _)) => Err(ApiError::new(
+            StatusCode::NOT_FOUND,
+            "no_such_remote_cluster_exception",
+            format!(
+                "no such remote cluster: [{remote}]; there is no search of several clusters: ask each server"
+            ),
+        )),
         None => Ok(()),
     }
 }

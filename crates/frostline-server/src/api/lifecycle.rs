@@ -11,7 +11,7 @@ use crate::answer::Answer;
 use crate::api::data_stream::matching;
 use crate::error::{ApiError, Result};
 use crate::params::duration;
-use crate::state::{Call, only};
+use crate::state::{Call, only_in};
 
 /// `GET /_data_stream/{name}/_lifecycle`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
@@ -56,7 +56,7 @@ pub(crate) fn read(json: &Value) -> Result<Option<Lifecycle>> {
     if members.get("downsampling").is_some_and(|rounds| !rounds.is_null()) {
         return Err(ApiError::unsupported("[downsampling] is not supported: leave it out"));
     }
-    only(members, &["data_retention", "downsampling", "enabled"])?;
+    only_in("lifecycle", members, &["data_retention", "downsampling", "enabled"])?;
     let enabled = match members.get("enabled") {
         None | Some(Value::Null) => true,
         Some(Value::Bool(enabled)) => *enabled,

@@ -71,7 +71,7 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
     let wanted = Mapping::from_elasticsearch_json(&Value::Object(body))?;
     let warning = warning(&wanted);
     let scope = call.client.scope.to(Privilege::Manage);
-    let how = indices::how_of_any(&call.params, Wildcards::SHOWN)?;
+    let how = indices::how_of_change(&call.params)?;
     let indices = indices::open(&call.state, &scope, call.index(), how).await?;
     blocks::check(&call.state, indices.iter().map(|index| index.name()), Access::WriteMetadata)?;
     let amend = move |known: &Mapping| known.amended(wanted.clone(), |key| said.contains(key));

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use frostline_base::{Error, ErrorKind, IndexName};
-use frostline_catalog::{Access, Alias, DataStream, RecordChange, Records, Settings};
+use frostline_catalog::{Access, Alias, DataStream, RecordChange, Records, Settings, TAKEN};
 use frostline_ingest::Birth;
 use frostline_split::Mapping;
 use http::StatusCode;
 use serde_json::Value;
 
-use crate::api::alias::Abouts;
+use crate::api::alias::{self, Abouts};
 use crate::api::settings::IndexSettings;
 use crate::api::template::{Composed, compose};
 use crate::api::{blocks, indices};
@@ -110,10 +110,11 @@ async fn made(state: &State, name: &IndexName, composed: Composed) -> Result<Tar
         },
         (false, false) => name.clone(),
         (false, true) => {
-            match make_index(state, name, birth(name, create.clone(), composed.aliases, settings)).await {
-                // Another request has just made it.
-                Err(error) if error.kind == EXISTS => {}
-                made => made?,
+            let made = make_index(state, name, birth(name, create.clone(), composed.aliases, settings)).await;
+            if let Err(error) = made {
+                // Another request may have just made it.
+                let is_there = error.kind == EXISTS && state.node.catalog().records().await?.has_index(name);
+                is_there.then_some(()).ok_or(error)?;
             }
             name.clone()
         }
@@ -123,15 +124,16 @@ async fn made(state: &State, name: &IndexName, composed: Composed) -> Result<Tar
 
 const EXISTS: &str = "resource_already_exists_exception";
 
-/// Makes an index with its settings and its aliases.
+/// Makes an index with its settings and its aliases, or nothing of all that.
 pub(crate) async fn make_index(
     state: &State,
     name: &IndexName,
     Birth { mapping, also }: Birth,
 ) -> Result<()> {
     let made = state.node.catalog().create_with(name, mapping, Settings::default(), &*also).await;
-    made.map(drop).map_err(|e| match e.kind() {
-        ErrorKind::Conflict => exists(name),
+    made.map(drop).map_err(|e| match (e.kind(), e.fact(TAKEN)) {
+        (_, Some(alias)) => alias::taken(alias),
+        (ErrorKind::Conflict, None) => exists(name),
         _ => e.into(),
     })
 }

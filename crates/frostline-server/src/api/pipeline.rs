@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::Answer;
 use crate::api::settings::IndexSettings;
 use crate::error::{ApiError, Result};
-use crate::state::{Call, State, only};
+use crate::state::{Call, State, only, only_in};
 
 /// The kind of records that pipelines are.
 const KIND: &str = "ingest_pipeline";
@@ -216,7 +216,7 @@ fn simulated(doc: Value, now_us: i64) -> Result<Document> {
     let Some(Value::Object(source)) = doc.remove("_source") else {
         return Err(ApiError::unparsed("[_source] required property is missing"));
     };
-    only(&doc, &["_if_primary_term", "_if_seq_no", "_routing", "_version", "_version_type"])?;
+    only_in("docs", &doc, &["_if_primary_term", "_if_seq_no", "_routing", "_version", "_version_type"])?;
     Ok(Document::new(&index, Some(&id), source, now_us))
 }
 

@@ -9,7 +9,7 @@ use crate::answer::Answer;
 use crate::auth::{self, API_KEY, Credential, Realm, USER};
 use crate::error::{ApiError, Result};
 use crate::scope::{FieldRules, Grant, Privilege, Snapshots};
-use crate::state::{Call, State, only};
+use crate::state::{Call, State, only, only_in};
 
 /// The longest body that is kept with a key or a user.
 const BYTES_MAX: usize = 64 << 10;
@@ -146,7 +146,7 @@ fn granted(descriptors: Option<&Value>) -> Result<Granted> {
     for (role, descriptor) in descriptors {
         let wrong = |what: &str| ApiError::unparsed(format!("the role [{role}] {what}"));
         let descriptor = descriptor.as_object().ok_or_else(|| wrong("is an object"))?;
-        only(descriptor, &["cluster", "description", "index", "indices", "metadata"])?;
+        only_in("role_descriptors", descriptor, &["cluster", "description", "index", "indices", "metadata"])?;
         cluster.extend(names(descriptor.get("cluster")).ok_or_else(|| wrong("has a list [cluster]"))?);
         for member in ["index", "indices"] {
             let Some(of_indices) = descriptor.get(member) else { continue };
@@ -201,7 +201,11 @@ fn grant(value: &Value) -> Result<Grant> {
     if object.get("query").is_some_and(|query| !query.is_null()) {
         return Err(ApiError::unsupported("[query] is not supported: give the key an alias with a filter"));
     }
-    only(object, &["allow_restricted_indices", "field_security", "names", "privileges", "query"])?;
+    only_in(
+        "indices",
+        object,
+        &["allow_restricted_indices", "field_security", "names", "privileges", "query"],
+    )?;
     let list = |member: &str| {
         let list = object.get(member).and_then(|value| names(Some(value))).filter(|list| !list.is_empty());
         list.ok_or_else(|| ApiError::unparsed(format!("[{member}] is a list of texts")))
@@ -223,7 +227,7 @@ fn field_rules(value: Option<&Value>) -> Result<Option<FieldRules>> {
         Some(Value::Object(rules)) => rules,
         Some(_) => return Err(ApiError::unparsed("[field_security] is an object")),
     };
-    only(rules, &["except", "grant"])?;
+    only_in("field_security", rules, &["except", "grant"])?;
     let list = |name: &str| {
         let list = names(rules.get(name));
         list.ok_or_else(|| ApiError::unparsed(format!("[{name}] of [field_security] is a list of fields")))

@@ -212,7 +212,7 @@ fn shards(count: usize) -> Value {
     json!({ "total": count, "failed": 0, "successful": count })
 }
 
-fn time(ms: i64) -> String {
+pub(crate) fn time(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |time| format!("{time:.3}"))
 }
 

@@ -12,7 +12,7 @@ use crate::api::alias::{About, Abouts, check_filters};
 use crate::api::settings::{self, IndexSettings};
 use crate::api::{lifecycle, mapping};
 use crate::error::{ApiError, Result};
-use crate::state::{Call, only};
+use crate::state::{Call, only, only_in};
 
 /// A kind of template, as it is kept and as it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,7 +297,7 @@ fn check(body: &Value, kind: Kind) -> Result<()> {
         return Err(ApiError::invalid("Validation Failed: 1: index patterns are missing;"));
     }
     if let Some(Value::Object(stream)) = body.get("data_stream") {
-        only(stream, &["allow_custom_routing", "hidden"])?;
+        only_in("data_stream", stream, &["allow_custom_routing", "hidden"])?;
     }
     if body.get("priority").is_some_and(|priority| priority.as_u64().is_none()) {
         return Err(ApiError::unparsed("[priority] is a whole number of at least 0"));
@@ -309,7 +309,7 @@ fn check(body: &Value, kind: Kind) -> Result<()> {
     let Some(template) = template else { return Ok(()) };
     let template = template.as_object().ok_or_else(|| ApiError::unparsed("[template] is an object"))?;
     if kind != Kind::Legacy {
-        only(template, &["aliases", "lifecycle", "mappings", "settings"])?;
+        only_in("template", template, &["aliases", "lifecycle", "mappings", "settings"])?;
     }
     lifecycle::read(template.get("lifecycle").unwrap_or(&Value::Null))?;
     About::read_all(template.get("aliases"))?;

@@ -2,8 +2,10 @@ use std::sync::Arc;
 
 use frostline_base::IndexName;
 use frostline_catalog::{Alias, Catalog, RecordChange};
+use http_body_util::Full;
 use serde_json::{Value, json};
 
+use crate::settings::Settings;
 use crate::testing::{NOW_US, Tested};
 
 /// A service with 60 documents in `web` and 30 in `app`.
@@ -301,6 +303,129 @@ async fn tables_and_the_cluster_say_what_is_there() {
     let nodes = tested.ok("GET", "/_nodes/_all/http", "").await;
     let node = nodes["nodes"].as_object().unwrap().values().next().unwrap();
     assert_eq!(node["http"]["publish_address"], "127.0.0.1:9200");
+}
+
+#[tokio::test]
+async fn clients_are_told_to_connect_to_what_they_have_connected_to() {
+    let published = async |tested: &Tested, host: &str| {
+        let request = http::Request::builder().uri("/_nodes/http").header("host", host);
+        let answer = tested.request(request.body(Full::from("")).unwrap()).await.json();
+        answer["nodes"].as_object().unwrap().values().next().unwrap()["http"]["publish_address"].clone()
+    };
+    let tested = Tested::new();
+    for (host, expected) in [
+        ("10.1.2.3:9201", "10.1.2.3:9201"),
+        ("localhost:9200", "localhost:9200"),
+        ("[::1]:9200", "[::1]:9200"),
+        ("10.1.2.3", "10.1.2.3:80"),
+    ] {
+        assert_eq!(published(&tested, host).await, expected);
+    }
+    let publish = Some("logs.example.com:443".to_owned());
+    let told = Tested::with(Settings { publish, ..Settings::default() });
+    assert_eq!(published(&told, "127.0.0.1:9200").await, "logs.example.com:443");
+}
+
+#[tokio::test]
+async fn an_index_says_when_it_was_made() {
+    let tested = tested().await;
+    let ms = (NOW_US / 1_000).to_string();
+    let settings = tested.ok("GET", "/web/_settings?flat_settings=true", "").await;
+    assert_eq!(settings["web"]["settings"]["index.creation_date"], ms.as_str());
+    let state = tested.ok("GET", "/_cluster/state/metadata/web", "").await;
+    assert_eq!(state["metadata"]["indices"]["web"]["settings"]["index"]["creation_date"], ms.as_str());
+    let table = tested.get("/_cat/indices/web?h=index,creation.date,creation.date.string").await;
+    assert_eq!(table.body, format!("web {ms} 2024-06-01T00:00:00.000Z\n"));
+}
+
+#[tokio::test]
+async fn field_caps_are_of_the_types_and_the_indices_that_are_asked_for() {
+    let tested = Tested::new();
+    let mapping = json!({ "mappings": { "properties": {
+        "k": { "type": "keyword" },
+        "w": { "type": "wildcard" },
+        "m": { "type": "text", "fields": { "raw": { "type": "keyword" } } },
+        "o": { "type": "nested", "properties": { "p": { "type": "long" } } },
+    } } });
+    for (index, k) in [("a", "x"), ("b", "y")] {
+        tested.ok("PUT", &format!("/{index}"), &mapping.to_string()).await;
+        let document = json!({ "k": k }).to_string();
+        assert_eq!(tested.send("POST", &format!("/{index}/_doc"), &document).await.status, 201);
+    }
+    let fields = async |query: &str| {
+        let caps = tested.ok("GET", &format!("/a/_field_caps?fields=*&{query}"), "").await;
+        caps["fields"].as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(fields("types=keyword&filters=-parent").await, "k m.keyword m.raw w");
+    assert_eq!(fields("types=keyword&filters=-parent,-multifield").await, "k w");
+    assert_eq!(fields("types=wildcard,date").await, "@timestamp o w");
+    assert_eq!(fields("types=long").await, "o o.p");
+    assert_eq!(fields("types=long&filters=-nested").await, "o");
+    assert_eq!(fields("filters=%2Bmetadata").await, "_id _index _source");
+    assert_eq!(fields("filters=-metadata").await, "@timestamp k m m.keyword m.raw o o.p w",);
+    let (status, _, reason) = tested.error("GET", "/a/_field_caps?fields=*&filters=all", "").await;
+    assert_eq!((status, reason.as_str()), (400, "Unknown field caps filter [all]"));
+
+    let alias = json!({ "filter": { "term": { "k": "z" } } });
+    tested.ok("PUT", "/a/_alias/filtered", &alias.to_string()).await;
+    let indices = async |uri: &str, filter: Value| {
+        let body = json!({ "fields": ["k"], "index_filter": filter, "runtime_mappings": {} });
+        tested.ok("POST", &format!("/{uri}/_field_caps"), &body.to_string()).await["indices"].clone()
+    };
+    assert_eq!(indices("a,b", json!({ "term": { "k": "x" } })).await, json!(["a"]));
+    assert_eq!(indices("*", json!({ "match_all": {} })).await, json!(["a", "b"]));
+    assert_eq!(indices("*", json!({ "range": { "@timestamp": { "gte": "now" } } })).await, json!([]));
+    assert_eq!(indices("filtered", json!({ "term": { "k": "x" } })).await, json!([]));
+    assert_eq!(indices("none*", json!({ "term": { "k": "x" } })).await, json!([]));
+    let none = r#"{"fields":"*","index_filter":{"match_none":{}}}"#;
+    assert_eq!(tested.ok("POST", "/a/_field_caps", none).await, json!({ "indices": [], "fields": {} }));
+    for body in [r#"{"fields":"k","index_filter":{"trem":{}}}"#, r#"{"fields":"k","index_filter":[]}"#] {
+        assert_eq!(tested.error("POST", "/a/_field_caps", body).await.0, 400);
+    }
+    let scripts = r#"{"fields":"k","runtime_mappings":{"r":{"type":"long"}}}"#;
+    assert_eq!(tested.error("POST", "/a/_field_caps", scripts).await.0, 501);
+}
+
+#[tokio::test]
+async fn who_changes_indices_names_some() {
+    let tested = tested().await;
+    for (uri, body) in [
+        ("_mapping", r#"{"properties":{"new":{"type":"keyword"}}}"#),
+        ("_settings", r#"{"index":{"hidden":true}}"#),
+    ] {
+        let (status, kind, _) = tested.error("PUT", &format!("/none*/{uri}"), body).await;
+        assert_eq!((status, kind.as_str()), (404, "index_not_found_exception"), "{uri}");
+        tested.ok("PUT", &format!("/none*/{uri}?allow_no_indices=true"), body).await;
+        tested.ok("PUT", &format!("/we*/{uri}"), body).await;
+    }
+}
+
+#[tokio::test]
+async fn errors_say_what_there_is_not() {
+    let tested = tested().await;
+    let (status, kind, reason) = tested.error("GET", "/remote:web,app/_search", "").await;
+    assert_eq!((status, kind.as_str()), (404, "no_such_remote_cluster_exception"));
+    assert!(reason.contains("[remote]") && reason.contains("no search of several clusters"), "{reason}");
+    let stream = json!({ "index_patterns": ["logs-*"], "data_stream": {} });
+    tested.ok("PUT", "/_index_template/t", &stream.to_string()).await;
+    tested.ok("PUT", "/_data_stream/logs-app", "").await;
+    tested.ok("POST", "/logs-app/_rollover", "").await;
+    let (status, _, reason) = tested.error("GET", "/logs-app/_doc/1", "").await;
+    assert!(
+        status == 400 && reason.starts_with("data stream [logs-app] has more than one index"),
+        "{reason}"
+    );
+    let docs = r#"{"docs":[{"_index":"web","_id":"1","stored_fields":["n"]}]}"#;
+    let template = r#"{"index_patterns":["x"],"template":{"data_stream_options":{}}}"#;
+    for (method, uri, body, place) in [
+        ("POST", "/_mget", docs, "unknown key [stored_fields] in [docs]"),
+        ("PUT", "/_index_template/x", template, "unknown key [data_stream_options] in [template]"),
+    ] {
+        let (status, _, reason) = tested.error(method, uri, body).await;
+        assert!(status == 400 && reason.starts_with(place), "{reason}");
+    }
+    let names = tested.ok("POST", "/_resolve/index/we*", "").await;
+    assert_eq!(names["indices"][0]["name"], "web");
 }
 
 #[tokio::test]
@@ -729,6 +854,29 @@ async fn a_name_is_an_index_or_an_alias_and_its_documents_have_one_place() {
     assert!(reason.starts_with("no write index is defined for alias [both]"), "{reason}");
     tested.ok("PUT", "/new", "{\"aliases\":{\"fresh\":{}}}").await;
     assert_eq!(tested.send("POST", "/fresh/_doc", "{\"n\":1}").await.json()["_index"], "new");
+}
+
+#[tokio::test]
+async fn an_index_is_not_made_without_the_aliases_of_its_template() {
+    let tested = tested().await;
+    let settings = json!({ "default_pipeline": "masked", "hidden": true });
+    tested.ok("PUT", "/_ingest/pipeline/masked", r#"{"processors":[{"remove":{"field":"secret"}}]}"#).await;
+    for alias in ["app", "in-7"] {
+        let template = json!({ "settings": settings, "aliases": { alias: {} } });
+        let template = json!({ "index_patterns": ["in-*"], "template": template });
+        tested.ok("PUT", "/_index_template/in", &template.to_string()).await;
+        for (method, uri, body) in
+            [("POST", "/in-7/_doc", r#"{"secret":1}"#), ("PUT", "/in-7/_doc/1", "{}"), ("PUT", "/in-7", "")]
+        {
+            let (status, kind, reason) = tested.error(method, uri, body).await;
+            assert_eq!((status, kind.as_str()), (400, "invalid_alias_name_exception"), "{method} {uri}");
+            assert!(reason.starts_with(&format!("Invalid alias name [{alias}]")), "{reason}");
+        }
+        let answer = tested.ok("POST", "/_bulk", "{\"index\":{\"_index\":\"in-7\"}}\n{\"secret\":1}\n").await;
+        assert_eq!(answer["items"][0]["index"]["status"], 400);
+        assert_eq!(answer["items"][0]["index"]["error"]["type"], "invalid_alias_name_exception");
+        assert_eq!(tested.send("HEAD", "/in-7", "").await.status, 404);
+    }
 }
 
 #[tokio::test]

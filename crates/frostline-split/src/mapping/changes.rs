@@ -3,7 +3,7 @@
 //! - What documents made stays as they made it: no change has a search find other values of theirs.
 //! - A change is made from one version of the mapping, and is merged into that alone.
 
-use super::{Field, FieldType, Mapping, Mode, Revision, Rules};
+use super::{Field, FieldType, Mapping, Mode, Revision, Rules, ValueType};
 use crate::{Error, Result};
 
 impl Mapping {
@@ -71,22 +71,53 @@ impl Mapping {
             Err(Error::invalid(what))
         };
         const FOUND: &str = ": documents have such values; write those to come to another index";
+        const SAID: &str = ": its fields are declared";
         match known.and_then(|known| known.declared) {
             Some(old) if old != new => return refused(old, ""),
             Some(_) => return self.check_priority(path, wanted),
             None => {}
         }
+        let is_new = known.is_none_or(|known| known.readings.is_empty());
+        if let Some(above) = self.opaque_above(path).filter(|_| is_new) {
+            return Err(Error::invalid(format!(
+                "can't merge a non object mapping [{above}] with an object mapping: [{path}] would be a field of it"
+            )));
+        }
         // A merge would read the documents anew, and queries find others.
-        let is_without = matches!(new, FieldType::Alias | FieldType::Nested | FieldType::Flattened);
-        let is_other = |ty| is_without || new.value_type().is_some_and(|new| new != ty);
+        let templated = known.and_then(Field::ty);
+        if templated == Some(new) && new.value_type().is_none() {
+            return Ok(());
+        }
+        let is_exact = templated.is_some_and(FieldType::is_exact);
+        let is_other = |ty: ValueType| {
+            new.value_type() != Some(ty) || (ty == ValueType::Text && new.is_exact() != is_exact)
+        };
         let readings = known.into_iter().flat_map(|known| known.readings.keys());
         if let Some(other) = { readings }.find(|ty| is_other(**ty)) {
-            return refused(FieldType::of(*other), FOUND);
+            let of_template = templated.filter(|old| old.value_type() == Some(*other));
+            return refused(of_template.unwrap_or(FieldType::of(*other)), FOUND);
         }
-        if (new == FieldType::Alias || new.is_opaque()) && self.is_made_below(path) {
-            return refused(FieldType::Object, FOUND);
+        if let Some(old) = templated
+            .filter(|old| old.value_type() != new.value_type() || *old != new && old.value_type().is_none())
+        {
+            return refused(old, FOUND);
+        }
+        if matches!(new, FieldType::Alias | FieldType::Nested) || new.is_opaque() {
+            if self.is_made_below(path) {
+                return refused(FieldType::Object, FOUND);
+            }
+            if self.is_declared_below(path) {
+                return refused(FieldType::Object, SAID);
+            }
         }
         Ok(())
+    }
+
+    /// What `path` is in of which no mapping says more.
+    fn opaque_above<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let is_opaque =
+            |above: &&str| self.field(above).and_then(Field::ty).is_some_and(FieldType::is_opaque);
+        path.match_indices('.').map(|(end, _)| &path[..end]).find(is_opaque)
     }
 
     fn check_priority(&self, path: &str, wanted: &Field) -> Result<()> {
@@ -114,6 +145,10 @@ impl Mapping {
     /// Whether documents have fields below `path`.
     fn is_made_below(&self, path: &str) -> bool {
         self.children(path).filter_map(|below| self.field(below)).any(|field| field.made_by().is_some())
+    }
+
+    fn is_declared_below(&self, path: &str) -> bool {
+        self.children(path).filter_map(|below| self.field(below)).any(|field| field.declared.is_some())
     }
 }
 

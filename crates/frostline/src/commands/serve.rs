@@ -28,6 +28,7 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
     (settings.key_rate, settings.key_concurrency) = (given.key_rate, given.key_concurrency);
     (settings.slow_query, settings.slow_query_body) = (given.slow_query, given.slow_query_body);
     settings = Settings {
+        publish: given.publish,
         otlp_grpc: given.otlp_grpc,
         otlp_index: given.otlp_index,
         syslog: given.syslog,

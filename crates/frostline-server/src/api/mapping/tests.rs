@@ -367,6 +367,12 @@ async fn a_mapping_that_contradicts_documents_is_refused() {
     }
     let sum = json!({ "size": 0, "aggs": { "s": { "sum": { "field": "x" } } } });
     assert_eq!(tested.ok("POST", "/i/_search", &sum.to_string()).await["aggregations"]["s"]["value"], 1.0);
+    ship(&tested, "text", &[json!({ "n": 1, "k": "z w", "o": [{ "x": "a" }] })]).await;
+    let declared = |name: &str, ty: &str| json!({ "properties": { name: { "type": ty } } });
+    refused("/text/_mapping", declared("k", "keyword"), "from type [text] to [keyword]").await;
+    refused("/text/_mapping", declared("o", "nested"), "from type [object] to [nested]").await;
+    assert_eq!(found(&tested, "text", json!({ "match": { "k": "z" } })).await, [1]);
+    tested.ok("PUT", "/text/_mapping", &declared("k", "text").to_string()).await;
     refused("/j", json!({ "mappings": alias("gone") }), "must refer to an existing field").await;
     let template = |alias: Value| json!({ "index_patterns": ["k*"], "template": { "mappings": alias } });
     refused("/_index_template/t", template(alias("gone")), "must refer to an existing field").await;

@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::mapping::ValueType;
+use crate::{SplitWriter, WriterOptions};
 
 fn read(json: &Value) -> Mapping {
     Mapping::from_elasticsearch_json(json).unwrap()
@@ -67,11 +68,63 @@ fn what_documents_have_keeps_its_type() {
         json!({ "o": { "type": "object", "enabled": false } }),
         "can't be updated for the object mapping [o]",
     );
-    let changed = change(json!({ "o": { "type": "object", "dynamic": false }, "x": { "type": "long" },
-        "s": { "type": "keyword" }, "new": { "type": "object", "enabled": false } }));
+    check_refused(
+        json!({ "s": { "type": "keyword" } }),
+        "[s] cannot be changed from type [text] to [keyword]",
+    );
+    check_refused(json!({ "x": { "type": "object" } }), "[x] cannot be changed from type [long] to [object]");
+    check_refused(
+        json!({ "o": { "type": "nested" } }),
+        "[o] cannot be changed from type [object] to [nested]",
+    );
+    let changed = change(json!({ "o": { "type": "object", "dynamic": false }, "x": { "type": "integer" },
+        "s": { "type": "match_only_text" }, "new": { "type": "object", "enabled": false } }));
     assert_eq!(
         ["o.q", "new.q"].map(|path| changed.as_ref().unwrap().mode_of(path)),
         [Mode::Ignoring, Mode::Disabled]
+    );
+}
+
+#[test]
+fn what_a_template_said_of_documents_stays() {
+    let by_template = |name: &str, ty: &str| {
+        let kind = if ty == "keyword" { "string" } else { "object" };
+        json!({ name: { "match_mapping_type": kind, "match": name, "mapping": { "type": ty } } })
+    };
+    let templates = [("k", "keyword"), ("n", "nested"), ("f", "flattened")];
+    let known = read(&json!({
+        "dynamic_templates": templates.map(|(name, ty)| by_template(name, ty)),
+        "properties": { "said": { "properties": { "p": { "type": "long" } } } },
+    }));
+    let mut writer = SplitWriter::new(known, WriterOptions::default());
+    writer.add(br#"{"k":"z w","n":[{"p":1}],"f":{"p":"q r"}}"#).unwrap();
+    let known = writer.seal(frostline_base::SplitId::from_random(1), &mut Vec::new()).unwrap().mapping;
+    let change = |properties: Value| {
+        let change = known.amended(read(&json!({ "properties": properties })), |key| key == "properties")?;
+        known.clone().merge(&change)
+    };
+    for (path, old, others) in [
+        ("k", "keyword", ["text", "long", "object"]),
+        ("n", "nested", ["object", "flattened", "keyword"]),
+        ("f", "flattened", ["nested", "object", "text"]),
+        ("said", "object", ["nested", "flattened", "geo_point"]),
+    ] {
+        for new in others {
+            let error = change(json!({ path: { "type": new } })).expect_err(new);
+            let reason = format!("mapper [{path}] cannot be changed from type [{old}] to [{new}]");
+            assert!(error.what().starts_with(&reason), "{error}");
+        }
+        assert!(change(json!({ path: { "type": old } })).is_ok(), "{path}");
+    }
+    let below = |key: &str| json!({ "f": { "properties": { key: { "type": "text" } } } });
+    assert!(change(below("p")).is_err());
+    let error = change(below("new")).unwrap_err();
+    assert!(error.what().starts_with("can't merge a non object mapping [f]"), "{error}");
+    // What is shown is nothing new.
+    assert!(change(known.to_elasticsearch_json()["properties"].clone()).is_ok());
+    assert!(
+        change(json!({ "k": { "type": "wildcard" }, "n": { "properties": { "q": { "type": "ip" } } } }))
+            .is_ok()
     );
 }
 

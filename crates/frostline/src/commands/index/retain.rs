@@ -19,7 +19,7 @@ use crate::commands::say_each;
 use crate::config::Config;
 
 /// Says how long the documents of what an expression names are kept, from now on if that is given. A data stream has one
-/// retention for all of its indices.
+/// retention for all of its indices. Where one of them cannot be changed, none is.
 pub(super) async fn run(
     node: &Node,
     config: &Config,
@@ -30,20 +30,36 @@ pub(super) async fn run(
     let records =
         node.catalog().records().await.with_context(|| format!("in {}", node.repository().url()))?;
     let (streams, indices) = meant(node, &records, expression)?;
-    let mut documents = Vec::new();
-    for stream in streams {
-        documents.push(of_stream(node, config, &stream, keep).await?);
+    let mut opened = Vec::new();
+    for name in &indices {
+        let index = node.catalog().open(name).await?;
+        if keep.is_some() && index.is_mounted() {
+            bail!(
+                "{name} is mounted from a snapshot, which keeps what it has: leave it out, as in \
+                 '{expression},-{name}'. Nothing is changed"
+            );
+        }
+        opened.push(index);
     }
-    for index in indices {
-        documents.push(of_index(node, config, &records, &index, keep).await?);
-    }
-    if documents.is_empty() {
+    if streams.is_empty() && opened.is_empty() {
         bail!("{expression} names no index of {}", node.repository().url());
     }
-    if config.json {
+    let mut documents = Vec::new();
+    let all = async {
+        for stream in streams {
+            documents.push(of_stream(node, config, &stream, keep).await?);
+        }
+        for index in opened {
+            documents.push(of_index(node, config, &records, index, keep).await?);
+        }
+        anyhow::Ok(())
+    };
+    let ended = all.await;
+    // What was done is said also where the rest failed.
+    if config.json && (ended.is_ok() || !documents.is_empty()) {
         say_each(expression, documents)?;
     }
-    Ok(Outcome::Done)
+    ended.map(|()| Outcome::Done)
 }
 
 /// The data streams that an expression names, and the indices that it names in another way. The only name is not looked up.
@@ -115,19 +131,18 @@ async fn of_index(
     node: &Node,
     config: &Config,
     records: &Records,
-    name: &IndexName,
+    mut index: Index,
     keep: Option<Option<Duration>>,
 ) -> Result<Value> {
-    let mut index = node.catalog().open(name).await?;
     if let Some(keep) = keep {
         index = set_retention(index, keep).await?;
     }
     let kept = retention(&index, Some(records))?;
     note_expired(node, records, &index)?;
     if !config.json {
-        say_kept(name, kept)?;
+        say_kept(index.name(), kept)?;
     }
-    Ok(json!({ "index": name, "retention_ms": kept.map(|kept| kept.as_millis() as u64) }))
+    Ok(json!({ "index": index.name(), "retention_ms": kept.map(|kept| kept.as_millis() as u64) }))
 }
 
 fn say_kept(name: &IndexName, kept: Option<Duration>) -> Result<()> {
