@@ -2,6 +2,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod arithmetic;
+pub(crate) mod awaited;
 pub(crate) mod by_id;
 pub(crate) mod codec;
 pub(crate) mod fetch;

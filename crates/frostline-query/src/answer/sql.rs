@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::TableReference;
+use datafusion::execution::TaskContext;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -32,11 +33,12 @@ use crate::answer::response::QueryCost;
 use crate::answer::search::{SearchOptions, read_filter, reading_splits, tell};
 use crate::answer::sql_error::worded;
 use crate::errors::internal;
+use crate::exec::awaited::Awaited;
 use crate::exec::codec;
 use crate::exec::leaf::LeafExec;
 use crate::exec::report::Report;
 use crate::exec::results::Results;
-use crate::exec::scan::Local;
+use crate::exec::scan::{Local, spawned};
 use crate::exec::session::{self, session};
 use crate::exec::splits::RuledOut;
 use crate::exec::table::IndexTable;
@@ -116,24 +118,18 @@ impl Sql {
         Ok(self)
     }
 
-    /// Runs one query. Statements that change anything are refused.
+    /// Runs one query. Statements that change anything are refused. It ends within a few batches where its future is
+    /// dropped.
     pub async fn run(&self, query: &str) -> Result<SqlAnswer> {
         let started = Instant::now();
         let plan = self.plan(query).instrument(info_span!(target: STAGE, "plan query")).await?;
+        let awaited = Awaited::default();
+        let plan = awaited.plan(plan)?;
         let schema = plan.schema();
-        let context = self.session.task_ctx();
-        let memory = reservation(context.memory_pool(), "rows of the answer");
         let reading = reading_splits();
-        let mut batches = Vec::new();
-        let read = async {
-            let mut stream = execute_stream(Arc::clone(&plan), context).map_err(internal)?;
-            while let Some(batch) = stream.try_next().await.map_err(internal)? {
-                memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
-                batches.push(batch);
-            }
-            Ok::<(), Error>(())
-        };
-        read.instrument(reading.clone()).await?;
+        // As a task, so that whoever waits can leave while it calculates.
+        let rows = rows_of(Arc::clone(&plan), self.session.task_ctx()).instrument(reading.clone());
+        let (batches, memory) = spawned(rows).await?;
         let mut ran = Ran::default();
         ran.add(plan.as_ref());
         tell(&reading, &ran.report);
@@ -199,6 +195,21 @@ impl Sql {
         let plan = frame.create_physical_plan().await.map_err(|e| worded(query, e))?;
         session::ready(plan, &self.session.task_ctx(), &self.searcher)
     }
+}
+
+/// All rows of a plan, and the memory that they take.
+async fn rows_of(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
+    let memory = reservation(context.memory_pool(), "rows of the answer");
+    let mut batches = Vec::new();
+    let mut stream = execute_stream(plan, context).map_err(internal)?;
+    while let Some(batch) = stream.try_next().await.map_err(internal)? {
+        memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
+        batches.push(batch);
+    }
+    Ok((batches, memory))
 }
 
 /// The one statement of a query.

@@ -61,6 +61,34 @@ async fn a_cancelled_query_begins_no_further_read() {
 }
 
 #[tokio::test]
+async fn a_query_that_only_calculates_ends_soon_after_nobody_waits_for_it() {
+    let place = Place::with(&documents()).await;
+    for query in [
+        // Pairs without end, of which each gives a row, or none does.
+        "select count(*) from logs a, logs b, logs c, logs d, logs e, logs f",
+        "select count(*) from logs a, logs b, logs c, logs d join logs e on e.n < d.n - 240 join logs f on f.n > e.n",
+        "select count(*) from logs a join (select b.host from logs b, logs c, logs d, logs e) s on a.host = s.host",
+        "select count(*) from (select unnest(make_array(1, 2, 3)) from logs a, logs b, logs c, logs d, logs e)",
+        "with recursive t as (select 1 as n union all select n + 1 from t) select count(*) from t",
+    ] {
+        let others = Arc::strong_count(&place.searcher);
+        let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
+        let mut run = Box::pin(async move { sql.run(query).await });
+        for _ in 0..60 {
+            let answered = futures::poll!(&mut run);
+            assert!(answered.is_pending(), "{query}: {answered:?}");
+            tokio::task::yield_now().await;
+        }
+        drop(run);
+        for _ in 0..60 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(Arc::strong_count(&place.searcher), others, "{query} goes on");
+        assert_eq!(place.searcher.memory_held().0, 0, "{query}");
+    }
+}
+
+#[tokio::test]
 async fn global_aggregations_ask_all_splits_at_once() {
     let place = Place::with(&documents()).await;
     let gate = Gate::new(&place.repository, 0);
