@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::TableReference;
+use datafusion::error::Result as DataFusionResult;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -34,7 +35,6 @@ use crate::answer::search::{SearchOptions, read_filter, reading_splits, tell};
 use crate::answer::sql_error::worded;
 use crate::errors::internal;
 use crate::exec::awaited::Awaited;
-use crate::exec::codec;
 use crate::exec::leaf::LeafExec;
 use crate::exec::report::Report;
 use crate::exec::results::Results;
@@ -42,6 +42,7 @@ use crate::exec::scan::{Local, spawned};
 use crate::exec::session::{self, session};
 use crate::exec::splits::RuledOut;
 use crate::exec::table::IndexTable;
+use crate::exec::codec;
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::{Error, Result};
@@ -126,10 +127,12 @@ impl Sql {
         let awaited = Awaited::default();
         let plan = awaited.plan(plan)?;
         let schema = plan.schema();
+        rows::check(&schema)?;
         let reading = reading_splits();
         // As a task, so that whoever waits can leave while it calculates.
-        let rows = rows_of(Arc::clone(&plan), self.session.task_ctx()).instrument(reading.clone());
-        let (batches, memory) = spawned(rows).await?;
+        let (plan_run, context, query) = (Arc::clone(&plan), self.session.task_ctx(), query.to_owned());
+        let rows = async move { rows_of(plan_run, context).await.map_err(|e| worded(&query, e)) };
+        let (batches, memory) = spawned(rows.instrument(reading.clone())).await?;
         let mut ran = Ran::default();
         ran.add(plan.as_ref());
         tell(&reading, &ran.report);
@@ -185,12 +188,16 @@ impl Sql {
             precedence::check_numbers(statement)?;
             precedence::restore(statement)?;
         }
-        let plan = state.statement_to_plan(statement).await.map_err(|e| worded(query, e))?;
-        only_queries.verify_plan(&plan).map_err(|_| {
+        let only_reads = || {
             Error::invalid(format!(
                 "SQL only reads: to delete an index, use `frostline index delete`\n  in: {query}"
             ))
-        })?;
+        };
+        if matches!(inner, Statement::CopyTo(_) | Statement::CreateExternalTable(_) | Statement::Reset(_)) {
+            return Err(only_reads());
+        }
+        let plan = state.statement_to_plan(statement).await.map_err(|e| worded(query, e))?;
+        only_queries.verify_plan(&plan).map_err(|_| only_reads())?;
         let frame = self.session.execute_logical_plan(plan).await.map_err(|e| worded(query, e))?;
         let plan = frame.create_physical_plan().await.map_err(|e| worded(query, e))?;
         session::ready(plan, &self.session.task_ctx(), &self.searcher)
@@ -201,12 +208,12 @@ impl Sql {
 async fn rows_of(
     plan: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
-) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
+) -> DataFusionResult<(Vec<RecordBatch>, MemoryReservation)> {
     let memory = reservation(context.memory_pool(), "rows of the answer");
     let mut batches = Vec::new();
-    let mut stream = execute_stream(plan, context).map_err(internal)?;
-    while let Some(batch) = stream.try_next().await.map_err(internal)? {
-        memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
+    let mut stream = execute_stream(plan, context)?;
+    while let Some(batch) = stream.try_next().await? {
+        memory.try_grow(batch.get_array_memory_size())?;
         batches.push(batch);
     }
     Ok((batches, memory))

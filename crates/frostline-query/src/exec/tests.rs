@@ -178,12 +178,6 @@ fn essence(response: &Response) -> Value {
     value
 }
 
-async fn rows(place: &Place, query: &str) -> Vec<Vec<Value>> {
-    let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
-    let answer = sql.run(query).await.unwrap();
-    answer.rows().collect::<crate::Result<_>>().unwrap()
-}
-
 #[tokio::test]
 async fn groups_and_bytes_change_no_answer() {
     let mut place = Place::with(&mixed()).await;
@@ -193,7 +187,7 @@ async fn groups_and_bytes_change_no_answer() {
     }
     let mut queries = Vec::new();
     for query in QUERIES {
-        queries.push(rows(&place, query).await);
+        queries.push(place.rows(query).await.unwrap());
     }
     for (groups, through_bytes) in [(1, true), (3, false), (3, true), (7, true), (100, false)] {
         place = place.set(Settings { groups, through_bytes, ..Settings::default() });
@@ -207,7 +201,7 @@ async fn groups_and_bytes_change_no_answer() {
         }
         for (query, expected) in QUERIES.iter().zip(&queries) {
             assert_eq!(
-                rows(&place, query).await,
+                place.rows(query).await.unwrap(),
                 *expected,
                 "{query} in {groups} groups, bytes {through_bytes}"
             );
@@ -354,7 +348,7 @@ async fn the_seeds_of_plans_are_plans() {
 #[tokio::test]
 async fn grouping_by_a_field_of_the_digest_reads_no_column() {
     let place = Place::with(&mixed()).await;
-    rows(&place, "select count(*) from logs where n >= 0").await;
+    place.rows("select count(*) from logs where n >= 0").await.unwrap();
     for query in [
         "select host, count(*) from logs group by host",
         "select ok, count(*) from logs group by ok",
