@@ -42,7 +42,7 @@ use crate::exec::scan::{Local, spawned};
 use crate::exec::session::{self, session};
 use crate::exec::splits::RuledOut;
 use crate::exec::table::IndexTable;
-use crate::exec::codec;
+use crate::exec::{codec, constants};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::{Error, Result};
@@ -200,6 +200,8 @@ impl Sql {
         only_queries.verify_plan(&plan).map_err(|_| only_reads())?;
         let frame = self.session.execute_logical_plan(plan).await.map_err(|e| worded(query, e))?;
         let plan = frame.create_physical_plan().await.map_err(|e| worded(query, e))?;
+        let batch_rows = state.config().batch_size();
+        constants::check(&plan, batch_rows, self.searcher.settings.query_bytes_max)?;
         session::ready(plan, &self.session.task_ctx(), &self.searcher)
     }
 }
