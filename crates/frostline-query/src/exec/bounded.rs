@@ -58,7 +58,7 @@ impl Bounded {
             MemoryLimit::Infinite | MemoryLimit::Unknown => u64::MAX,
         };
         // A constant is copied with each plan that the optimizer makes, and wherever a query names it.
-        let part = if is_constant { 1_024 } else { 4 };
+        let part = if is_constant { 64 } else { 4 };
         // Texts and lists of an array are addressed with 31 bits.
         (held_max / part).min(i32::MAX as u64)
     }
