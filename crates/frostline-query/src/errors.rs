@@ -20,12 +20,8 @@ pub(crate) fn internal(error: DataFusionError) -> Error {
             Error::exhausted(format!("the query needs more memory than it may use: {what}"))
         }
         DataFusionError::NotImplemented(what) => Error::invalid(format!("not supported: {what}")),
-        DataFusionError::Execution(what)
-            if what.starts_with("Timestamp ") && what.contains("out of range") =>
-        {
-            Error::invalid(format!(
-                "{what}: functions of times reach from 1677 to 2262; leave the times beyond that out with WHERE"
-            ))
+        DataFusionError::Execution(what) if out_of_range(what).is_some() => {
+            Error::invalid(out_of_range(what).unwrap_or_default())
         }
         asked @ (DataFusionError::SQL(..)
         | DataFusionError::Plan(_)
@@ -34,6 +30,13 @@ pub(crate) fn internal(error: DataFusionError) -> Error {
         | DataFusionError::Execution(_)) => Error::invalid(asked.strip_backtrace()),
         _ => Error::internal("the query failed").with_source(error),
     }
+}
+
+/// What to do about times that DataFusion's functions cannot represent.
+pub(crate) fn out_of_range(what: &str) -> Option<String> {
+    let is_time = what.starts_with("Timestamp ") && what.contains("out of range");
+    let advice = "functions of times reach from 1677 to 2262; leave the times beyond that out with WHERE";
+    is_time.then(|| format!("{what}: {advice}"))
 }
 
 /// The error inside of what tells where it happened, and of what several plans share.

@@ -2,8 +2,11 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod arithmetic;
+pub(crate) mod awaited;
+pub(crate) mod bounded;
 pub(crate) mod by_id;
 pub(crate) mod codec;
+pub(crate) mod constants;
 pub(crate) mod fetch;
 pub(crate) mod finish;
 pub(crate) mod found;

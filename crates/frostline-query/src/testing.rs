@@ -268,8 +268,14 @@ impl Place {
 
     /// The first column of a query's answer.
     pub(crate) async fn sql(&self, query: &str) -> crate::Result<Vec<Value>> {
+        let rows = self.rows(query).await?;
+        Ok(rows.into_iter().map(|mut row| row.swap_remove(0)).collect())
+    }
+
+    /// The rows of a query's answer.
+    pub(crate) async fn rows(&self, query: &str) -> crate::Result<Vec<Vec<Value>>> {
         let answer = Sql::new(&self.searcher, std::slice::from_ref(&self.index))?.run(query).await?;
-        answer.rows().map(|row| Ok(row?.swap_remove(0))).collect()
+        answer.rows().collect()
     }
 }
 

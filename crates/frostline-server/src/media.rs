@@ -44,6 +44,13 @@ impl Form {
     }
 }
 
+/// The first of these media types that `Accept` asks for, with what belongs to it.
+pub(crate) fn asked<T: Copy>(headers: &HeaderMap, known: &[(&str, T)]) -> Result<Option<T>> {
+    let asked = named(headers, ACCEPT)?;
+    let mut found = asked.iter().filter_map(|media| known.iter().find(|(name, _)| *name == media.name));
+    Ok(found.next().map(|(_, what)| *what))
+}
+
 /// Refuses a body whose type is not JSON, in one document or in lines.
 pub(crate) fn check_body(headers: &HeaderMap) -> Result<()> {
     let sent = named(headers, CONTENT_TYPE)?;

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::TableReference;
+use datafusion::error::Result as DataFusionResult;
+use datafusion::execution::TaskContext;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -33,14 +35,15 @@ use crate::answer::response::QueryCost;
 use crate::answer::search::{SearchOptions, reading_splits, tell};
 use crate::answer::sql_error::worded;
 use crate::errors::internal;
-use crate::exec::codec;
+use crate::exec::awaited::Awaited;
 use crate::exec::leaf::LeafExec;
 use crate::exec::report::Report;
 use crate::exec::results::Results;
-use crate::exec::scan::Local;
+use crate::exec::scan::{Local, spawned};
 use crate::exec::session::{self, session};
 use crate::exec::splits::RuledOut;
 use crate::exec::table::IndexTable;
+use crate::exec::{codec, constants};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::{Error, Result};
@@ -117,24 +120,20 @@ impl Sql {
         Ok(self)
     }
 
-    /// Runs one query. Statements that change anything are refused.
+    /// Runs one query. Statements that change anything are refused. It ends within a few batches where its future is
+    /// dropped.
     pub async fn run(&self, query: &str) -> Result<SqlAnswer> {
         let started = Instant::now();
         let plan = self.plan(query).instrument(info_span!(target: STAGE, "plan query")).await?;
+        let awaited = Awaited::default();
+        let plan = awaited.plan(plan)?;
         let schema = plan.schema();
-        let context = self.session.task_ctx();
-        let memory = reservation(context.memory_pool(), "rows of the answer");
+        rows::check(&schema)?;
         let reading = reading_splits();
-        let mut batches = Vec::new();
-        let read = async {
-            let mut stream = execute_stream(Arc::clone(&plan), context).map_err(internal)?;
-            while let Some(batch) = stream.try_next().await.map_err(internal)? {
-                memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
-                batches.push(batch);
-            }
-            Ok::<(), Error>(())
-        };
-        read.instrument(reading.clone()).await?;
+        // As a task, so that whoever waits can leave while it calculates.
+        let (plan_run, context, query) = (Arc::clone(&plan), self.session.task_ctx(), query.to_owned());
+        let rows = async move { rows_of(plan_run, context).await.map_err(|e| worded(&query, e)) };
+        let (batches, memory) = spawned(rows.instrument(reading.clone())).await?;
         let mut ran = Ran::default();
         ran.add(plan.as_ref());
         tell(&reading, &ran.report);
@@ -190,16 +189,37 @@ impl Sql {
             precedence::check_numbers(statement)?;
             precedence::restore(statement)?;
         }
-        let plan = state.statement_to_plan(statement).await.map_err(|e| worded(query, e))?;
-        only_queries.verify_plan(&plan).map_err(|_| {
+        let only_reads = || {
             Error::invalid(format!(
                 "SQL only reads: to delete an index, use `frostline index delete`\n  in: {query}"
             ))
-        })?;
+        };
+        if matches!(inner, Statement::CopyTo(_) | Statement::CreateExternalTable(_) | Statement::Reset(_)) {
+            return Err(only_reads());
+        }
+        let plan = state.statement_to_plan(statement).await.map_err(|e| worded(query, e))?;
+        only_queries.verify_plan(&plan).map_err(|_| only_reads())?;
         let frame = self.session.execute_logical_plan(plan).await.map_err(|e| worded(query, e))?;
         let plan = frame.create_physical_plan().await.map_err(|e| worded(query, e))?;
+        let batch_rows = state.config().batch_size();
+        constants::check(&plan, batch_rows, self.searcher.settings.query_bytes_max)?;
         session::ready(plan, &self.session.task_ctx(), &self.searcher)
     }
+}
+
+/// All rows of a plan, and the memory that they take.
+async fn rows_of(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+) -> DataFusionResult<(Vec<RecordBatch>, MemoryReservation)> {
+    let memory = reservation(context.memory_pool(), "rows of the answer");
+    let mut batches = Vec::new();
+    let mut stream = execute_stream(plan, context)?;
+    while let Some(batch) = stream.try_next().await? {
+        memory.try_grow(batch.get_array_memory_size())?;
+        batches.push(batch);
+    }
+    Ok((batches, memory))
 }
 
 /// The one statement of a query.

@@ -7,36 +7,106 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use frostline_show::nearest;
 use regex::Regex;
 
-use crate::errors::internal;
+use crate::errors::{internal, ours, out_of_range};
 use crate::{Error, ErrorKind};
 
 /// Number of columns that are listed if none is similar: an index may have thousands.
 const COLUMNS_SHOWN: usize = 10;
 
-/// The error of a query that could not be planned.
+/// The longest list of what a function takes that is told.
+const SHAPES_MAX: usize = 160;
+
+/// The error of a query that could not be planned, or run. What DataFusion says of a statement is about the statement:
+/// errors of ours go through it as they are.
 pub(crate) fn worded(query: &str, error: DataFusionError) -> Error {
     let what = match error.find_root() {
         DataFusionError::SchemaError(schema, _) => match schema.as_ref() {
             SchemaError::FieldNotFound { field, valid_fields } => Some(no_column(query, field, valid_fields)),
-            _ => None,
+            _ => Some(plain(&schema.to_string())),
         },
         DataFusionError::SQL(parser, _) => Some(not_sql(query, parser)),
         DataFusionError::NotImplemented(what) if what.starts_with("Dot access") => {
             Some(dotted(query).unwrap_or_else(|| "a value has no parts".to_owned()))
         }
+        DataFusionError::NotImplemented(what) => Some(format!("not supported: {}", plain(what))),
         DataFusionError::ArrowError(error, _) => match error.as_ref() {
-            ArrowError::CastError(what) | ArrowError::ParseError(what) => no_value(what),
-            _ => None,
+            ArrowError::CastError(what) | ArrowError::ParseError(what) => {
+                Some(no_value(what).unwrap_or_else(|| plain(what)))
+            }
+            other => Some(plain(&other.to_string())),
         },
+        DataFusionError::Execution(what) => out_of_range(what).or_else(|| Some(plain(what))),
+        DataFusionError::Plan(what)
+        | DataFusionError::Configuration(what)
+        | DataFusionError::Internal(what) => Some(plain(what)),
+        DataFusionError::External(library) => Some(plain(&library.to_string())),
         _ => None,
     };
-    match what {
-        Some(what) => Error::invalid(format!("{what}\n  in: {query}")),
-        None => match internal(error) {
+    match (ours(&error), what) {
+        (None, Some(what)) => Error::invalid(format!("{what}\n  in: {query}")),
+        _ => match internal(error) {
             e if e.kind() == ErrorKind::Invalid => Error::invalid(format!("{e}\n  in: {query}")),
             other => other,
         },
     }
+}
+
+/// What a library says of a statement in one line, without what it says of itself.
+fn plain(what: &str) -> String {
+    let what = what.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default();
+    if let Some(known) = no_pattern(what).or_else(|| no_call(what)).or_else(|| no_function(what)) {
+        return known;
+    }
+    let what = what.split("This issue was likely caused by a bug").next().unwrap_or_default();
+    let kinds = Regex::new(
+        r"(?x) \b (?: Error\ during\ planning | (?:Internal|Execution|External|Arrow|Compute|Schema|Cast|Parser)\ error
+        | Invalid\ argument\ error | Invalid\ or\ Unsupported\ Configuration | This\ feature\ is\ not\ implemented ) :\ ",
+    );
+    let what = kinds.map_or_else(|_| what.into(), |kinds| kinds.replace_all(what, ""));
+    // Where the library shows how it has read a part of the statement, the kind of the part is enough.
+    let part = Regex::new(r"(?s)\b(\w+) \{ .*$");
+    let what = part.map_or_else(|_| what.clone(), |part| part.replace(&what, "$1"));
+    let what = what.replace("datafusion.public.", "");
+    let lines = what.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines.collect::<Vec<&str>>().join(" ");
+    line.trim_end_matches(['.', ' ']).to_owned()
+}
+
+/// A regular expression that is none, and why.
+fn no_pattern(what: &str) -> Option<String> {
+    let drawn = Regex::new(r"regex parse error:\n {4}(.*)\n[ ^]*\nerror: (.*)").ok()?;
+    if let Some(found) = drawn.captures(what) {
+        return Some(format!("'{}' is not a regular expression: {}", &found[1], found[2].trim()));
+    }
+    let (_, why) = what.split_once("regex parse error:")?.1.rsplit_once("error: ")?;
+    let why = why.lines().next().unwrap_or_default();
+    Some(format!("a regular expression is not valid: {}", why.trim()))
+}
+
+/// A call of a function with arguments that it does not take, and what it takes where that is short.
+fn no_call(what: &str) -> Option<String> {
+    let (_, found) = what.split_once("No function matches the given name and argument types '")?;
+    let (call, rest) = found.split_once("'. ")?;
+    let shapes = rest.split_once("Candidate functions:").map_or("", |(_, shapes)| shapes);
+    let shapes: Vec<&str> = shapes.lines().map(str::trim).filter(|shape| !shape.is_empty()).collect();
+    let name = call.split('(').next().unwrap_or_default();
+    let shapes = shapes.join(" or ");
+    // Some are what only the library understands.
+    let is_told = !shapes.is_empty() && shapes.len() <= SHAPES_MAX && !shapes.contains("UserDefined");
+    let takes = if is_told { format!(": it is {shapes}") } else { String::new() };
+    Some(format!("the function {name} does not take these arguments, {call}{takes}"))
+}
+
+/// A function that does not exist.
+fn no_function(what: &str) -> Option<String> {
+    let names = Regex::new(r"^Invalid function '([^']*)'\.\s*(?:Did you mean '([^']*)'\?)?").ok()?;
+    let names = names.captures(what)?;
+    let name = &names[1];
+    let similar = names.get(2).and_then(|other| nearest(name, [other.as_str()]));
+    Some(match similar {
+        Some(similar) => format!("there is no function {name}; did you mean {similar}?"),
+        None => format!("there is no function {name}"),
+    })
 }
 
 fn no_column(query: &str, field: &Column, valid: &[Column]) -> String {
@@ -112,42 +182,4 @@ fn quoted(name: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unquoted_name_is_found_outside_of_quotes() {
-        assert_eq!(dotted("select user.id from web").as_deref(), Some("quote dotted names: \"user.id\""));
-        assert_eq!(dotted("select \"a.b\", 'c.d', 1.5 from web"), None);
-        let error = ParserError::ParserError("Expected: end of statement, found: - at Line: 1".to_owned());
-        assert!(not_sql("select * from logs-1", &error).ends_with("quote names with a dash: \"logs-1\""));
-    }
-
-    #[test]
-    fn a_text_that_is_no_value_of_the_column_says_what_to_write() {
-        let said = |what: &str| no_value(what).unwrap_or_default();
-        assert!(
-            said("Cannot cast string 'it's' to value of Int64 type")
-                .starts_with("the text 'it's' is not a number")
-        );
-        assert!(
-            said("Cannot cast string 'x' to value of Decimal128(10, 2) type")
-                .contains("cast(COLUMN as varchar)")
-        );
-        let boolean = said("Cannot cast string 'x' to value of Boolean type");
-        assert_eq!(boolean, "the text 'x' is not a value of the type Boolean");
-        let time =
-            said("Error parsing timestamp from 'yesterday': timestamp must contain at least 10 characters");
-        assert!(time.starts_with("the text 'yesterday' is not a time"), "{time}");
-        assert_eq!(no_value("something else"), None);
-    }
-
-    #[test]
-    fn an_unknown_column_is_answered_with_the_nearest_or_with_a_few() {
-        let columns: Vec<Column> = (0..400).map(|n| Column::new_unqualified(format!("Field{n}"))).collect();
-        let said = |name: &str| no_column("", &Column::new_unqualified(name), &columns);
-        assert_eq!(said("field399"), "there is no column field399; did you mean \"Field399\"?");
-        assert!(said("status").ends_with("\"Field9\" and 390 more"), "{}", said("status"));
-        assert!(said("status").len() < 200);
-    }
-}
+mod tests;

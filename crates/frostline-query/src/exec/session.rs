@@ -19,6 +19,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use crate::Result;
 use crate::errors::internal;
 use crate::exec::arithmetic::CheckedArithmetic;
+use crate::exec::bounded::{self, Bounded};
 use crate::exec::codec;
 use crate::exec::matching;
 use crate::exec::nulls::KeepNulls;
@@ -46,7 +47,7 @@ fn runtime(local: &Local) -> Result<Arc<RuntimeEnv>> {
 
 /// A session of SQL whose queries have one budget together, out of the searcher's memory.
 pub(crate) fn session(local: Local) -> Result<SessionContext> {
-    let runtime = runtime(&local)?;
+    let (runtime, memory) = (runtime(&local)?, Arc::clone(&local.memory));
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
         vec![Arc::new(OwnNodes { groups: local.searcher.settings.groups })];
     rules.extend(PhysicalOptimizer::new().rules);
@@ -62,6 +63,10 @@ pub(crate) fn session(local: Local) -> Result<SessionContext> {
         .with_analyzer_rules(analyzer)
         .with_physical_optimizer_rules(rules);
     let mut session = SessionContext::new_with_state(state.build());
+    for name in bounded::NAMES {
+        let function = session.udf(name).map_err(internal)?;
+        session.register_udf(Bounded::over(&function, &memory));
+    }
     session.register_udf(odd_columns.function());
     session.register_expr_planner(Arc::new(odd_columns)).map_err(internal)?;
     session.register_udf(matching::function());

@@ -61,6 +61,34 @@ async fn a_cancelled_query_begins_no_further_read() {
 }
 
 #[tokio::test]
+async fn a_query_that_only_calculates_ends_soon_after_nobody_waits_for_it() {
+    let place = Place::with(&documents()).await;
+    for query in [
+        // Pairs without end, of which each gives a row, or none does.
+        "select count(*) from logs a, logs b, logs c, logs d, logs e, logs f",
+        "select count(*) from logs a, logs b, logs c, logs d join logs e on e.n < d.n - 240 join logs f on f.n > e.n",
+        "select count(*) from logs a join (select b.host from logs b, logs c, logs d, logs e) s on a.host = s.host",
+        "select count(*) from (select unnest(make_array(1, 2, 3)) from logs a, logs b, logs c, logs d, logs e)",
+        "with recursive t as (select 1 as n union all select n + 1 from t) select count(*) from t",
+    ] {
+        let others = Arc::strong_count(&place.searcher);
+        let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
+        let mut run = Box::pin(async move { sql.run(query).await });
+        for _ in 0..60 {
+            let answered = futures::poll!(&mut run);
+            assert!(answered.is_pending(), "{query}: {answered:?}");
+            tokio::task::yield_now().await;
+        }
+        drop(run);
+        for _ in 0..60 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(Arc::strong_count(&place.searcher), others, "{query} goes on");
+        assert_eq!(place.searcher.memory_held().0, 0, "{query}");
+    }
+}
+
+#[tokio::test]
 async fn global_aggregations_ask_all_splits_at_once() {
     let place = Place::with(&documents()).await;
     let gate = Gate::new(&place.repository, 0);
@@ -150,12 +178,6 @@ fn essence(response: &Response) -> Value {
     value
 }
 
-async fn rows(place: &Place, query: &str) -> Vec<Vec<Value>> {
-    let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
-    let answer = sql.run(query).await.unwrap();
-    answer.rows().collect::<crate::Result<_>>().unwrap()
-}
-
 #[tokio::test]
 async fn groups_and_bytes_change_no_answer() {
     let mut place = Place::with(&mixed()).await;
@@ -165,7 +187,7 @@ async fn groups_and_bytes_change_no_answer() {
     }
     let mut queries = Vec::new();
     for query in QUERIES {
-        queries.push(rows(&place, query).await);
+        queries.push(place.rows(query).await.unwrap());
     }
     for (groups, through_bytes) in [(1, true), (3, false), (3, true), (7, true), (100, false)] {
         place = place.set(Settings { groups, through_bytes, ..Settings::default() });
@@ -179,7 +201,7 @@ async fn groups_and_bytes_change_no_answer() {
         }
         for (query, expected) in QUERIES.iter().zip(&queries) {
             assert_eq!(
-                rows(&place, query).await,
+                place.rows(query).await.unwrap(),
                 *expected,
                 "{query} in {groups} groups, bytes {through_bytes}"
             );
@@ -326,7 +348,7 @@ async fn the_seeds_of_plans_are_plans() {
 #[tokio::test]
 async fn grouping_by_a_field_of_the_digest_reads_no_column() {
     let place = Place::with(&mixed()).await;
-    rows(&place, "select count(*) from logs where n >= 0").await;
+    place.rows("select count(*) from logs where n >= 0").await.unwrap();
     for query in [
         "select host, count(*) from logs group by host",
         "select ok, count(*) from logs group by ok",

@@ -11,6 +11,7 @@ use crate::answer::{Answer, Content};
 use crate::api::indices;
 use crate::api::info::NAME;
 use crate::error::{ApiError, Result};
+use crate::media;
 use crate::slow::Searched;
 use crate::state::{Call, only};
 
@@ -27,6 +28,15 @@ const IGNORED: [&str; 9] = [
     "version",
 ];
 
+/// The formats of an answer by their media types.
+const FORMATS: [(&str, &str); 5] = [
+    ("application/json", "json"),
+    ("application/vnd.elasticsearch+json", "json"),
+    ("text/csv", "csv"),
+    ("text/tab-separated-values", "tsv"),
+    ("text/plain", "txt"),
+];
+
 /// `POST /_sql`.
 pub(crate) async fn sql(call: Call) -> Result<Answer> {
     let body = call.object()?;
@@ -35,6 +45,13 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
     let query = query
         .ok_or_else(|| ApiError::invalid("Validation Failed: 1: one of [query] or [cursor] is required;"))?;
     let columnar = body.get("columnar").and_then(Value::as_bool).unwrap_or(false);
+    let format = match call.params.get("format") {
+        Some(format) => format,
+        None => media::asked(&call.headers, &FORMATS)?.unwrap_or("json"),
+    };
+    if !FORMATS.iter().any(|(_, known)| *known == format) {
+        return Err(ApiError::invalid(format!("invalid format [{format}]: json, csv, tsv or txt")));
+    }
     let node = &call.state.node;
     let (mut tables, mut filtered) = (Vec::new(), Vec::new());
     for name in Sql::tables(query).map_err(read)? {
@@ -66,7 +83,7 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
     let ignored = body.keys().filter(|name| IGNORED.contains(&name.as_str()));
     let warnings: Vec<String> =
         ignored.map(|name| format!("[{name}] has no effect: the answer is whole")).collect();
-    let shown = match call.params.get("format").unwrap_or("json") {
+    let shown = match format {
         "json" if columnar => {
             Answer::json(&json!({ "columns": columns(&answer), "values": values(&answer)? }))
         }
@@ -75,8 +92,7 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
         }
         "csv" => separated(&answer, b',', "text/csv; charset=utf-8; header=present"),
         "tsv" => separated(&answer, b'\t', "text/tab-separated-values; charset=utf-8"),
-        "txt" => text(&answer),
-        other => Err(ApiError::invalid(format!("invalid format [{other}]: json, csv, tsv or txt"))),
+        _ => text(&answer),
     };
     Ok(shown?.that_searched(Searched::from(&answer.cost)).with_warnings(warnings))
 }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use frostline_base::IndexName;
 use frostline_catalog::{Alias, Catalog, RecordChange};
+use http::Request;
 use http_body_util::Full;
 use serde_json::{Value, json};
 
@@ -267,6 +268,24 @@ async fn sql_answers_in_each_format() {
     let csv = tested.send("POST", "/_sql?format=csv", &query).await;
     assert_eq!(csv.body, "word,n\nw0,20\nw1,20\nw2,20\n");
     assert!(csv.header("content-type").starts_with("text/csv"));
+    for (accept, format, media) in [
+        ("text/csv", "", "text/csv"),
+        ("text/plain", "", "text/plain"),
+        ("application/xml, text/tab-separated-values;q=0.9, text/csv", "", "text/tab-separated-values"),
+        ("text/csv", "?format=txt", "text/plain"),
+        ("text/csv", "?format=json", "application/json"),
+        ("*/*", "", "application/json"),
+        ("application/json, text/csv", "", "application/json"),
+        ("application/vnd.elasticsearch+json;compatible-with=9", "", "application/vnd.elasticsearch+json"),
+    ] {
+        let request = Request::builder().method("POST").uri(format!("/_sql{format}"));
+        let request = request.header("content-type", "application/json").header("accept", accept);
+        let answered = tested.request(request.body(Full::from(query.clone())).unwrap()).await;
+        assert_eq!(answered.status, 200, "{accept}{format}: {answered:?}");
+        assert!(answered.header("content-type").starts_with(media), "{accept}{format}");
+    }
+    let (status, _, reason) = tested.error("POST", "/_sql?format=xml", &query).await;
+    assert_eq!((status, reason.as_str()), (400, "invalid format [xml]: json, csv, tsv or txt"));
     let (status, _, reason) = tested.error("POST", "/_sql", r#"{"query":"select wrd from web"}"#).await;
     assert!(status == 400 && reason.contains("did you mean word"), "{reason}");
     assert_eq!(tested.error("POST", "/_sql", r#"{"query":"select 1 from gone"}"#).await.0, 404);
@@ -281,6 +300,36 @@ async fn sql_answers_in_each_format() {
     assert!(rows.contains(&json!(["frostline", "site", "VIEW", "ALIAS"])), "{rows:?}");
     assert!(rows.iter().all(|row| row[0] == "frostline"), "{rows:?}");
     assert_eq!(tested.error("POST", "/_sql", r#"{"query":"select 1","params":[1]}"#).await.0, 501);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_of_sql_ends_when_its_client_leaves_or_it_is_cancelled() {
+    let tested = tested().await;
+    let query =
+        r#"{"query":"select count(*) from web a, web b, web c, web d, web e join web f on f.n > e.n + 100"}"#;
+    for cancelled in [false, true] {
+        let mut asked = Box::pin(tested.send("POST", "/_sql", query));
+        // It holds the rows that it joins.
+        while tested.state.node.memory_held().0 == 0 {
+            assert!(futures::poll!(&mut asked).is_pending());
+            tokio::task::yield_now().await;
+        }
+        if cancelled {
+            let tasks = tested.ok("POST", "/_tasks/_cancel", "").await;
+            assert!(tasks.to_string().contains("sql"), "{tasks}");
+            let answered = asked.await;
+            assert_eq!(
+                (answered.status.as_u16(), &answered.json()["error"]["type"]),
+                (400, &json!("task_cancelled_exception"))
+            );
+        } else {
+            drop(asked);
+        }
+        while tested.state.node.memory_held().0 > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(tested.state.searches.load(), (0, 0));
+    }
 }
 
 #[tokio::test]

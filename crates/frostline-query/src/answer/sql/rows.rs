@@ -1,17 +1,18 @@
 //! The rows of an answer as JSON.
 
+use arrow::array::timezone::Tz;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, ListArray, StringArray,
 };
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use arrow::compute::{can_cast_types, cast};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, Schema};
 use serde::ser::{Error as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::Result;
 use crate::answer::sql::SqlAnswer;
 use crate::read::merge::{arrow_error, whole_value};
+use crate::{Error, Result};
 
 /// All rows of an answer, to be serialized one after the other.
 #[derive(Debug)]
@@ -48,6 +49,25 @@ impl Serialize for SqlRows<'_> {
     }
 }
 
+/// `Invalid` where an answer has a column whose values are not shown.
+pub(super) fn check(schema: &Schema) -> Result<()> {
+    fn is_shown(ty: &DataType) -> bool {
+        match ty {
+            DataType::List(item) => is_shown(item.data_type()),
+            DataType::Timestamp(_, Some(zone)) => zone.parse::<Tz>().is_ok(),
+            ty => can_cast_types(ty, &DataType::Utf8),
+        }
+    }
+    match schema.fields().iter().find(|field| !is_shown(field.data_type())) {
+        None => Ok(()),
+        Some(field) => Err(Error::invalid(format!(
+            "the column {} is of the type {}, which an answer cannot show: select its parts",
+            field.name(),
+            field.data_type()
+        ))),
+    }
+}
+
 /// A column in a type that JSON has; as text where it has none.
 enum Column {
     Boolean(BooleanArray),
@@ -80,6 +100,15 @@ impl Column {
                 let lists = array.as_list::<i32>().clone();
                 let items = Box::new(Column::new(lists.values())?);
                 Column::List(lists, items)
+            }
+            // As hexadecimal digits.
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => {
+                let bytes = of(&DataType::Binary)?;
+                let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                Column::Text(bytes.as_binary::<i32>().iter().map(|bytes| bytes.map(hex)).collect())
             }
             _ => Column::Text(of(&DataType::Utf8)?.as_string::<i32>().clone()),
         })
