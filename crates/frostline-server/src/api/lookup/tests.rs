@@ -57,7 +57,8 @@ async fn the_values_of_a_document_are_the_terms() {
     for word in ["aggs", "aggregations"] {
         let aggs = json!({ "u": { "terms": { "field": "n", "order": { "path": "desc" }, "size": 1 }, word: below } });
         let body = json!({ "size": 0, word: aggs }).to_string();
-        let answer = &tested.ok("POST", "/web/_search", &body).await["aggregations"]["u"]["buckets"][0];
+        let answer = tested.ok("POST", "/web/_search", &body).await;
+        let answer = &answer["aggregations"]["u"]["buckets"][0];
         let counts = ["path", "terms"].map(|name| answer[name]["doc_count"].as_u64());
         assert_eq!((&answer["key"], counts), (&json!(2), [Some(1), Some(0)]), "{word}");
     }
