@@ -32,7 +32,8 @@ pub(crate) async fn field_caps(call: Call) -> Result<Answer> {
     let mut indices = indices::with_fields(&call, indices::how(&call.params)?).await?;
     blocks::check(&call.state, indices.iter().map(|index| index.name()), Access::Read)?;
     let mut warnings = Vec::new();
-    if let Some(filter) = body.get("index_filter").filter(|filter| !filter.is_null()) {
+    let filter = body.get("index_filter").filter(|filter| !filter.is_null());
+    if let Some(filter) = filter.filter(|_| !indices.is_empty()) {
         let (matching, told) = matching(&call, filter).await?;
         indices.retain(|index| matching.contains(index.name().as_str()));
         warnings = told;
