@@ -43,7 +43,7 @@ pub use live::{
     UpkeepOptions, expired, own_retention, retaining, retention, retention_ms, set_lifecycle, set_retention,
     set_stream_retention,
 };
-pub use merge::{Group, Merge, MergePolicy, MergeProgress, MergeReport, Merging};
+pub use merge::{Group, Merge, MergeCounts, MergeFigures, MergePolicy, MergeProgress, MergeReport, Merging};
 pub use needle::{Needles, Rebuilt, SegmentState, SegmentStatus, Status, Unread, Verified};
 pub use packs::PACK_SPLITS_MIN;
 pub use pipeline::{

@@ -33,8 +33,10 @@ use crate::packs::{self, HeldFooters, PACK_SPLITS_MIN, Packs};
 use crate::pipeline::{Cancel, Random};
 use crate::seal::{NewSplit, Output};
 
+mod counts;
 mod policy;
 
+pub use counts::{MergeCounts, MergeFigures};
 use policy::Queue;
 pub use policy::{Group, MergePolicy};
 
@@ -92,20 +94,28 @@ pub struct Merge {
     cancel: Cancel,
     budget_bytes: u64,
     on_progress: Option<OnProgress>,
+    counts: Arc<MergeCounts>,
 }
 
 impl Merge {
     /// Merges in the indices of `catalog`, which are in `repository`.
     pub fn new(repository: &Repository, catalog: &Catalog, random: Random) -> Self {
         let (repository, catalog) = (repository.clone(), catalog.clone());
-        let cancel = Cancel::default();
-        Merge { repository, catalog, random, cancel, budget_bytes: u64::MAX, on_progress: None }
+        let (cancel, counts) = (Cancel::default(), Arc::default());
+        Merge { repository, catalog, random, cancel, budget_bytes: u64::MAX, on_progress: None, counts }
     }
 
     /// Stops when `cancel` is set: a merge whose split is not being sealed yet is dropped.
     #[must_use]
     pub fn with_cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = cancel.clone();
+        self
+    }
+
+    /// Counts its merges there.
+    #[must_use]
+    pub fn counting(mut self, counts: &Arc<MergeCounts>) -> Self {
+        self.counts = Arc::clone(counts);
         self
     }
 
@@ -240,6 +250,8 @@ impl Merging {
     /// fields than 50,000 fit into one), or it is to stop, nothing changes. What failed is planned again only if the store did not
     /// answer.
     pub async fn merge(&mut self, group: &Group) -> Result<()> {
+        let counts = Arc::clone(&self.merge.counts);
+        let begun = counts.begin(&self.index, group);
         match self.try_merge(group).await {
             Ok(Some((index, split))) => {
                 // What others committed meanwhile may come first.
@@ -253,6 +265,7 @@ impl Merging {
                 let old = group.ids().filter(|id| self.made.remove(id).is_none());
                 self.report.splits_before += old.count() as u64;
                 self.made.insert(split.id, split);
+                begun.land();
                 Ok(())
             }
             Ok(None) => {

@@ -115,7 +115,8 @@ impl Action {
         }
     }
 
-    fn bytes(&self) -> u64 {
+    /// How many bytes it holds of a document.
+    pub fn bytes(&self) -> u64 {
         match self {
             Action::Create(document) | Action::Index(document) => document.len() as u64,
             Action::Update(update) => update.bytes,

@@ -9,7 +9,7 @@
 //! What happens depends on the catalog, the policy and the clock that is passed in. Several processes may do this to the same
 //! indices: nothing is lost, but they merge the same splits, and one of them in vain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::figures::{UpkeepCounts, add};
-use crate::merge::{Merge, MergePolicy, Merging};
+use crate::merge::{Merge, MergeCounts, MergePolicy, Merging};
 use crate::needle::{self, Extent, Terms};
 use crate::packs::{self, HeldFooters, PACK_SPLITS_MIN, Packs};
 use crate::pipeline::{Cancel, Random};
@@ -175,6 +175,7 @@ pub struct Upkeep {
     cancel: Cancel,
     rounds: tokio::sync::Mutex<Rounds>,
     counts: Arc<UpkeepCounts>,
+    merges: Arc<MergeCounts>,
 }
 
 /// What earlier rounds left.
@@ -209,13 +210,19 @@ impl Upkeep {
     ) -> Upkeep {
         let (repository, catalog) = (repository.clone(), catalog.clone());
         let (cancel, rounds) = (Cancel::default(), Default::default());
-        let counts = Arc::default();
-        Upkeep { repository, catalog, clock, random, options, cancel, rounds, counts }
+        let (counts, merges) = (Arc::default(), Arc::default());
+        Upkeep { repository, catalog, clock, random, options, cancel, rounds, counts, merges }
     }
 
     /// What it does is counted here.
     pub fn counts(&self) -> &Arc<UpkeepCounts> {
         &self.counts
+    }
+
+    /// Counts its merges there, by index.
+    #[must_use]
+    pub fn counting_merges(self, merges: &Arc<MergeCounts>) -> Upkeep {
+        Upkeep { merges: Arc::clone(merges), ..self }
     }
 
     /// Makes rounds until `stop` is there. What is being done then is ended; a merge whose split is not being sealed yet is
@@ -274,6 +281,8 @@ impl Upkeep {
         let names = records.indices().filter(|name| records.mounted(name).is_none()).cloned();
         let names: Vec<IndexName> = names.collect();
         rounds.indices.retain(|name, _| names.binary_search(name).is_ok());
+        let tables: BTreeSet<&str> = records.indices().filter_map(|name| records.table_id(name)).collect();
+        self.merges.retain(|table| tables.contains(table));
         let mut all = Vec::new();
         for name in names {
             let rests = rounds.indices.get(&name).is_some_and(|seen| seen.rests_until_us > now_us);
@@ -332,8 +341,9 @@ impl Upkeep {
     /// An index that is seen for the first time.
     async fn see(&self, index: Index) -> Result<Seen> {
         let terms = Terms::of(&self.catalog, &index, &self.random).await?;
-        let merge =
-            Merge::new(&self.repository, &self.catalog, Arc::clone(&self.random)).with_cancel(&self.cancel);
+        let merge = Merge::new(&self.repository, &self.catalog, Arc::clone(&self.random))
+            .with_cancel(&self.cancel)
+            .counting(&self.merges);
         let policy = self.options.merge.clone().unwrap_or_default();
         Ok(Seen {
             merging: merge.merging(index, terms, &policy),

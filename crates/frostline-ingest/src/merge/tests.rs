@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use frostline_catalog::Vacuum;
 use frostline_corpus::{Generator, GeneratorOptions};
 
-use super::{Merge, MergePolicy, MergeProgress};
+use super::{Merge, MergeCounts, MergeFigures, MergePolicy, MergeProgress};
 use crate::inputs::{Input, Inputs};
 use crate::pipeline::tests::{Bench, name, small};
 use crate::pipeline::{Cancel, IngestOptions};
@@ -142,4 +143,31 @@ async fn a_small_split_costs_one_request() {
     let cost = repository.meter().cost().since(&opened);
     assert_eq!((group.splits().len(), cost.gets, cost.puts), (20, 20 + 1, 3));
     assert_eq!(bench.documents().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn merges_are_counted_by_index() {
+    let (bench, _) = web_logs(1_000).await;
+    let counts = Arc::new(MergeCounts::default());
+    let table = bench.index().await.table_id().to_owned();
+    let merge = merge(&bench).counting(&counts);
+    let plan = merge.open(&name(), &tens()).await.unwrap().plan();
+    merge.run(&name(), &tens()).await.unwrap();
+    let figures = counts.figures(&table);
+    assert_eq!(figures.merges, plan.len() as u64);
+    assert_eq!(figures.bytes, plan.iter().map(super::Group::bytes).sum::<u64>());
+    assert!(figures.documents >= 1_000 && figures.took > Duration::ZERO, "{figures:?}");
+    assert_eq!((figures.current, figures.current_documents, figures.current_bytes), (0, 0, 0));
+    assert_eq!(counts.figures("another"), MergeFigures::default());
+    // One that fails is not counted, and does not go on for ever.
+    ingest(&bench, 2, 1_000).await;
+    let index = bench.index().await;
+    for split in index.splits() {
+        let path = bench.folder.path().join("repository").join(index.split_key(split.id));
+        std::fs::remove_file(path).unwrap();
+    }
+    assert!(merge.run(&name(), &tens()).await.is_err());
+    assert_eq!(counts.figures(&table), figures);
+    counts.retain(|_| false);
+    assert_eq!(counts.figures(&table), MergeFigures::default());
 }
