@@ -15,7 +15,7 @@ use crate::repository_log::no_such_index;
 /// What happens if something that an expression names is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolve {
-    /// A wildcard without a match names nothing; otherwise it is `NotFound`.
+    /// A wildcard without a match names nothing; otherwise it is `NotFound`, and so is an expression that names nothing as a whole.
     pub allow_no_indices: bool,
     /// A name without a wildcard that no index has is skipped; otherwise it is `NotFound`, and the error suggests a
     /// similar name.
@@ -147,6 +147,9 @@ pub(crate) fn resolve(
             named.iter().find(|name| names.closed.contains(*name)).filter(|_| !how.ignore_unavailable);
         closed.map_or(Ok(()), |name| Err(self::closed(name)))?;
         named.retain(|name| !names.closed.contains(name));
+    }
+    if named.is_empty() && !how.allow_no_indices {
+        return Err(Error::not_found(format!("no index matches {expression}")));
     }
     Ok(named.into_iter().cloned().collect())
 }

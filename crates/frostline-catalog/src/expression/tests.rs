@@ -148,6 +148,11 @@ fn what_is_missing_is_said_or_left_out() {
     refused("web,none-*", strict, ErrorKind::NotFound, "none-*");
     let lenient = Resolve { ignore_unavailable: true, ..Resolve::default() };
     assert_eq!(named("wob,web", lenient).unwrap(), ["web"]);
+    assert!(named("wob", lenient).unwrap().is_empty());
+    let neither = Resolve { allow_no_indices: false, ..lenient };
+    refused("wob", neither, ErrorKind::NotFound, "wob");
+    refused("w*,-web*", neither, ErrorKind::NotFound, "w*,-web*");
+    assert_eq!(named("wob,web", neither).unwrap(), ["web"]);
     for bad in ["Web", "a b", "web,,app", "a/b", "<web", "logs-{now/d}"] {
         refused(bad, Resolve::default(), ErrorKind::Invalid, "");
     }
