@@ -61,7 +61,7 @@ def run(folder, server, out, given):
     for test in suite.read(folder / "test"):
         if given.only and not any(fnmatchcase(test.full_name, pattern + "*") for pattern in suite.escaped(given.only)):
             continue
-        entry, result = out.entry(test), {"suite": test.suite, "test": test.full_name, "version": version}
+        entry, result = out.entry(test, version), {"suite": test.suite, "test": test.full_name, "version": version}
         results.append(result)
         why = suite.skipped(test, version)
         if why:

@@ -236,7 +236,7 @@ def encoded(body, lines):
 class OutOfScope:
     """The list of what is not tried, each entry with a group and a reason."""
 
-    KEYS = {"api", "except", "file", "group", "reason", "test", "word"}
+    KEYS = {"api", "except", "file", "group", "reason", "test", "version", "word"}
 
     def __init__(self, listed):
         self.groups, self.entries = listed.get("groups", {}), listed.get("out", [])
@@ -244,14 +244,16 @@ class OutOfScope:
         self.warnings = [re.compile(own["warning"]) for own in listed.get("own", [])]
         for entry in self.entries:
             unknown = set(entry) - self.KEYS
-            if unknown or not entry.get("reason") or entry.get("group") not in self.groups or not set(entry) - {"except", "group", "reason"}:
+            if unknown or not entry.get("reason") or entry.get("group") not in self.groups or not set(entry) - {"except", "group", "reason", "version"}:
                 raise Misunderstood(f"an entry out of scope has a group, a reason and what it is about: {entry}")
         self.used = set()
 
-    def entry(self, test):
-        """The first entry about a test; None where it is in scope."""
+    def entry(self, test, version):
+        """The first entry about a test of this version; None where it is in scope."""
         apis, words = test.calls
         for at, entry in enumerate(self.entries):
+            if version not in entry.get("version", [version]):
+                continue
             about = [
                 any(fnmatchcase(test.file, pattern) for pattern in entry.get("file", [])),
                 any(fnmatchcase(test.full_name, pattern) for pattern in escaped(entry.get("test", []))),

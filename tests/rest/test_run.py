@@ -242,6 +242,7 @@ def test_a_run_succeeds_if_what_fails_is_out_of_scope(url, folder):
     assert done.returncode == 0 and "out of scope, but passes: things/10_get.yml: [other] scope" in done.stdout, done
     assert ran(url, folder, LIST + 'file = ["*"]\n').returncode == 0
     assert ran(url, folder, LIST + 'file = ["*"]\nexcept = ["*: wrong"]\n').returncode == 1
+    assert ran(url, folder, LIST + 'file = ["*"]\nversion = ["0.1"]\n').returncode == 1
 
 
 @pytest.mark.parametrize("listed", [
