@@ -36,7 +36,7 @@ mod wire;
 
 pub use collect::{Batch, Collector, LevelRows, Scope};
 pub use column::{FieldColumn, Reading};
-pub use parse::ParseContext;
+pub use parse::{ParseContext, aggregation_names};
 pub use render::{FinalizeOptions, HitSource};
 pub use state::{AggState, HitAddress};
 

@@ -4,6 +4,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName};
 use http::{HeaderValue, StatusCode};
 
 use crate::error::{ApiError, Result};
+use crate::params::Params;
 
 /// How Elasticsearch's clients call their versions of JSON.
 const VENDOR: &str = "application/vnd.elasticsearch+";
@@ -15,18 +16,23 @@ const VERSIONS: [&str; 2] = ["8", "9"];
 pub(crate) struct Form {
     /// Its media type.
     pub(crate) json: HeaderValue,
+    /// Whether it is written as YAML instead.
+    pub(crate) is_yaml: bool,
+    /// The format that `Accept` names, where it names one alone.
+    pub(crate) accepted: Option<&'static str>,
 }
 
 impl Default for Form {
     fn default() -> Form {
-        Form { json: HeaderValue::from_static("application/json") }
+        Form { json: HeaderValue::from_static("application/json"), is_yaml: false, accepted: None }
     }
 }
 
 impl Form {
-    /// What `Accept` asks for, or else the type of the body: a client gets the version of the API that it speaks.
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Form> {
+    /// What the URL or `Accept` ask for, or else the type of the body: a client gets the version of the API that it speaks.
+    pub(crate) fn of(headers: &HeaderMap, params: &Params) -> Result<Form> {
         let mut asked = named(headers, ACCEPT)?;
+        let accepted = asked.first().filter(|_| asked.len() == 1).and_then(Media::format);
         if asked.is_empty() {
             asked = named(headers, CONTENT_TYPE)?;
         }
@@ -35,12 +41,14 @@ impl Form {
             match media.version()? {
                 Some(version) if media.name.ends_with("json") => {
                     let value = format!("{VENDOR}json;compatible-with={version}");
-                    form = form.or(HeaderValue::from_str(&value).ok().map(|json| Form { json }));
+                    form = form.or(HeaderValue::from_str(&value).ok());
                 }
                 _ => {}
             }
         }
-        Ok(form.unwrap_or_default())
+        let Form { json, .. } = Form::default();
+        let is_yaml = params.get("format").or(accepted) == Some("yaml");
+        Ok(Form { json: form.unwrap_or(json), is_yaml, accepted })
     }
 }
 
@@ -67,6 +75,15 @@ struct Media {
 }
 
 impl Media {
+    /// The format that it is, of those that answers have.
+    fn format(&self) -> Option<&'static str> {
+        match self.name.as_str() {
+            "application/yaml" | "application/x-yaml" | "text/yaml" => Some("yaml"),
+            name if name.ends_with("json") => Some("json"),
+            _ => None,
+        }
+    }
+
     /// The version of the API that a vendor's type names.
     fn version(&self) -> Result<Option<&str>> {
         if !self.name.starts_with(VENDOR) {
@@ -123,7 +140,8 @@ mod tests {
 
     #[test]
     fn a_client_is_answered_in_the_version_that_it_speaks() {
-        let form = |accept: &'static str| Form::of(&headers(&[(ACCEPT, accept)])).map(|form| form.json);
+        let of = |headers: &HeaderMap| Form::of(headers, &Params::default());
+        let form = |accept: &'static str| of(&headers(&[(ACCEPT, accept)])).map(|form| form.json);
         let vendor = "application/vnd.elasticsearch+json;compatible-with=9";
         assert_eq!(form("application/vnd.elasticsearch+json; compatible-with=9").unwrap(), vendor);
         assert_eq!(form("text/plain, application/vnd.elasticsearch+json;compatible-with=9").unwrap(), vendor);
@@ -132,8 +150,16 @@ mod tests {
         assert!(form("application/vnd.elasticsearch+json").is_err());
         // Of the body, where nothing is asked for.
         let sent = "application/vnd.elasticsearch+x-ndjson;compatible-with=8";
-        let form = Form::of(&headers(&[(CONTENT_TYPE, sent)])).unwrap();
+        let form = of(&headers(&[(CONTENT_TYPE, sent)])).unwrap();
         assert_eq!(form.json, "application/vnd.elasticsearch+json;compatible-with=8");
+        let form = |accept: &'static str, url: &str| {
+            let form = Form::of(&headers(&[(ACCEPT, accept)]), &Params::parse(url)).unwrap();
+            (form.accepted, form.is_yaml)
+        };
+        assert_eq!(form("application/yaml", ""), (Some("yaml"), true));
+        assert_eq!(form("text/plain, application/json", ""), (None, false));
+        assert_eq!(form("application/yaml", "format=json"), (Some("yaml"), false));
+        assert_eq!(form("*/*", "format=yaml"), (None, true));
     }
 
     #[test]

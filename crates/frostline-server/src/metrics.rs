@@ -4,7 +4,6 @@
 //! name of an index and nothing that a client sends is a label.
 
 mod page;
-mod process;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,11 +12,11 @@ use std::time::Duration;
 use http::StatusCode;
 
 use crate::api::info::VERSION;
+use crate::host::Process;
 use crate::routes::APIS;
 use crate::state::State;
 use crate::traces;
 use page::{Kind, Page};
-use process::Process;
 
 /// The media type of the page.
 pub(crate) const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -150,6 +149,11 @@ impl Metrics {
         }
     }
 
+    /// When the server started.
+    pub(crate) fn started_us(&self) -> i64 {
+        self.started_us
+    }
+
     pub(crate) fn begin(&self) -> Begun<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         Begun { metrics: self, is_ended: false }
@@ -158,6 +162,11 @@ impl Metrics {
     pub(crate) fn connect(&self) -> Connected<'_> {
         self.connections.fetch_add(1, Ordering::Relaxed);
         Connected(self)
+    }
+
+    /// Connections that are open.
+    pub(crate) fn connections(&self) -> i64 {
+        self.connections.load(Ordering::Relaxed)
     }
 
     pub(crate) fn received(&self, bytes: usize) {

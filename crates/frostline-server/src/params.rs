@@ -40,6 +40,13 @@ impl Params {
         Ok(ignored)
     }
 
+    /// Sets what the URL does not say.
+    pub(crate) fn set_default(&mut self, name: &str, value: &str) {
+        if self.get(name).is_none() {
+            self.0.push((name.to_owned(), value.to_owned()));
+        }
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }

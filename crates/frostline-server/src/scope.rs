@@ -231,6 +231,8 @@ const SCOPED: &[&str] = &[
     "search_template",
     "clear_scroll",
     "close_point_in_time",
+    "delete_all_pits",
+    "get_all_pits",
     "cluster.health",
     "security.authenticate",
     "terms_enum",

@@ -166,6 +166,7 @@ impl Server {
             tracing::warn!(?error, "the first searches will be slow");
         }
         let mut state = State::new(node, random, settings, http.address.to_string())?;
+        let upkeep = upkeep.map(|upkeep| upkeep.counting_merges(&state.merges));
         state.upkeep = upkeep.as_ref().map(|upkeep| Arc::clone(upkeep.counts()));
         if let Some(jwt) = &state.auth.jwt {
             jwt.load(state.node.clock().now_us()).await?;

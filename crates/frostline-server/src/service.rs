@@ -34,6 +34,7 @@ use crate::searches::Task;
 use crate::slow::{Shown, Watched};
 use crate::state::{Call, State};
 use crate::traces::{self, Ended, Traced};
+use crate::yaml;
 
 /// Clients accept only a server that says so.
 const PRODUCT: HeaderName = HeaderName::from_static("x-elastic-product");
@@ -194,9 +195,9 @@ impl Service {
         if !auth.is_required {
             check_site(headers)?;
         }
-        let params = Params::parse(head.uri.query().unwrap_or_default());
+        let mut params = Params::parse(head.uri.query().unwrap_or_default());
         wanted.look = Look::of(&params)?;
-        wanted.form = Form::of(headers)?;
+        wanted.form = Form::of(headers, &params)?;
         let routed = route(&head.method, path);
         if matches!(&routed, Ok(Routed::Api(api, _)) if api.name == otlp::API) {
             // Also what is neither has an answer.
@@ -214,6 +215,9 @@ impl Service {
         wanted.api = api.name;
         traces::name(api.name);
         client.scope = client.scope.for_api(api, &client.describe())?;
+        if let Some(format) = wanted.form.accepted.filter(|_| api.name.starts_with("cat.")) {
+            params.set_default("format", format);
+        }
         let ignored = params.check(api, path)?;
         let ignored = ignored.into_iter().map(|name| format!("the parameter [{name}] has no effect"));
         let warnings: Vec<String> = ignored.collect();
@@ -387,8 +391,17 @@ async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap
     }
     let mut body = Bytes::from(match answer.content {
         Content::Json(json) => {
-            headers.insert(CONTENT_TYPE, wanted.form.json.clone());
-            look.apply(json)
+            let json = look.apply(json);
+            match wanted.form.is_yaml.then(|| yaml::of_json(&json)).flatten() {
+                Some(yaml) => {
+                    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/yaml"));
+                    yaml.into_bytes()
+                }
+                None => {
+                    headers.insert(CONTENT_TYPE, wanted.form.json.clone());
+                    json
+                }
+            }
         }
         Content::Text { media, text } => {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));

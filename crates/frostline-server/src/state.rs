@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
-use frostline_ingest::{Edits, Live, LiveOptions, Random, UpkeepCounts};
+use frostline_base::IndexName;
+use frostline_ingest::{Edits, Live, LiveOptions, MergeCounts, Random, UpkeepCounts};
 use frostline_node::Node;
 use http::HeaderMap;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -13,11 +14,14 @@ use crate::answer::Unread;
 use crate::api::async_search::AsyncSearches;
 use crate::api::info::Readiness;
 use crate::api::pipeline::Compiled;
+use crate::api::pit::Pits;
 use crate::api::scroll::Scrolls;
 use crate::auth::{Auth, Client};
 use crate::body::Bodies;
+use crate::counts::{Count, Doing, IndexCounts};
 use crate::error::{ApiError, Result};
 use crate::find::Finder;
+use crate::jobs::Jobs;
 use crate::jwt::Jwt;
 use crate::limits::ClientLimits;
 use crate::metrics::{Metrics, Refusal};
@@ -44,13 +48,19 @@ pub(crate) struct State {
     /// Requests of OpenTelemetry that become documents at the same time: as many as there are cores.
     pub(crate) converting: Semaphore,
     pub(crate) searches: Searches,
+    pub(crate) jobs: Jobs,
     pub(crate) auth: Auth,
     pub(crate) limits: ClientLimits,
     pub(crate) readiness: Readiness,
     pub(crate) scrolls: Scrolls,
+    pub(crate) pits: Pits,
     pub(crate) async_searches: AsyncSearches,
     pub(crate) pipelines: Compiled,
     pub(crate) metrics: Metrics,
+    /// What was done to each index.
+    pub(crate) counts: IndexCounts,
+    /// What was merged in each.
+    pub(crate) merges: Arc<MergeCounts>,
     /// What upkeep does is counted there; none where there is no upkeep.
     pub(crate) upkeep: Option<Arc<UpkeepCounts>>,
     /// Set once the server is told to stop.
@@ -76,13 +86,17 @@ impl State {
             requests: Semaphore::new(settings.requests_max),
             converting: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
             searches: Searches::new(&settings)?,
+            jobs: Jobs::default(),
             auth: Auth::new(settings.auth, jwt, &random),
             limits: ClientLimits::new(&settings),
             readiness: Readiness::default(),
             scrolls: Scrolls::default(),
+            pits: Pits::default(),
             async_searches: AsyncSearches::default(),
             pipelines: Compiled::default(),
             metrics: Metrics::new(node.clock().now_us()),
+            counts: IndexCounts::default(),
+            merges: Arc::default(),
             upkeep: None,
             draining: AtomicBool::new(false),
             node,
@@ -90,6 +104,16 @@ impl State {
             settings,
             address,
         })
+    }
+
+    /// Begins something with an index, which counts until what is returned is dropped.
+    pub(crate) fn begin(&self, index: &IndexName, now: &[(Count, u64)]) -> Doing {
+        self.counts.begin(self.node.catalog().seen_records().as_ref(), index, now)
+    }
+
+    /// Counts what was done with an index.
+    pub(crate) fn count(&self, index: &IndexName, done: &[(Count, u64)]) {
+        self.counts.add(self.node.catalog().seen_records().as_ref(), index, done);
     }
 
     /// A place among the requests that are being answered. An error of status 429 where there is none.

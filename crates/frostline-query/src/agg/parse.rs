@@ -226,7 +226,7 @@ impl Parser<'_> {
             _ => match metric_kind(word) {
                 Some(kind) => self.metric(&mut params, kind)?,
                 None => {
-                    let known = || AGGREGATIONS.into_iter().chain(pipeline::NAMES);
+                    let known = aggregation_names;
                     let meant = match nearest(word, known()) {
                         Some(name) => format!("did you mean [{name}]?"),
                         None => format!("use one of {}", known().collect::<Vec<_>>().join(", ")),
@@ -1213,6 +1213,11 @@ fn heuristic(params: &mut Params) -> Result<Heuristic> {
         return Err(params.error(format!("unknown field [{name}] did you mean [{meant}]?")));
     }
     Ok(found.unwrap_or(Heuristic::Jlh))
+}
+
+/// The kinds of aggregations, by the words that ask for them.
+pub fn aggregation_names() -> impl Iterator<Item = &'static str> {
+    AGGREGATIONS.into_iter().chain(pipeline::NAMES)
 }
 
 fn metric_kind(word: &str) -> Option<MetricKind> {

@@ -330,11 +330,20 @@ fn matches(pattern: &str, name: &IndexName) -> bool {
     pattern == "_all" || wildcard_matches(pattern, name.as_str())
 }
 
-/// `PUT /{index}/_alias/{name}`.
+/// `PUT /{index}/_alias/{name}`, of which the body may say both, and counts before the path.
 pub(crate) async fn put(call: Call) -> Result<Answer> {
-    let about = call.object()?;
-    let aliases = vec![parse(call.part("name").unwrap_or_default())?];
-    let indices = changed(&call, call.index()).await?;
+    let mut about = call.object()?;
+    let mut said = |member: &str, part: &str| match about.remove(member) {
+        None => call.part(part).map(str::to_owned).ok_or_else(|| {
+            ApiError::invalid(format!("Validation Failed: 1: [{member}] is missing;"))
+                .named("action_request_validation_exception")
+        }),
+        Some(Value::String(name)) => Ok(name),
+        Some(other) => Err(ApiError::unparsed(format!("[{member}] is {other}, not a text"))),
+    };
+    let (indices, alias) = (said("index", "index")?, said("alias", "name")?);
+    let aliases = vec![parse(&alias)?];
+    let indices = changed(&call, &indices).await?;
     let step = add(&call, indices, aliases, &about, &[]).await?;
     apply(&call.state, vec![step]).await
 }

@@ -5,7 +5,7 @@ use frostline_catalog::{Access, Block, CLOSED, RecordChange, Records, Wildcards}
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::{indices, settings};
+use crate::api::{indices, settings, tasks};
 use crate::error::{ApiError, Result};
 use crate::scope::Privilege;
 use crate::state::{Call, State};
@@ -40,8 +40,14 @@ pub(crate) fn is_refusal(error: &ApiError) -> bool {
 pub(crate) async fn open(call: Call) -> Result<Answer> {
     let names = named(&call, Wildcards { open: false, ..Wildcards::SHOWN }).await?;
     check(&call.state, names.iter(), Access::WriteMetadata)?;
-    change(&call, "open", &names, CLOSED, None).await?;
-    Answer::json(&json!({ "acknowledged": true, "shards_acknowledged": true }))
+    // It takes a commit, for which there is no need to wait elsewhere.
+    let opened = change(&call, "open", &names, CLOSED, None).await;
+    let opened = opened.map(|_| json!({ "acknowledged": true, "shards_acknowledged": true }));
+    if call.params.flag("wait_for_completion")?.unwrap_or(true) {
+        return Answer::json(&opened?);
+    }
+    let about = names.iter().map(IndexName::as_str).collect::<Vec<_>>().join(", ");
+    tasks::begin(&call, "indices.open", format!("open indices [{about}]"), std::future::ready(opened))
 }
 
 /// `POST /{index}/_close`.

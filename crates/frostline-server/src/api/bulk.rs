@@ -20,6 +20,7 @@ use crate::answer::Answer;
 use crate::api::document::{Updated, WithDocument};
 use crate::api::names::{self, Required, Target};
 use crate::api::{document, indices, ingest, search_body};
+use crate::counts::{Count, of_status};
 use crate::error::{ApiError, Result};
 use crate::scope::Privilege;
 use crate::state::Call;
@@ -207,6 +208,7 @@ fn parse(body: &Bytes, said: &Said<'_>) -> Result<Vec<Operation>> {
             return Err(wrong("expected one action with an object".to_owned()));
         };
         let action = match name.as_str() {
+            "index" if metadata.get("op_type").and_then(Value::as_str) == Some("create") => "create",
             "index" => "index",
             "create" => "create",
             "update" => "update",
@@ -309,6 +311,7 @@ fn check(metadata: &Map<String, Value>, index: Option<&str>) -> Result<()> {
             | "list_executed_pipelines"
             | "retry_on_conflict"
             | "routing" => {}
+            "op_type" if matches!(value.as_str(), Some("create" | "index")) => {}
             "pipeline" if value.is_string() => {}
             "require_alias" | "require_data_stream" if value.is_boolean() => {}
             other => return Err(ApiError::invalid(format!("[{other}] is not supported in an action"))),
@@ -455,12 +458,24 @@ async fn write(call: &Call, mut operations: Vec<Operation>, key: Option<String>)
     }
     let written = written.into_iter().map(|(name, OfIndex { append, appended, edit, edited })| {
         let append = Append { key: key.clone(), ..append };
+        let bytes = append.documents.iter().map(|document| document.len() as u64).sum::<u64>()
+            + edit.operations.iter().map(|operation| operation.action.bytes()).sum::<u64>();
+        let is_delete = |operation: &&IdOperation| matches!(operation.action, Action::Delete);
+        let deletes = edit.operations.iter().filter(is_delete).count() as u64;
+        let indexes = (appended.len() + edited.len()) as u64 - deletes;
         async move {
+            let writing = state.begin(&name, &[(Count::IndexingNow, indexes), (Count::DeletingNow, deletes)]);
             let done = join(state.live.append(&name, append), state.edits.apply(&name, edit)).await;
+            let took_us = writing.took_us();
+            let time = if indexes > 0 { Count::IndexUs } else { Count::DeleteUs };
+            let counts =
+                [(Count::Writes, 1), (Count::WriteUs, took_us), (Count::WriteBytes, bytes), (time, took_us)];
+            state.count(&name, &counts);
             (name, done, appended, edited)
         }
     });
     for (name, (append, edit), appended, edited) in join_all(written.collect::<Vec<_>>()).await {
+        let places: Vec<usize> = appended.iter().chain(&edited).copied().collect();
         match append {
             Ok(Appended { documents, .. }) => {
                 for (place, outcome) in appended.into_iter().zip(documents) {
@@ -480,6 +495,8 @@ async fn write(call: &Call, mut operations: Vec<Operation>, key: Option<String>)
             }
             Err(error) => fail(&mut items, edited, failed(error)),
         }
+        let counts = places.into_iter().flat_map(|place| items[place].counts());
+        state.count(&name, &counts.map(|count| (count, 1)).collect::<Vec<_>>());
     }
     // Where nothing landed and everything may land later, clients try the whole again.
     let again = |item: &Item| match &item.outcome {
@@ -515,6 +532,24 @@ pub(crate) async fn find_targets(call: &Call, operations: &[Operation], targets:
 }
 
 impl Item {
+    /// What it counts as.
+    fn counts(&self) -> impl Iterator<Item = Count> {
+        let what = match &self.outcome {
+            Ok(_) if self.action == "delete" => Some(Count::Deleted),
+            Ok(Done { result: "noop", .. }) if self.action == "update" => Some(Count::Unchanged),
+            // An earlier request of the same key brought it.
+            Ok(Done { result: "noop", .. }) => None,
+            Ok(_) => Some(Count::Indexed),
+            Err(_) if self.action == "delete" => None,
+            Err(_) => Some(Count::IndexFailed),
+        };
+        let status = match &self.outcome {
+            Ok(done) => done.status,
+            Err(error) => error.status,
+        };
+        what.into_iter().chain([of_status(status)])
+    }
+
     fn landed(&mut self, outcome: Outcome) {
         self.outcome = match outcome {
             Outcome::Landed(origin) => {

@@ -20,6 +20,7 @@ use crate::answer::Answer;
 use crate::api::indices::Filters;
 use crate::api::search_body::{SearchBody, query};
 use crate::api::{blocks, bulk, indices, lookup};
+use crate::counts::Count;
 use crate::error::{ApiError, Result};
 use crate::scope::{Privilege, Scope};
 use crate::searches::Task;
@@ -430,6 +431,8 @@ impl Deletion {
         let (name, mut versions) = (index.name().clone(), vec![Arc::clone(index)]);
         let (mut moves, mut idle) = (0, 0);
         while !left.is_empty() {
+            let count = left.values().map(RoaringBitmap::len).sum();
+            let deleting = self.query.state.begin(&name, &[(Count::DeletingNow, count)]);
             let removals = left.iter().map(|(split, rows)| Removal { split: *split, rows: rows.clone() });
             let removed = self.query.state.edits.remove(&name, removals.collect()).await?;
             self.done.batches += 1;
@@ -455,6 +458,11 @@ impl Deletion {
                     Removed::Failed(error) => self.done.fail(&name, None, &error.into()),
                 }
             }
+            let deleted = self.done.deleted - before;
+            self.query
+                .state
+                .count(&name, &[(Count::Deleted, deleted), (Count::DeleteUs, deleting.took_us())]);
+            drop(deleting);
             self.conflict(&name, &versions, taken).await?;
             idle = if self.done.deleted == before && gone.is_empty() { idle + 1 } else { 0 };
             moves += u32::from(!gone.is_empty());

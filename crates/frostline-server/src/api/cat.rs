@@ -1,21 +1,23 @@
 //! `_cat`: tables for people and scripts.
 
 use std::cmp::Ordering;
-use std::time::Instant;
 
 use frostline_catalog::{Access, Index, Resolve, Wildcards};
 use frostline_query::language::wildcard_matches;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::index::index_uuid;
 use crate::api::info::{NAME, VERSION, uuid};
+use crate::api::stats::Figures;
 use crate::api::{blocks, indices, snapshot, tasks};
 use crate::error::{ApiError, Result};
+use crate::host::Host;
 use crate::params::Params;
-use crate::searches::Task;
 use crate::state::Call;
 
 /// A column of a table.
+#[derive(Clone, Copy)]
 struct Column {
     name: &'static str,
     aliases: &'static [&'static str],
@@ -29,12 +31,19 @@ const fn column(name: &'static str, aliases: &'static [&'static str], about: &'s
     Column { name, aliases, about, shown: true }
 }
 
+/// A column that is shown only where it is asked for.
+const fn hidden(name: &'static str, aliases: &'static [&'static str], about: &'static str) -> Column {
+    Column { name, aliases, about, shown: false }
+}
+
 /// The value of a cell.
 #[derive(Clone, Debug, PartialEq)]
-enum Cell {
+pub(crate) enum Cell {
     Text(String),
     Number(u64),
     Bytes(u64),
+    /// Microseconds.
+    Micros(u64),
     /// There is none to show.
     Nothing,
 }
@@ -52,9 +61,11 @@ pub(crate) async fn indices(call: Call) -> Result<Answer> {
         column("docs.deleted", &["dd", "docsDeleted"], "deleted docs"),
         column("store.size", &["ss", "storeSize"], "store size of primaries & replicas"),
         column("pri.store.size", &[], "store size of primaries"),
-        column("dataset.size", &[], "total size of dataset"),
-        Column { name: "splits", aliases: &[], about: "number of splits", shown: false },
+        // The same as the size: a column more is in the way of who reads them by position.
+        hidden("dataset.size", &[], "total size of dataset"),
+        hidden("splits", &[], "number of splits"),
     ];
+    let columns = [COLUMNS, COUNTERS].concat();
     let help = call.params.flag("help")?.unwrap_or(false);
     let health = call.params.get("health").map(str::to_lowercase);
     if let Some(other) = health.as_deref().filter(|health| !["green", "red", "yellow"].contains(health)) {
@@ -63,16 +74,17 @@ pub(crate) async fn indices(call: Call) -> Result<Answer> {
     let wanted = health.is_none_or(|health| health == "green");
     let found = if help { Vec::new() } else { self::indices::named_of_any(&call, Wildcards::SHOWN).await? };
     let records = call.state.node.catalog().seen_records();
-    let rows = found.iter().filter(|_| wanted).map(|index| {
+    let figures = Figures::of_each(&call.state, &found);
+    let rows = found.iter().zip(&figures).filter(|_| wanted).map(|(index, figures)| {
         let (documents, bytes) = size(index);
         let is_closed = records.as_ref().is_some_and(|records| records.is_closed(index.name()));
         // Of what is closed nothing is counted.
         let of_open = |cell: Cell| if is_closed { Cell::Nothing } else { cell };
-        vec![
+        let mut row = vec![
             Cell::Text("green".to_owned()),
             Cell::Text(if is_closed { "close" } else { "open" }.to_owned()),
             Cell::Text(index.name().to_string()),
-            Cell::Text(index.table_id().to_owned()),
+            Cell::Text(index_uuid(index.table_id())),
             Cell::Number(1),
             Cell::Number(0),
             of_open(Cell::Number(documents)),
@@ -81,9 +93,121 @@ pub(crate) async fn indices(call: Call) -> Result<Answer> {
             of_open(Cell::Bytes(bytes)),
             of_open(Cell::Bytes(bytes)),
             of_open(Cell::Number(index.splits().len() as u64)),
-        ]
+        ];
+        row.extend(counters(figures));
+        row
     });
-    table(COLUMNS, rows.collect(), &call.params)
+    table(&columns, rows.collect(), &call.params)
+}
+
+/// What is counted of an index, in tables that have it.
+const COUNTERS: &[Column] = &[
+    hidden("completion.size", &["cs", "completionSize"], "completion size"),
+    hidden("fielddata.memory_size", &["fm", "fielddataMemorySize"], "fielddata memory size"),
+    hidden("fielddata.evictions", &["fe", "fielddataEvictions"], "fielddata evictions"),
+    hidden("query_cache.memory_size", &["qcm", "queryCacheMemorySize"], "query cache memory size"),
+    hidden("query_cache.evictions", &["qce", "queryCacheEvictions"], "query cache evictions"),
+    hidden("flush.total", &["ft", "flushTotal"], "flush total"),
+    hidden("flush.total_time", &["ftt", "flushTotalTime"], "flush total time"),
+    hidden("get.current", &["gc", "getCurrent"], "get current"),
+    hidden("get.time", &["gti", "getTime"], "get time"),
+    hidden("get.total", &["gto", "getTotal"], "get total"),
+    hidden("get.exists_time", &["geti", "getExistsTime"], "get exists time"),
+    hidden("get.exists_total", &["geto", "getExistsTotal"], "get exists total"),
+    hidden("get.missing_time", &["gmti", "getMissingTime"], "get missing time"),
+    hidden("get.missing_total", &["gmto", "getMissingTotal"], "get missing total"),
+    hidden("indexing.delete_current", &["idc", "indexingDeleteCurrent"], "indexing delete current"),
+    hidden("indexing.delete_time", &["idti", "indexingDeleteTime"], "indexing delete time"),
+    hidden("indexing.delete_total", &["idto", "indexingDeleteTotal"], "indexing delete total"),
+    hidden("indexing.index_current", &["iic", "indexingIndexCurrent"], "indexing index current"),
+    hidden("indexing.index_time", &["iiti", "indexingIndexTime"], "indexing index time"),
+    hidden("indexing.index_total", &["iito", "indexingIndexTotal"], "indexing index total"),
+    hidden("indexing.index_failed", &["iif", "indexingIndexFailed"], "indexing index failed"),
+    hidden("merges.current", &["mc", "mergesCurrent"], "merges current"),
+    hidden("merges.current_docs", &["mcd", "mergesCurrentDocs"], "merges current docs"),
+    hidden("merges.current_size", &["mcs", "mergesCurrentSize"], "merges current size"),
+    hidden("merges.total", &["mt", "mergesTotal"], "merges total"),
+    hidden("merges.total_docs", &["mtd", "mergesTotalDocs"], "merges total docs"),
+    hidden("merges.total_size", &["mts", "mergesTotalSize"], "merges total size"),
+    hidden("merges.total_time", &["mtt", "mergesTotalTime"], "merges total time"),
+    hidden("refresh.total", &["rto", "refreshTotal"], "refresh total"),
+    hidden("refresh.time", &["rti", "refreshTime"], "refresh time"),
+    hidden("refresh.external_total", &["reto", "refreshExternalTotal"], "refresh external total"),
+    hidden("refresh.external_time", &["reti", "refreshExternalTime"], "refresh external time"),
+    hidden("refresh.listeners", &["rli", "refreshListeners"], "refresh listeners"),
+    hidden("search.fetch_current", &["sfc", "searchFetchCurrent"], "search fetch current"),
+    hidden("search.fetch_time", &["sfti", "searchFetchTime"], "search fetch time"),
+    hidden("search.fetch_total", &["sfto", "searchFetchTotal"], "search fetch total"),
+    hidden("search.open_contexts", &["so", "searchOpenContexts"], "search open contexts"),
+    hidden("search.query_current", &["sqc", "searchQueryCurrent"], "search query current"),
+    hidden("search.query_time", &["sqti", "searchQueryTime"], "search query time"),
+    hidden("search.query_total", &["sqto", "searchQueryTotal"], "search query total"),
+    hidden(
+        "search.concurrent_query_current",
+        &["scqc", "searchConcurrentQueryCurrent"],
+        "search concurrent query current",
+    ),
+    hidden(
+        "search.concurrent_query_time",
+        &["scqti", "searchConcurrentQueryTime"],
+        "search concurrent query time",
+    ),
+    hidden(
+        "search.concurrent_query_total",
+        &["scqto", "searchConcurrentQueryTotal"],
+        "search concurrent query total",
+    ),
+    hidden(
+        "search.concurrent_avg_slice_count",
+        &["casc", "searchConcurrentAvgSliceCount"],
+        "search concurrent avg slice count",
+    ),
+    hidden("search.scroll_current", &["scc", "searchScrollCurrent"], "search scroll current"),
+    hidden("search.scroll_time", &["scti", "searchScrollTime"], "search scroll time"),
+    hidden("search.scroll_total", &["scto", "searchScrollTotal"], "search scroll total"),
+    hidden(
+        "search.point_in_time_current",
+        &["spc", "searchPointInTimeCurrent"],
+        "search point in time current",
+    ),
+    hidden("search.point_in_time_time", &["spti", "searchPointInTimeTime"], "search point in time time"),
+    hidden("search.point_in_time_total", &["spto", "searchPointInTimeTotal"], "search point in time total"),
+    hidden(
+        "search.search_idle_reactivate_count_total",
+        &["ssirct", "searchSearchIdleReactivateCountTotal"],
+        "search search idle reactivate count total",
+    ),
+    hidden("segments.count", &["sc", "segmentsCount"], "segments count"),
+    hidden("segments.memory", &["sm", "segmentsMemory"], "segments memory"),
+    hidden(
+        "segments.index_writer_memory",
+        &["siwm", "segmentsIndexWriterMemory"],
+        "segments index writer memory",
+    ),
+    hidden(
+        "segments.version_map_memory",
+        &["svmm", "segmentsVersionMapMemory"],
+        "segments version map memory",
+    ),
+    hidden(
+        "segments.fixed_bitset_memory",
+        &["sfbm", "segmentsFixedBitsetMemory"],
+        "segments fixed bitset memory",
+    ),
+    hidden("seq_no.max", &["sqm", "seqNoMax"], "seq no max"),
+    hidden("seq_no.local_checkpoint", &["sql", "seqNoLocalCheckpoint"], "seq no local checkpoint"),
+    hidden("seq_no.global_checkpoint", &["sqg", "seqNoGlobalCheckpoint"], "seq no global checkpoint"),
+    hidden("warmer.current", &["wc", "warmerCurrent"], "warmer current"),
+    hidden("warmer.total", &["wto", "warmerTotal"], "warmer total"),
+    hidden("warmer.total_time", &["wtt", "warmerTotalTime"], "warmer total time"),
+    hidden("path.data", &["pd", "pathData"], "path data"),
+    hidden("path.state", &["ps", "pathState"], "path state"),
+    hidden("docs.deleted", &["dd", "docsDeleted"], "docs deleted"),
+];
+
+/// The cells of these columns. There are none of what is not counted.
+fn counters(figures: &Figures) -> impl Iterator<Item = Cell> {
+    COUNTERS.iter().map(|column| figures.cell(column.name).unwrap_or(Cell::Nothing))
 }
 
 /// Documents and bytes of an index.
@@ -131,7 +255,15 @@ pub(crate) async fn health(call: Call) -> Result<Answer> {
     let mut row = vec![epoch, time, text(NAME), text("green"), Cell::Number(1), Cell::Number(1)];
     row.extend([shards, shards, 0, 0, 0, 0].map(Cell::Number));
     row.extend([text("-"), text("100.0%")]);
-    table(COLUMNS, vec![row], &call.params)
+    let with_time = call.params.flag("ts")?.unwrap_or(true);
+    let columns: Vec<Column> = COLUMNS
+        .iter()
+        .map(|column| Column {
+            shown: with_time || !["epoch", "timestamp"].contains(&column.name),
+            ..*column
+        })
+        .collect();
+    table(&columns, vec![row], &call.params)
 }
 
 /// `GET /_cat/aliases`.
@@ -207,17 +339,77 @@ pub(crate) async fn templates(call: Call) -> Result<Answer> {
 /// `GET /_cat/nodes`.
 pub(crate) async fn nodes(call: Call) -> Result<Answer> {
     const COLUMNS: &[Column] = &[
+        hidden("id", &["nodeId"], "unique node id"),
+        hidden("pid", &["p"], "process id"),
         column("ip", &["i"], "ip address"),
+        hidden("port", &["po"], "bound transport port"),
+        hidden("http_address", &["http"], "bound http address"),
+        hidden("version", &["v"], "es version"),
+        hidden("disk.total", &["dt", "diskTotal"], "total disk space"),
+        hidden("disk.used", &["du", "diskUsed"], "used disk space"),
+        hidden("disk.avail", &["d", "da", "disk", "diskAvail"], "available disk space"),
+        hidden("disk.used_percent", &["dup", "diskUsedPercent"], "used disk space percentage"),
+        hidden("ram.current", &["rc", "ramCurrent"], "used machine memory"),
+        column("ram.percent", &["rp", "ramPercent"], "used machine memory ratio"),
+        hidden("ram.max", &["rm", "ramMax"], "total machine memory"),
+        hidden("file_desc.current", &["fdc", "fileDescriptorCurrent"], "used file descriptors"),
+        hidden("file_desc.percent", &["fdp", "fileDescriptorPercent"], "used file descriptor ratio"),
+        hidden("file_desc.max", &["fdm", "fileDescriptorMax"], "max file descriptors"),
+        column("load_1m", &["l"], "1m load avg"),
+        column("load_5m", &["l"], "5m load avg"),
+        column("load_15m", &["l"], "15m load avg"),
+        hidden("uptime", &["u"], "node uptime"),
         column("node.role", &["r", "role", "nodeRole"], "m:master eligible node, d:data node, i:ingest node"),
         column("master", &["m"], "*:current master"),
         column("name", &["n"], "node name"),
-        Column { name: "version", aliases: &["v"], about: "es version", shown: false },
-        Column { name: "http_address", aliases: &["http"], about: "bound http address", shown: false },
     ];
-    let address = &call.state.address;
-    let ip = address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip);
-    let row = [ip, "dim", "*", NAME, VERSION, address].map(|text| Cell::Text(text.to_owned()));
-    table(COLUMNS, vec![row.to_vec()], &call.params)
+    let (state, address) = (&call.state, &call.state.address);
+    let (ip, port) = address.rsplit_once(':').unwrap_or((address, ""));
+    let id = uuid(state);
+    let id = if call.params.flag("full_id")?.unwrap_or(false) { &id } else { id.get(..4).unwrap_or(&id) };
+    let Host { disk, memory, load, process } = Host::read(state).await;
+    let text = |text: &str| Cell::Text(text.to_owned());
+    let bytes = |bytes: Option<u64>| bytes.map_or(Cell::Nothing, Cell::Bytes);
+    let number = |number: Option<u64>| number.map_or(Cell::Nothing, Cell::Number);
+    let percent = |part: Option<u64>, of: Option<u64>| Some(part? * 100 / of?.max(1));
+    let used = disk.as_ref().map(|disk| disk.total.saturating_sub(disk.free));
+    let total = disk.as_ref().map(|disk| disk.total);
+    let used_memory = memory.map(|memory| memory.total.saturating_sub(memory.available));
+    let all_memory = memory.map(|memory| memory.total);
+    let [minute, minutes_5, minutes_15] =
+        [0, 1, 2].map(|at| load.map_or(Cell::Nothing, |load| Cell::Text(format!("{:.2}", load[at]))));
+    let uptime_us = state.node.clock().now_us().saturating_sub(state.metrics.started_us());
+    let row = vec![
+        text(id),
+        Cell::Number(u64::from(std::process::id())),
+        text(ip),
+        text(port),
+        text(address),
+        text(VERSION),
+        bytes(total),
+        bytes(used),
+        bytes(disk.as_ref().map(|disk| disk.available)),
+        match (used, total) {
+            (Some(used), Some(total)) => {
+                Cell::Text(format!("{:.2}", used as f64 * 100.0 / total.max(1) as f64))
+            }
+            _ => Cell::Nothing,
+        },
+        bytes(used_memory),
+        number(percent(used_memory, all_memory)),
+        bytes(all_memory),
+        number(process.files_open),
+        number(percent(process.files_open, process.files_max)),
+        number(process.files_max),
+        minute,
+        minutes_5,
+        minutes_15,
+        Cell::Micros(uptime_us.max(0).unsigned_abs()),
+        text("dim"),
+        text("*"),
+        text(NAME),
+    ];
+    table(COLUMNS, vec![row], &call.params)
 }
 
 /// `GET /_cat/shards`: each index is one.
@@ -230,22 +422,34 @@ pub(crate) async fn shards(call: Call) -> Result<Answer> {
         column("docs", &["d", "dc"], "number of docs in shard"),
         column("store", &["sto"], "store size of shard"),
         column("ip", &[], "ip of node where it lives"),
+        hidden("id", &[], "unique id of node where it lives"),
         column("node", &["n"], "name of node where it lives"),
+        hidden("sync_id", &["sync_id"], "sync id"),
+        hidden("unassigned.reason", &["ur"], "reason shard became unassigned"),
+        hidden("unassigned.at", &["ua"], "time shard became unassigned"),
+        hidden("unassigned.for", &["uf"], "time has been unassigned"),
+        hidden("unassigned.details", &["ud"], "additional details as to why the shard became unassigned"),
+        hidden("recoverysource.type", &["rs"], "recovery source type"),
     ];
+    let columns = [COLUMNS, COUNTERS].concat();
     let address = &call.state.address;
     let ip = address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip);
     let text = |text: &str| Cell::Text(text.to_owned());
     let found = self::indices::named_of_any(&call, Wildcards::SHOWN).await?;
-    let rows = found.iter().map(|index| {
+    let id = uuid(&call.state);
+    let figures = Figures::of_each(&call.state, &found);
+    let rows = found.iter().zip(&figures).map(|(index, figures)| {
         let (documents, bytes) = size(index);
         let name = text(index.name().as_str());
         let counts = [Cell::Number(documents), Cell::Bytes(bytes)];
         let mut row = vec![name, Cell::Number(0), text("p"), text("STARTED")];
         row.extend(counts);
-        row.extend([text(ip), text(NAME)]);
+        row.extend([text(ip), text(&id), text(NAME)]);
+        row.extend([const { Cell::Nothing }; 6]);
+        row.extend(counters(figures));
         row
     });
-    table(COLUMNS, rows.collect(), &call.params)
+    table(&columns, rows.collect(), &call.params)
 }
 
 /// `GET /_cat/segments`: each split is one.
@@ -254,26 +458,40 @@ pub(crate) async fn segments(call: Call) -> Result<Answer> {
         column("index", &["i", "idx"], "index name"),
         column("shard", &["s", "sh"], "shard name"),
         column("prirep", &["p", "pr", "primaryOrReplica"], "primary or replica"),
+        column("ip", &[], "ip of node where it lives"),
+        hidden("id", &[], "unique id of node where it lives"),
         column("segment", &["seg"], "segment name"),
+        column("generation", &["g", "gen"], "segment generation"),
         column("docs.count", &["dc", "docsCount"], "number of docs in segment"),
         column("docs.deleted", &["dd", "docsDeleted"], "number of deleted docs in segment"),
         column("size", &["si"], "segment size in bytes"),
+        column("size.memory", &["sm", "sizeMemory"], "segment memory in bytes"),
         column("committed", &["ic", "isCommitted"], "is segment committed"),
         column("searchable", &["is", "isSearchable"], "is segment searched"),
+        column("version", &["v", "ver"], "version"),
+        column("compound", &["ico", "isCompound"], "is segment compound"),
     ];
+    let (id, address) = (uuid(&call.state), &call.state.address);
+    let ip = address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip);
     let text = |text: &str| Cell::Text(text.to_owned());
     let found = self::indices::named(&call).await?;
     let rows = found.iter().flat_map(|index| {
-        index.splits().iter().map(|split| {
+        index.splits().iter().enumerate().map(|(generation, split)| {
             vec![
                 text(index.name().as_str()),
                 Cell::Number(0),
                 text("p"),
+                text(ip),
+                text(&id),
                 Cell::Text(split.id.to_string()),
+                Cell::Number(generation as u64),
                 Cell::Number(split.rows),
                 Cell::Number(0),
                 Cell::Bytes(split.object.bytes),
+                Cell::Bytes(0),
                 text("true"),
+                text("true"),
+                Cell::Nothing,
                 text("true"),
             ]
         })
@@ -284,7 +502,6 @@ pub(crate) async fn segments(call: Call) -> Result<Answer> {
 /// `GET /_cat/tasks`: the searches that run or wait, and this request.
 pub(crate) async fn tasks(call: Call) -> Result<Answer> {
     let detailed = call.params.flag("detailed")?.unwrap_or(false);
-    let hidden = |name, aliases, about| Column { name, aliases, about, shown: false };
     let columns = [
         column("action", &["ac"], "task action"),
         column("task_id", &["ti"], "unique task id"),
@@ -298,19 +515,9 @@ pub(crate) async fn tasks(call: Call) -> Result<Answer> {
         Column { shown: detailed, ..column("description", &["desc"], "task action description") },
         hidden("x_opaque_id", &["x"], "X-Opaque-ID header"),
     ];
-    let clock = call.state.node.clock();
-    let opaque_id = call.headers.get("x-opaque-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let own = Task {
-        number: call.state.searches.next_number(),
-        api: tasks::CAT,
-        about: String::new(),
-        opaque_id,
-        begun_us: clock.now_us(),
-        begun: Instant::now(),
-    };
     let (node, address) = (uuid(&call.state), &call.state.address);
     let ip = address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip);
-    let rows = call.state.searches.tasks().into_iter().chain([own]).map(|task| {
+    let rows = tasks::with_own(&call).into_iter().map(|task| {
         let cells = [
             tasks::action(&task),
             format!("{node}:{}", task.number),
@@ -355,7 +562,7 @@ pub(crate) async fn snapshots(call: Call) -> Result<Answer> {
         column("successful_shards", &["ss"], "number of successful shards"),
         column("failed_shards", &["fs"], "number of failed shards"),
         column("total_shards", &["ts"], "number of total shards"),
-        Column { name: "reason", aliases: &["r"], about: "reason for failures", shown: false },
+        hidden("reason", &["r"], "reason for failures"),
     ];
     let help = call.params.flag("help")?.unwrap_or(false);
     let found = if help { Vec::new() } else { snapshot::named(&call, "_all").await? };
@@ -415,9 +622,9 @@ fn table(columns: &[Column], mut rows: Vec<Vec<Cell>>, params: &Params) -> Resul
     sort(columns, &mut rows, params)?;
     let chosen = chosen(columns, params);
     match params.get("format").unwrap_or("text") {
-        "json" => {
+        "json" | "yaml" => {
             let objects = rows.iter().map(|row| {
-                let cells = chosen.iter().map(|at| (columns[*at].name.to_owned(), unit.to_json(&row[*at])));
+                let cells = chosen.iter().map(|(at, name)| ((*name).to_owned(), unit.to_json(&row[*at])));
                 cells.collect::<Map<String, Value>>()
             });
             Answer::json(&objects.collect::<Vec<_>>())
@@ -425,15 +632,15 @@ fn table(columns: &[Column], mut rows: Vec<Vec<Cell>>, params: &Params) -> Resul
         "text" | "txt" => {
             let right: Vec<bool> = chosen
                 .iter()
-                .map(|at| !rows.is_empty() && rows.iter().all(|row| !matches!(row[*at], Cell::Text(_))))
+                .map(|(at, _)| !rows.is_empty() && rows.iter().all(|row| !matches!(row[*at], Cell::Text(_))))
                 .collect();
-            let header = chosen.iter().map(|at| columns[*at].name.to_owned()).collect();
+            let header = chosen.iter().map(|(_, name)| (*name).to_owned()).collect();
             let header = params.flag("v")?.unwrap_or(false).then_some(header);
-            let lines = rows.iter().map(|row| chosen.iter().map(|at| unit.show(&row[*at])).collect());
+            let lines = rows.iter().map(|row| chosen.iter().map(|(at, _)| unit.show(&row[*at])).collect());
             let lines: Vec<Vec<String>> = header.into_iter().chain(lines).collect();
             Ok(Answer::text(aligned(&lines, &right, " ")))
         }
-        other => Err(ApiError::invalid(format!("the format is text or json, not [{other}]"))),
+        other => Err(ApiError::invalid(format!("the format is text, json or yaml, not [{other}]"))),
     }
 }
 
@@ -443,17 +650,18 @@ fn find(columns: &[Column], name: &str) -> Option<usize> {
     exact.or_else(|| columns.iter().position(|column| column.aliases.contains(&name)))
 }
 
-/// The positions of the columns that are shown. What is no column is left out, as scripts are written for many versions.
-fn chosen(columns: &[Column], params: &Params) -> Vec<usize> {
+/// The positions of the columns that are shown, each with the name that it is asked for by. What is no column is left out, as scripts are written for many versions.
+fn chosen<'a>(columns: &'a [Column], params: &'a Params) -> Vec<(usize, &'a str)> {
+    let own = |at: usize| (at, columns[at].name);
     let Some(names) = params.list("h") else {
-        return (0..columns.len()).filter(|at| columns[*at].shown).collect();
+        return (0..columns.len()).filter(|at| columns[*at].shown).map(own).collect();
     };
     let mut all = Vec::new();
     for name in names {
         if name.contains('*') {
-            all.extend((0..columns.len()).filter(|at| wildcard_matches(name, columns[*at].name)));
+            all.extend((0..columns.len()).filter(|at| wildcard_matches(name, columns[*at].name)).map(own));
         } else {
-            all.extend(find(columns, name));
+            all.extend(find(columns, name).map(|at| (at, name)));
         }
     }
     all
@@ -486,7 +694,10 @@ fn sort(columns: &[Column], rows: &mut [Vec<Cell>], params: &Params) -> Result<(
 impl Cell {
     fn compare(&self, other: &Cell) -> Ordering {
         match (self, other) {
-            (Cell::Number(a) | Cell::Bytes(a), Cell::Number(b) | Cell::Bytes(b)) => a.cmp(b),
+            (
+                Cell::Number(a) | Cell::Bytes(a) | Cell::Micros(a),
+                Cell::Number(b) | Cell::Bytes(b) | Cell::Micros(b),
+            ) => a.cmp(b),
             (Cell::Text(a), Cell::Text(b)) => a.cmp(b),
             (Cell::Nothing, Cell::Nothing) => Ordering::Equal,
             (Cell::Nothing, _) => Ordering::Less,
@@ -497,23 +708,40 @@ impl Cell {
     }
 }
 
-/// How bytes are shown.
-enum Unit {
-    Readable,
-    Of(u64),
+/// How bytes and times are shown: in so many bytes and microseconds, or as people read them best.
+struct Unit {
+    bytes: Option<u64>,
+    micros: Option<u64>,
 }
 
 /// Each is 1,024 of the one before.
 const UNITS: [&str; 6] = ["b", "kb", "mb", "gb", "tb", "pb"];
+/// Units of time, and their microseconds.
+const TIMES: [(&str, u64); 6] = [
+    ("micros", 1),
+    ("ms", 1_000),
+    ("s", 1_000_000),
+    ("m", 60_000_000),
+    ("h", 3_600_000_000),
+    ("d", 86_400_000_000),
+];
 
 impl Unit {
     fn of(params: &Params) -> Result<Unit> {
-        let Some(name) = params.get("bytes") else { return Ok(Unit::Readable) };
-        let power = UNITS.iter().position(|unit| *unit == name || unit.strip_suffix('b') == Some(name));
-        let power = power.ok_or_else(|| {
-            ApiError::invalid(format!("[bytes] is one of b, kb, mb, gb, tb and pb, not [{name}]"))
-        })?;
-        Ok(Unit::Of(1 << (10 * power)))
+        let bytes = params.get("bytes").map(|name| {
+            let power = UNITS.iter().position(|unit| *unit == name || unit.strip_suffix('b') == Some(name));
+            let power = power.ok_or_else(|| {
+                ApiError::invalid(format!("[bytes] is one of b, kb, mb, gb, tb and pb, not [{name}]"))
+            })?;
+            Ok::<_, ApiError>(1 << (10 * power))
+        });
+        let micros = params.get("time").map(|name| {
+            let unit = TIMES.iter().find(|(unit, _)| *unit == name);
+            unit.map(|(_, micros)| *micros).ok_or_else(|| {
+                ApiError::invalid(format!("[time] is one of d, h, m, s, ms and micros, not [{name}]"))
+            })
+        });
+        Ok(Unit { bytes: bytes.transpose()?, micros: micros.transpose()? })
     }
 
     /// The same, in JSON.
@@ -522,21 +750,39 @@ impl Unit {
     }
 
     fn show(&self, cell: &Cell) -> String {
-        match (cell, self) {
-            (Cell::Nothing, _) => String::new(),
-            (Cell::Text(text), _) => text.clone(),
-            (Cell::Number(number), _) => number.to_string(),
-            (Cell::Bytes(bytes), Unit::Of(unit)) => (bytes / unit).to_string(),
-            (Cell::Bytes(bytes), Unit::Readable) => {
-                let power = (bytes.max(&1).ilog2() / 10).min(UNITS.len() as u32 - 1);
-                let tenths = (*bytes as u128 * 10) >> (10 * power);
-                let unit = UNITS[power as usize];
-                match tenths % 10 {
-                    0 => format!("{}{unit}", tenths / 10),
-                    tenth => format!("{}.{tenth}{unit}", tenths / 10),
-                }
+        match cell {
+            Cell::Nothing => String::new(),
+            Cell::Text(text) => text.clone(),
+            Cell::Number(number) => number.to_string(),
+            Cell::Bytes(bytes) => {
+                self.bytes.map_or_else(|| readable_bytes(*bytes), |unit| (bytes / unit).to_string())
+            }
+            Cell::Micros(us) => {
+                self.micros.map_or_else(|| readable_time(*us), |unit| (us / unit).to_string())
             }
         }
+    }
+}
+
+/// Bytes as Elasticsearch shows them to people: `1.5kb`.
+pub(crate) fn readable_bytes(bytes: u64) -> String {
+    let power = (bytes.max(1).ilog2() / 10).min(UNITS.len() as u32 - 1);
+    tenths(u128::from(bytes) * 10 >> (10 * power), UNITS[power as usize])
+}
+
+/// Whole milliseconds of a time as Elasticsearch shows them to people: `1.5s`.
+pub(crate) fn readable_time(us: u64) -> String {
+    let ms = us / 1_000;
+    match TIMES.iter().rev().find(|(_, unit)| ms * 1_000 >= *unit) {
+        Some((unit, micros)) if ms > 0 => tenths(u128::from(ms) * 10_000 / u128::from(*micros), unit),
+        _ => "0s".to_owned(),
+    }
+}
+
+fn tenths(tenths: u128, unit: &str) -> String {
+    match tenths % 10 {
+        0 => format!("{}{unit}", tenths / 10),
+        tenth => format!("{}.{tenth}{unit}", tenths / 10),
     }
 }
 
@@ -586,7 +832,7 @@ mod tests {
     const COLUMNS: &[Column] = &[
         column("index", &["i"], "index name"),
         column("docs.count", &["dc"], "available docs"),
-        Column { name: "store.size", aliases: &["ss"], about: "store size", shown: false },
+        hidden("store.size", &["ss"], "store size"),
     ];
 
     fn shown(params: &str) -> std::result::Result<String, String> {
@@ -619,6 +865,23 @@ mod tests {
         );
         assert!(shown("help").unwrap().starts_with("index      | i  | index name\n"));
         assert!(shown("s=size").unwrap_err().contains("`size`"));
-        assert!(shown("bytes=many").is_err() && shown("format=yaml").is_err());
+        assert!(shown("bytes=many").is_err() && shown("format=xml").is_err());
+        assert_eq!(shown("v&h=ss,i&s=i:desc").unwrap(), "   ss i\n1.5kb web\n  10b application\n");
+    }
+
+    #[test]
+    fn times_and_bytes_are_shown_as_people_read_them() {
+        for (us, shown) in [
+            (999, "0s"),
+            (1_000, "1ms"),
+            (999_999, "999ms"),
+            (1_500_000, "1.5s"),
+            (90_000_000, "1.5m"),
+            (7_200_000_000, "2h"),
+            (u64::MAX, "213503982.3d"),
+        ] {
+            assert_eq!(readable_time(us), shown, "{us}");
+        }
+        assert_eq!([0, 1_023, 1_536, u64::MAX].map(readable_bytes), ["0b", "1023b", "1.5kb", "16383.9pb"]);
     }
 }

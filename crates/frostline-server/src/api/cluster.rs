@@ -7,12 +7,14 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::cat::size;
+use crate::api::cat::{readable_bytes, size};
 use crate::api::index::settings_of;
-use crate::api::info::{NAME, VERSION, uuid};
-use crate::api::stats::{Counts, unknown_metric};
+use crate::api::info::{BUILD_TYPE, NAME, VERSION, uuid};
+use crate::api::settings::nested;
+use crate::api::stats::{Wanted, level, of_node, unknown_metric};
 use crate::api::{alias, blocks, indices, template};
 use crate::error::{ApiError, Result};
+use crate::host::Host;
 use crate::state::{Call, only};
 
 /// What a client waits for, which is there already.
@@ -50,6 +52,8 @@ pub(crate) async fn health(call: Call) -> Result<Answer> {
         "timed_out": !is_there,
         "number_of_nodes": 1,
         "number_of_data_nodes": 1,
+        "discovered_master": true,
+        "discovered_cluster_manager": true,
         "delayed_unassigned_shards": 0,
         "number_of_pending_tasks": 0,
         "number_of_in_flight_fetch": 0,
@@ -207,7 +211,14 @@ pub(crate) async fn stats(call: Call) -> Result<Answer> {
             "store": { "size_in_bytes": bytes },
             "segments": { "count": found.iter().map(|index| index.splits().len()).sum::<usize>() },
         },
-        "nodes": { "count": { "total": 1, "data": 1, "ingest": 1, "master": 1 }, "versions": [VERSION] },
+        "nodes": {
+            "count": {
+                "total": 1, "coordinating_only": 0, "data": 1, "ingest": 1, "master": 1, "cluster_manager": 1,
+            },
+            "versions": [VERSION],
+            "discovery_types": { "single-node": 1 },
+            "packaging_types": [{ "flavor": "default", "type": BUILD_TYPE, "count": 1 }],
+        },
     }))
 }
 
@@ -286,29 +297,122 @@ pub(crate) async fn node_stats(call: Call) -> Result<Answer> {
     if let Some(other) = metrics.iter().find(|metric| !NODE_METRICS.contains(metric)) {
         return Err(unknown_metric(&format!("/_nodes/stats/{}", metrics.join(",")), other, NODE_METRICS));
     }
+    let of_indices = call.part("index_metric");
+    let path = format!("/_nodes/stats/{}/{}", metrics.join(","), of_indices.unwrap_or_default());
+    let wanted = Wanted::of(of_indices, &path, &call.params)?;
+    let level = level(&call.params, ["node", "indices", "shards"], "node")?;
+    let mut node = about_node(&call);
+    node.insert("timestamp".to_owned(), json!(state.node.clock().now_us() / 1_000));
     let is_wanted = |metric: &str| metrics.contains(&"_all") || metrics.contains(&metric);
-    let mut node = Map::from_iter([
-        ("timestamp".to_owned(), json!(state.node.clock().now_us() / 1_000)),
-        ("name".to_owned(), json!(NAME)),
-        ("transport_address".to_owned(), json!(state.address)),
-        ("roles".to_owned(), json!(ROLES)),
-    ]);
     if is_wanted("indices") {
         let found = indices::open(state, &call.client.scope, "_all", Resolve::ALL).await?;
-        let counts = found.iter().map(|index| Counts::of(index)).fold(Counts::default(), Counts::add);
-        node.insert("indices".to_owned(), counts.shown(&["_all"]));
+        node.insert("indices".to_owned(), of_node(state, &found, &wanted, level));
     }
-    if is_wanted("thread_pool") {
-        let (active, queue) = state.searches.load();
-        let search = json!({ "threads": state.settings.searches_max, "active": active, "queue": queue });
-        node.insert("thread_pool".to_owned(), json!({ "search": search }));
-    }
-    if is_wanted("http") {
-        let open = state.settings.requests_max - state.requests.available_permits();
-        node.insert("http".to_owned(), json!({ "requests_open": open }));
-    }
-    answer_of_node(&call, Value::Object(node))
+    let Host { disk, memory, load, process } = Host::read(state).await;
+    let (active, queue) = state.searches.load();
+    let live = state.live.figures();
+    let connections = state.metrics.connections();
+    let writing = json!({
+        "combined_coordinating_and_primary_in_bytes": live.held_bytes,
+        "coordinating_in_bytes": live.held_bytes,
+        "primary_in_bytes": 0,
+        "replica_in_bytes": 0,
+        "all_in_bytes": live.held_bytes,
+    });
+    let written = json!({
+        "combined_coordinating_and_primary_in_bytes": live.bytes,
+        "coordinating_in_bytes": live.bytes,
+        "primary_in_bytes": 0,
+        "replica_in_bytes": 0,
+        "all_in_bytes": live.bytes,
+        "coordinating_rejections": live.requests_refused,
+        "primary_rejections": 0,
+        "replica_rejections": 0,
+    });
+    let os = json!({
+        "cpu": load.map(|[one, five, fifteen]| json!({ "load_average": { "1m": one, "5m": five, "15m": fifteen } })),
+        "mem": memory.map(|memory| {
+            let used = memory.total.saturating_sub(memory.free);
+            json!({
+                "total_in_bytes": memory.total,
+                "free_in_bytes": memory.free,
+                "available_in_bytes": memory.available,
+                "used_in_bytes": used,
+                "free_percent": memory.free * 100 / memory.total.max(1),
+                "used_percent": used * 100 / memory.total.max(1),
+            })
+        }),
+    });
+    let fs = disk.map(|disk| {
+        let of_disk = json!({
+            "total_in_bytes": disk.total, "free_in_bytes": disk.free, "available_in_bytes": disk.available,
+        });
+        let mut data = json!({ "path": disk.path, "mount": disk.mount, "type": disk.kind });
+        for (name, value) in of_disk.as_object().into_iter().flatten() {
+            data[name] = value.clone();
+        }
+        json!({ "total": of_disk, "data": [data] })
+    });
+    let others = [
+        ("os", os),
+        (
+            "process",
+            json!({
+                "open_file_descriptors": process.files_open,
+                "max_file_descriptors": process.files_max,
+                "cpu": { "total_in_millis": process.cpu_s.map(|seconds| (seconds * 1_000.0) as u64) },
+                "mem": {
+                    "total_virtual_in_bytes": process.virtual_bytes, "resident_in_bytes": process.resident_bytes,
+                },
+                "threads": process.threads,
+            }),
+        ),
+        (
+            "thread_pool",
+            json!({ "search": {
+                "threads": state.settings.searches_max,
+                "active": active,
+                "queue": queue,
+                "rejected": state.searches.refused(),
+            } }),
+        ),
+        ("fs", json!(fs)),
+        ("transport", Value::Object(TRANSPORT.iter().map(|name| ((*name).to_owned(), json!(0))).collect())),
+        (
+            "http",
+            json!({
+                "current_open": connections,
+                "requests_open": state.settings.requests_max - state.requests.available_permits(),
+            }),
+        ),
+        (
+            "discovery",
+            json!({
+                "cluster_state_queue": { "total": 0, "pending": 0, "committed": 0 },
+                "published_cluster_states": { "full_states": 0, "incompatible_diffs": 0, "compatible_diffs": 0 },
+            }),
+        ),
+        (
+            "indexing_pressure",
+            json!({ "memory": {
+                "current": writing, "total": written, "limit_in_bytes": state.settings.live_bytes_max,
+            } }),
+        ),
+    ];
+    let wanted = others.into_iter().filter(|(name, value)| is_wanted(name) && !value.is_null());
+    node.extend(wanted.map(|(name, value)| (name.to_owned(), value)));
+    answer_of_node(&call, call.part("node_id"), node)
 }
+
+/// What a node counts of its messages to others, of which there are none.
+const TRANSPORT: &[&str] = &[
+    "server_open",
+    "total_outbound_connections",
+    "rx_count",
+    "rx_size_in_bytes",
+    "tx_count",
+    "tx_size_in_bytes",
+];
 
 /// `GET /_nodes/hot_threads`: no thread belongs to a request, so that none is sampled. What keeps the server busy are requests.
 pub(crate) async fn hot_threads(call: Call) -> Result<Answer> {
@@ -320,40 +424,94 @@ pub(crate) async fn hot_threads(call: Call) -> Result<Answer> {
     )))
 }
 
+/// What Elasticsearch tells of a node that does not change.
+const NODE_PARTS: &[&str] = &[
+    "_all",
+    "aggregations",
+    "http",
+    "indices",
+    "ingest",
+    "jvm",
+    "os",
+    "plugins",
+    "process",
+    "settings",
+    "thread_pool",
+    "transport",
+];
+
 /// `GET /_nodes`.
 pub(crate) async fn nodes(call: Call) -> Result<Answer> {
+    // `/_nodes/http` names a part, not a node.
+    let are_parts = |names: &&str| names.split(',').all(|name| name != "_all" && NODE_PARTS.contains(&name));
+    let named = call.part("node_id");
+    let parts = call.part("metric").or(named.filter(are_parts)).unwrap_or("_all");
+    let node_id = named.filter(|names| !are_parts(names));
+    let parts: Vec<&str> = parts.split(',').collect();
+    if let Some(other) = parts.iter().find(|part| !NODE_PARTS.contains(part)) {
+        return Err(unknown_metric(&format!("/_nodes/{}", parts.join(",")), other, NODE_PARTS));
+    }
+    let (state, address) = (&call.state, &call.state.address);
+    let human = call.params.flag("human")?.unwrap_or(false);
+    let mut node = about_node(&call);
+    node.extend([
+        ("version".to_owned(), json!(VERSION)),
+        ("build_flavor".to_owned(), json!("default")),
+        ("build_type".to_owned(), json!(BUILD_TYPE)),
+        ("build_hash".to_owned(), json!("unknown")),
+    ]);
+    let bound = json!({ "bound_address": [address], "publish_address": address, "profiles": {} });
+    let mut http = bound.clone();
+    http["max_content_length_in_bytes"] = json!(state.settings.body_bytes_max);
+    let settings = [("client.type", "node"), ("cluster.name", NAME), ("node.name", NAME)];
+    let settings = settings.map(|(name, value)| (name.to_owned(), json!(value)));
+    let flat = call.params.flag("flat_settings")?.unwrap_or(false);
+    let aggregations = frostline_query::agg::aggregation_names();
+    let aggregations = aggregations.map(|name| (name.to_owned(), json!({ "types": ["other"] })));
+    let all = [
+        ("settings", nested(settings.into_iter().collect(), flat)),
+        ("os", json!({ "name": std::env::consts::OS, "arch": std::env::consts::ARCH })),
+        ("process", json!({ "id": std::process::id() })),
+        ("transport", bound),
+        ("http", http),
+        ("aggregations", Value::Object(aggregations.collect())),
+    ];
+    let is_wanted = |part: &str| parts.contains(&"_all") || parts.contains(&part);
+    if is_wanted("indices") {
+        let bytes = state.settings.live_bytes_max;
+        if human {
+            node.insert("total_indexing_buffer".to_owned(), json!(readable_bytes(bytes)));
+        }
+        node.insert("total_indexing_buffer_in_bytes".to_owned(), json!(bytes));
+    }
+    let wanted = all.into_iter().filter(|(part, _)| is_wanted(part));
+    node.extend(wanted.map(|(part, value)| (part.to_owned(), value)));
+    answer_of_node(&call, node_id, node)
+}
+
+/// What every answer about the node begins with.
+pub(crate) fn about_node(call: &Call) -> Map<String, Value> {
     let address = &call.state.address;
     let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
-    let node = json!({
-        "name": NAME,
-        "transport_address": address,
-        "host": host,
-        "ip": host,
-        "version": VERSION,
-        "build_flavor": "default",
-        "build_type": "frostline",
-        "build_hash": "unknown",
-        "roles": ROLES,
-        "attributes": {},
-        "http": {
-            "bound_address": [address],
-            "publish_address": address,
-            "max_content_length_in_bytes": call.state.settings.body_bytes_max,
-        },
-    });
-    answer_of_node(&call, node)
+    let about = [
+        ("name", json!(NAME)),
+        ("transport_address", json!(address)),
+        ("host", json!(host)),
+        ("ip", json!(host)),
+        ("roles", json!(ROLES)),
+        ("attributes", json!({})),
+    ];
+    about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The one node, if it is among those that are asked for.
-fn answer_of_node(call: &Call, node: Value) -> Result<Answer> {
+fn answer_of_node(call: &Call, asked: Option<&str>, node: Map<String, Value>) -> Result<Answer> {
     let is_it = |wanted: &str| {
-        // `/_nodes/http` names a part, not a node.
-        matches!(wanted, "_all" | "_local" | "_master" | "*" | "http" | "process" | "os" | "jvm" | "settings")
+        matches!(wanted, "_all" | "_local" | "_master" | "_cluster_manager" | "*")
             || wanted == NAME
             || wanted == uuid(&call.state)
     };
-    let asked = call.part("node_id").unwrap_or("_all");
-    let found = asked.split(',').any(is_it);
+    let found = asked.unwrap_or("_all").split(',').any(is_it);
     let nodes = if found { json!({ uuid(&call.state): node }) } else { json!({}) };
     let count = usize::from(found);
     Answer::json(&json!({

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::cat::size;
+use crate::api::index::index_uuid;
 use crate::api::names::{exists, make_stream, next_backing, parse, resolved};
 use crate::api::template::{Composed, compose};
 use crate::api::{blocks, lifecycle};
@@ -43,7 +44,7 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
         };
         let indices = stream.indices.iter().map(|index| {
             json!({
-                "index_name": index, "index_uuid": records.table_id(index),
+                "index_name": index, "index_uuid": records.table_id(index).map(index_uuid),
                 "managed_by": managed_by, "prefer_ilm": false,
             })
         });
@@ -144,6 +145,9 @@ pub(crate) async fn rollover(call: Call) -> Result<Answer> {
         (None, Some(stream)) => next_backing(Some(&records), &name, stream.generation)?,
         (None, None) => (following(&old)?, 0),
     };
+    if records.has_index(&new) {
+        return Err(exists(&new));
+    }
     blocks::check(state, std::iter::once(&old), Access::WriteMetadata)?;
     let index = state.node.index(&old).await?;
     let conditions = conditions(&call, &index, body.get("conditions")).await?;

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::answer::{Answer, Content};
 use crate::api::bulk::{self, Operation, What};
 use crate::api::{blocks, indices, names, search_body};
+use crate::counts::Count;
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::scope::Scope;
@@ -327,7 +328,13 @@ async fn stored(
     ids: &[String],
     with_source: bool,
 ) -> Result<Stored> {
+    let getting = state.begin(index, &[(Count::GetsNow, ids.len() as u64)]);
     let mut stored = whole(state, index, ids, with_source).await?;
+    let found = ids.iter().filter(|id| matches!(stored.get(*id), Some(Ok(_)))).count() as u64;
+    let missing = ids.iter().filter(|id| !stored.contains_key(*id)).count() as u64;
+    let time = if found > 0 { Count::FoundUs } else { Count::MissingUs };
+    state.count(index, &[(Count::Found, found), (Count::Missing, missing), (time, getting.took_us())]);
+    drop(getting);
     let rules = if scope.limits_fields() { indices::fields(state, scope, index) } else { None };
     let Some(rules) = rules else { return Ok(stored) };
     let is_seen = |path: &str| rules.iter().any(|rules| rules.sees(path));

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use frostline_base::IndexName;
 use frostline_catalog::{Access, Index, Records, Resolve, Wildcards};
 use frostline_ingest::{Merge, MergePolicy};
@@ -13,9 +15,10 @@ use crate::answer::Answer;
 use crate::api::alias::{self, About};
 use crate::api::settings::{self, IndexSettings};
 use crate::api::template::compose;
-use crate::api::{blocks, indices, mapping, names};
+use crate::api::{blocks, indices, mapping, names, tasks};
+use crate::counts::Count;
 use crate::error::{ApiError, Result};
-use crate::state::{Call, only};
+use crate::state::{Call, State, only};
 
 /// `PUT /{index}`.
 pub(crate) async fn create(call: Call) -> Result<Answer> {
@@ -163,13 +166,23 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
     Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(settings::warning(Some(settings))))
 }
 
+/// The id of an index, as Elasticsearch shows ids: 22 characters of Base64 instead of 32 digits.
+pub(crate) fn index_uuid(table_id: &str) -> String {
+    let digits: String = table_id.chars().filter(|c| *c != '-').collect();
+    match u128::from_str_radix(&digits, 16) {
+        Ok(number) if digits.len() == 32 => BASE64_URL_SAFE_NO_PAD.encode(number.to_be_bytes()),
+        _ => table_id.to_owned(),
+    }
+}
+
 /// The settings of an index whose names match, as text, which is how Elasticsearch shows them.
 pub(crate) fn settings_of(records: &Records, index: &Index, flat: bool, names: &[&str]) -> Value {
+    let uuid = index_uuid(index.table_id());
     let all = [
         ("index.number_of_replicas", "0"),
         ("index.number_of_shards", "1"),
         ("index.provided_name", index.name().as_str()),
-        ("index.uuid", index.table_id()),
+        ("index.uuid", &uuid),
     ];
     let own = IndexSettings::of(records, index.name());
     let time = index.mapping().time_field();
@@ -182,30 +195,67 @@ pub(crate) fn settings_of(records: &Records, index: &Index, flat: bool, names: &
 
 /// `POST /{index}/_forcemerge`: merges small splits.
 pub(crate) async fn force_merge(call: Call) -> Result<Answer> {
-    if !call.params.flag("wait_for_completion")?.unwrap_or(true) {
-        return Err(ApiError::unsupported("[wait_for_completion] is true: a merge is not a task yet"));
-    }
     let names =
         indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;
     blocks::check(&call.state, names.iter(), Access::WriteMetadata)?;
-    let node = &call.state.node;
-    let policy = MergePolicy { memory_bytes_max: node.settings().memory_bytes_max, ..MergePolicy::default() };
-    for name in &names {
-        let merge = Merge::new(node.repository(), node.catalog(), Arc::clone(&call.state.random));
-        merge.run(name, &policy).await?;
-    }
     let segments = call.params.get("max_num_segments");
-    let warning =
-        segments.map(|_| "[max_num_segments] has no effect: splits are merged up to their best size");
-    let count = names.len();
-    let answer = Answer::json(&json!({ "_shards": { "total": count, "successful": count, "failed": 0 } }))?;
-    Ok(answer.with_warnings(warning.map(str::to_owned)))
+    let warning = segments
+        .map(|_| "[max_num_segments] has no effect: splits are merged up to their best size".to_owned());
+    let flag = |name: &str, default: bool| Ok::<_, ApiError>(call.params.flag(name)?.unwrap_or(default));
+    let about = format!(
+        "Force-merge indices [{}], maxSegments[{}], onlyExpungeDeletes[{}], flush[{}], primaryOnly[{}]",
+        names.iter().map(IndexName::as_str).collect::<Vec<_>>().join(", "),
+        segments.unwrap_or("-1"),
+        flag("only_expunge_deletes", false)?,
+        flag("flush", true)?,
+        flag("primary_only", false)?,
+    );
+    let merged = merged(Arc::clone(&call.state), names);
+    let answer = match flag("wait_for_completion", true)? {
+        true => Answer::json(&merged.await?)?,
+        false => tasks::begin(&call, "indices.forcemerge", about, merged)?,
+    };
+    Ok(answer.with_warnings(warning))
 }
 
-/// `POST /{index}/_refresh`, `_flush` and `_cache/clear`: what was acknowledged is stored and can be searched already,
-/// and no cache answers with what has changed.
+/// Merges the small splits of some indices.
+async fn merged(state: Arc<State>, names: Vec<IndexName>) -> Result<Value> {
+    let node = &state.node;
+    let policy = MergePolicy { memory_bytes_max: node.settings().memory_bytes_max, ..MergePolicy::default() };
+    for name in &names {
+        let merge = Merge::new(node.repository(), node.catalog(), Arc::clone(&state.random));
+        merge.counting(&state.merges).run(name, &policy).await?;
+    }
+    let count = names.len();
+    Ok(json!({ "_shards": { "total": count, "successful": count, "failed": 0 } }))
+}
+
+/// `POST /{index}/_refresh`: what was acknowledged can be searched already.
 pub(crate) async fn refresh(call: Call) -> Result<Answer> {
-    let indices = indices::named(&call).await?;
+    done_already(&call, &[(Count::Refreshes, 1)]).await
+}
+
+/// `POST /{index}/_flush`: what was acknowledged is stored already.
+pub(crate) async fn flush(call: Call) -> Result<Answer> {
+    let flag = |name: &str, default: bool| Ok::<_, ApiError>(call.params.flag(name)?.unwrap_or(default));
+    if flag("force", false)? && !flag("wait_if_ongoing", true)? {
+        return Err(ApiError::invalid(
+            "Validation Failed: 1: wait_if_ongoing must be true for a force flush;",
+        )
+        .named("action_request_validation_exception"));
+    }
+    done_already(&call, &[(Count::Flushes, 1)]).await
+}
+
+/// `POST /{index}/_cache/clear`: no cache answers with what has changed.
+pub(crate) async fn clear_cache(call: Call) -> Result<Answer> {
+    done_already(&call, &[]).await
+}
+
+/// Answers for some indices what there is nothing to do for, and counts that it was asked for.
+async fn done_already(call: &Call, asked: &[(Count, u64)]) -> Result<Answer> {
+    let indices = indices::named(call).await?;
+    indices.iter().for_each(|index| call.state.count(index.name(), asked));
     let count = indices.len();
     Answer::json(&json!({ "_shards": { "total": count, "successful": count, "failed": 0 } }))
 }

@@ -13,6 +13,8 @@ use crate::state::{Call, State};
 pub(crate) const VERSION: &str = "8.19.0";
 /// The name of the one node, and of its cluster.
 pub(crate) const NAME: &str = "frostline";
+/// How the program is packed, as far as it knows.
+pub(crate) const BUILD_TYPE: &str = "frostline";
 /// How often `/ready` asks the repository.
 const ASK_EVERY_US: i64 = 1_000_000;
 
@@ -30,7 +32,7 @@ pub(crate) async fn info(call: Call) -> Result<Answer> {
         "version": {
             "number": VERSION,
             "build_flavor": "default",
-            "build_type": "frostline",
+            "build_type": BUILD_TYPE,
             "build_hash": "unknown",
             "build_date": "1970-01-01T00:00:00.000Z",
             "build_snapshot": false,

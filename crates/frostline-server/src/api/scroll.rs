@@ -20,6 +20,7 @@ use crate::api::indices::{self, Filters};
 use crate::api::lookup;
 use crate::api::search::{self, Manner, gone, total_as_int};
 use crate::api::search_body::SearchBody;
+use crate::counts::Count;
 use crate::error::{ApiError, Result};
 use crate::params::duration;
 use crate::slow::Searched;
@@ -100,6 +101,12 @@ impl Scrolls {
         self.kept().len()
     }
 
+    /// What those that have not expired hold.
+    pub(crate) fn open(&self, now_us: i64) -> Vec<PointInTime> {
+        let kept = self.kept();
+        kept.values().filter(|kept| kept.until_us > now_us).map(|kept| kept.pit.clone()).collect()
+    }
+
     fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
         // The map is whole even if a thread died while it held the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -123,6 +130,7 @@ impl Scroll {
         let pinned_for = keep_alive + PIN_SLACK;
         let pinned_until_us = until(node.clock().now_us(), pinned_for);
         let (pit, indices) = node.open_point_in_time(&names, pinned_for).await?;
+        names.iter().for_each(|name| call.state.count(name, &[(Count::ScrollsBegun, 1)]));
         body.set("pit", &json!({ "id": pit.to_string() }))?;
         Ok(Scroll { pit, pinned_until_us, indices, filters, body, tiebreaker, manner, last: None })
     }
@@ -138,7 +146,7 @@ impl Scroll {
             self.body.remove("aggregations");
         }
         let mut page =
-            search::run(state, &self.indices, self.filters.clone(), &self.body.bytes()?, self.manner).await?;
+            search::counted(state, &self.indices, self.filters.clone(), &self.body, self.manner).await?;
         page.pit_id = None;
         if self.tiebreaker {
             for hit in &mut page.hits.hits {

@@ -133,9 +133,8 @@ impl Asked<'_> {
             body.set("sort", &keys)?;
         }
         lookup::resolve(state, self.scope, &mut body).await?;
-        let body = body.bytes()?;
-        let (indices, filters) = self.indices(state, &body).await?;
-        run(state, &indices, filters, &body, self.manner).await
+        let (indices, filters) = self.indices(state, &body.bytes()?).await?;
+        counted(state, &indices, filters, &body, self.manner).await
     }
 
     /// In the versions that the body is held to, or else the newest; with the filters of aliases in the path.
@@ -164,8 +163,11 @@ impl Asked<'_> {
             }
         }
         self.scope.check_fields(filters.is_empty(), "aliases with filters")?;
-        let held = state.node.held(&held).await.map_err(gone)?;
-        Ok((indices::as_seen(state, self.scope, held)?, filters))
+        let opened = state.node.held(&held).await.map_err(gone)?;
+        if let Held::PointInTime(pit, Some(keep_alive)) = &held {
+            state.pits.extend(pit, state.node.clock().now_us(), *keep_alive);
+        }
+        Ok((indices::as_seen(state, self.scope, opened)?, filters))
     }
 }
 
@@ -176,6 +178,21 @@ pub(crate) fn gone(error: frostline_base::Error) -> ApiError {
         http::StatusCode::NOT_FOUND => ApiError { kind: "search_context_missing_exception", ..error },
         _ => error,
     }
+}
+
+/// Asks some indices together, which counts as a search of each.
+pub(crate) async fn counted(
+    state: &State,
+    indices: &[Arc<Index>],
+    filters: Filters,
+    body: &SearchBody,
+    manner: Manner,
+) -> Result<Response> {
+    let records = state.node.catalog().seen_records();
+    let searching = state.counts.begin_search(records.as_ref(), indices, &body.groups());
+    let response = run(state, indices, filters, &body.bytes()?, manner).await?;
+    searching.answered(&response);
+    Ok(response)
 }
 
 /// Asks some indices together.
@@ -271,7 +288,7 @@ pub(crate) async fn count(call: Call) -> Result<Answer> {
             body.set(name, &value)?;
         }
     }
-    let response = run(&call.state, &indices, filters, &body.bytes()?, Manner::default()).await?;
+    let response = counted(&call.state, &indices, filters, &body, Manner::default()).await?;
     let count = response.hits.total.as_ref().map_or(0, |total| total.value);
     let answer = Answer::json(&json!({ "count": count, "_shards": response.shards }))?;
     Ok(answer.that_searched(Searched::from(&response.cost)).with_warnings(response.warnings))

@@ -91,6 +91,17 @@ impl SearchBody {
         Ok(())
     }
 
+    /// The groups of searches that it belongs to.
+    pub(crate) fn groups(&self) -> Vec<String> {
+        match self.value("stats") {
+            Some(Value::String(group)) => vec![group],
+            Some(Value::Array(groups)) => {
+                groups.into_iter().filter_map(|group| Some(group.as_str()?.to_owned())).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The sort keys.
     pub(crate) fn sort(&self) -> Vec<Value> {
         match self.value("sort") {

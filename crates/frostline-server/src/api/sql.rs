@@ -1,5 +1,7 @@
 //! `_sql`.
 
+use std::collections::BTreeSet;
+
 use arrow_schema::DataType;
 use frostline_base::IndexName;
 use frostline_query::{QueryCost, Sql, SqlAnswer, SqlRows};
@@ -36,10 +38,11 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
         .ok_or_else(|| ApiError::invalid("Validation Failed: 1: one of [query] or [cursor] is required;"))?;
     let columnar = body.get("columnar").and_then(Value::as_bool).unwrap_or(false);
     let node = &call.state.node;
-    let (mut tables, mut filtered) = (Vec::new(), Vec::new());
+    let (mut tables, mut filtered, mut searched) = (Vec::new(), Vec::new(), Vec::new());
     for name in Sql::tables(query).map_err(read)? {
         let how = frostline_catalog::Resolve { allow_no_indices: false, ..Default::default() };
         let (indices, filters) = indices::open_filtered(&call.state, &call.client.scope, &name, how).await?;
+        searched.extend(indices.iter().cloned());
         let mut own = indices.iter().map(|index| filters.get(index.name()));
         match own.next().flatten() {
             None if own.all(|filter| filter.is_none()) => tables.push((name, indices)),
@@ -61,7 +64,13 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
     }
     let answer = match Sql::shows_tables(query) {
         true => tables_of(&call, &sql).await?,
-        false => sql.run(query).await.map_err(read)?,
+        false => {
+            let records = node.catalog().seen_records();
+            let searching = call.state.counts.begin_search(records.as_ref(), &searched, &[]);
+            let answer = sql.run(query).await.map_err(read)?;
+            searching.ended(&BTreeSet::new());
+            answer
+        }
     };
     let ignored = body.keys().filter(|name| IGNORED.contains(&name.as_str()));
     let warnings: Vec<String> =

@@ -1,11 +1,12 @@
 //! `_tasks`: the searches that run or wait.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::cluster::about_node;
 use crate::api::info::{NAME, uuid};
 use crate::error::{ApiError, Result};
 use crate::searches::Task;
@@ -14,7 +15,7 @@ use crate::state::{Call, State};
 /// `GET /_tasks`.
 pub(crate) async fn list(call: Call) -> Result<Answer> {
     let asked = Asked::of(&call)?;
-    let tasks = call.state.searches.tasks();
+    let tasks = with_own(&call);
     answer(&call, tasks.iter().filter(|task| asked.is_it(task)))
 }
 
@@ -22,9 +23,37 @@ pub(crate) async fn list(call: Call) -> Result<Answer> {
 pub(crate) async fn get(call: Call) -> Result<Answer> {
     let id = call.part("task_id").unwrap_or_default();
     let number = number(&call.state, id)?;
+    if let Some(mut job) = call.state.jobs.get(number) {
+        if call.params.flag("wait_for_completion")?.unwrap_or(false) {
+            let longest = call.params.duration("timeout")?.unwrap_or(WAIT);
+            // What is not done then is answered as it is.
+            let _ = tokio::time::timeout(longest, job.wait()).await;
+        }
+        let result = job.result();
+        let mut answer = json!({ "completed": result.is_some(), "task": shown(&call.state, &job.task) });
+        match result {
+            None => {}
+            Some(Ok(response)) => answer["response"] = response,
+            Some(Err(error)) => answer["error"] = error.to_json(),
+        }
+        return Answer::json(&answer);
+    }
     let tasks = call.state.searches.tasks();
     let task = tasks.iter().find(|task| task.number == number).ok_or_else(|| missing(id))?;
     Answer::json(&json!({ "completed": false, "task": shown(&call.state, task) }))
+}
+
+/// Begins what the request does not wait for, and answers the task that it is.
+pub(crate) fn begin(
+    call: &Call,
+    api: &'static str,
+    about: String,
+    job: impl Future<Output = Result<Value>> + Send + 'static,
+) -> Result<Answer> {
+    let task = Task { about, ..own(call, api) };
+    let id = format!("{}:{}", uuid(&call.state), task.number);
+    call.state.jobs.begin(task, job)?;
+    Answer::json(&json!({ "task": id }))
 }
 
 /// `POST /_tasks/_cancel`, of those that are asked for.
@@ -42,6 +71,27 @@ pub(crate) async fn cancel_one(call: Call) -> Result<Answer> {
     let tasks = call.state.searches.tasks();
     let task = tasks.iter().find(|task| task.number == number && call.state.searches.cancel(number));
     answer(&call, std::iter::once(task.ok_or_else(|| missing(id))?))
+}
+
+/// The searches that run or wait, what else was begun and runs, and this request.
+pub(crate) fn with_own(call: &Call) -> Vec<Task> {
+    let mut tasks = call.state.searches.tasks();
+    tasks.extend(call.state.jobs.running());
+    tasks.push(own(call, LIST));
+    tasks
+}
+
+/// The task that a request is.
+fn own(call: &Call, api: &'static str) -> Task {
+    let opaque_id = call.headers.get("x-opaque-id").and_then(|id| id.to_str().ok());
+    Task {
+        number: call.state.searches.next_number(),
+        api,
+        about: String::new(),
+        opaque_id: opaque_id.map(str::to_owned),
+        begun_us: call.state.node.clock().now_us(),
+        begun: Instant::now(),
+    }
 }
 
 /// Which tasks are meant.
@@ -78,7 +128,11 @@ fn number(state: &State, id: &str) -> Result<u64> {
     match number {
         Some(number) => Ok(number),
         None if id.rsplit_once(':').is_some_and(|(_, number)| number.parse::<u64>().is_ok()) => {
-            Err(missing(id))
+            let node = id.rsplit_once(':').map_or("", |(node, _)| node);
+            let reason = format!(
+                "task [{id}] belongs to the node [{node}] which isn't part of the cluster and there is no record of the task"
+            );
+            Err(ApiError::new(StatusCode::NOT_FOUND, "resource_not_found_exception", reason))
         }
         None => Err(ApiError::invalid(format!("malformed task id {id}"))),
     }
@@ -92,13 +146,17 @@ fn missing(id: &str) -> ApiError {
 /// What a task does, as Elasticsearch names it.
 pub(crate) fn action(task: &Task) -> String {
     match task.api {
-        CAT => "cluster:monitor/tasks/lists".to_owned(),
+        LIST => "cluster:monitor/tasks/lists".to_owned(),
+        "indices.forcemerge" => "indices:admin/forcemerge".to_owned(),
+        "indices.open" => "indices:admin/open".to_owned(),
         api => format!("indices:data/read/{api}"),
     }
 }
 
-/// The API that lists itself among the tasks.
-pub(crate) const CAT: &str = "cat.tasks";
+/// How long a request waits for a task.
+const WAIT: Duration = Duration::from_secs(30);
+/// What lists itself among the tasks.
+const LIST: &str = "tasks.list";
 
 fn shown(state: &State, task: &Task) -> Value {
     let took = u64::try_from(task.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -112,7 +170,7 @@ fn shown(state: &State, task: &Task) -> Value {
         "start_time_in_millis": task.begun_us / 1_000,
         "running_time": format!("{:?}", Duration::from_millis(took / 1_000_000)),
         "running_time_in_nanos": took,
-        "cancellable": true,
+        "cancellable": state.searches.tasks().iter().any(|search| search.number == task.number),
         "cancelled": false,
         "headers": headers,
     })
@@ -127,6 +185,10 @@ fn answer<'a>(call: &Call, tasks: impl Iterator<Item = &'a Task>) -> Result<Answ
         "none" => json!({ "tasks": of_id.values().collect::<Vec<_>>() }),
         "parents" => json!({ "tasks": of_id }),
         _ if of_id.is_empty() => json!({ "nodes": {} }),
-        _ => json!({ "nodes": { id: { "name": NAME, "tasks": of_id } } }),
+        _ => {
+            let mut node = about_node(call);
+            node.insert("tasks".to_owned(), Value::Object(of_id));
+            json!({ "nodes": { id: node } })
+        }
     })
 }

@@ -453,8 +453,20 @@ async fn indices_are_counted_and_merged() {
     assert_eq!(stats["indices"]["web"]["primaries"]["docs"]["count"], 120);
     assert!(stats["_all"]["primaries"]["segments"].is_null());
     assert!(tested.ok("GET", "/web/_stats?level=cluster", "").await["indices"].is_null());
-    assert!(tested.get("/_stats/search").await.header("warning").contains("[search] is not counted"));
-    assert_eq!(tested.error("GET", "/_stats/nonsense", "").await.0, 400);
+    let (status, _, reason) = tested.error("GET", "/web/_stats/serch", "").await;
+    let wrong = "request [/web/_stats/serch] contains unrecognized metric: [serch] -> did you mean [search]?";
+    assert_eq!((status, reason.as_str()), (400, wrong));
+    assert_eq!(tested.error("GET", "/_stats?level=nodes", "").await.0, 400);
+    let human =
+        tested.ok("GET", "/web/_stats/get,translog,segments?human&include_segment_file_sizes", "").await;
+    let human = &human["indices"]["web"]["total"];
+    assert_eq!((&human["get"]["time"], &human["get"]["getTime"]), (&json!("0s"), &json!("0s")));
+    assert_eq!((&human["translog"]["size"], &human["translog"]["size_in_bytes"]), (&json!("0b"), &json!(0)));
+    let files = &human["segments"]["file_sizes"]["parquet"];
+    assert_eq!(files["count"], 2);
+    let bytes = |name: &str| files[name].as_u64().unwrap();
+    assert!(bytes("min_size_in_bytes") <= bytes("average_size_in_bytes"));
+    assert!(bytes("max_size_in_bytes") < bytes("size_in_bytes"));
     let segments = async || {
         let json = tested.ok("GET", "/web/_segments", "").await;
         json["indices"]["web"]["shards"]["0"][0]["segments"].as_object().unwrap().len()
@@ -488,8 +500,32 @@ async fn indices_are_counted_and_merged() {
     assert_eq!(node["indices"]["docs"]["count"], 150);
     assert_eq!(node["thread_pool"]["search"]["active"], 0);
     assert!(node["http"].is_null());
+    let of_node = async |path: &str| {
+        let mut nodes = tested.ok("GET", path, "").await["nodes"].take();
+        nodes.as_object_mut().unwrap().values_mut().next().unwrap().take()
+    };
+    let docs = of_node("/_nodes/stats/indices/docs?level=indices").await["indices"].take();
+    assert_eq!((&docs["indices"]["web"]["docs"]["count"], &docs["store"]), (&json!(120), &Value::Null));
+    let docs = of_node("/_nodes/_local/stats/indices/docs?level=shards").await["indices"].take();
+    assert_eq!(docs["shards"]["web"][0]["0"]["docs"]["count"], 120);
+    let pressure = of_node("/_nodes/stats/indexing_pressure").await["indexing_pressure"].take();
+    assert_eq!(pressure["memory"]["limit_in_bytes"], tested.state.settings.live_bytes_max);
+    for path in ["/_nodes/stats/nonsense", "/_nodes/stats/indices/nonsense", "/_nodes/_all/nonsense"] {
+        assert_eq!(tested.error("GET", path, "").await.0, 400, "{path}");
+    }
+    let settings = of_node("/_nodes/settings?flat_settings").await;
+    assert_eq!((&settings["settings"]["client.type"], &settings["http"]), (&json!("node"), &Value::Null));
+    let kinds = of_node("/_nodes/aggregations").await["aggregations"].take();
+    assert_eq!(kinds["terms"], json!({ "types": ["other"] }));
+    assert_eq!(tested.ok("GET", "/_nodes/another", "").await["_nodes"]["total"], 0);
     assert_eq!(tested.get("/_cat/shards?h=index,docs&s=index").await.body, "app  30\nweb 120\n");
     assert_eq!(tested.get("/_cat/nodes?h=name,master").await.body, "frostline *\n");
+    let lines = tested.get("/_cat/shards/web?h=i,search.query_total,get.time,completion.size&v").await;
+    let expected =
+        "i   search.query_total get.time completion.size\nweb                  0       0s              0b\n";
+    assert_eq!(lines.body, expected);
+    assert_eq!(tested.get("/_cat/indices/web?h=get.time,merges.total&time=ms").await.body, "0 1\n");
+    assert_eq!(tested.error("GET", "/_cat/indices?time=year", "").await.0, 400);
 }
 
 #[tokio::test]
@@ -526,7 +562,84 @@ async fn searches_are_listed_and_cancelled() {
     drop(turns);
     assert_eq!(tested.error("POST", &format!("/_tasks/{id}/_cancel"), "").await.0, 404);
     assert_eq!(tested.error("GET", "/_tasks/nonsense", "").await.0, 400);
-    assert_eq!(tested.ok("GET", "/_tasks", "").await, json!({ "nodes": {} }));
+    let (status, _, reason) = tested.error("GET", "/_tasks/other:1", "").await;
+    assert!(status == 404 && reason.contains("belongs to the node [other]"), "{reason}");
+    // There is only the request itself.
+    let listed = tested.ok("GET", "/_tasks?group_by=none", "").await;
+    assert_eq!(listed["tasks"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["tasks"][0]["action"], "cluster:monitor/tasks/lists");
+    assert_eq!(tested.ok("GET", "/_tasks?actions=*search", "").await, json!({ "nodes": {} }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_waits_for_is_a_task() {
+    let tested = tested().await;
+    tested.ingest("web", 60).await;
+    let begun = tested.ok("POST", "/web/_forcemerge?wait_for_completion=false", "").await;
+    let id = begun["task"].as_str().unwrap();
+    let done = tested.ok("GET", &format!("/_tasks/{id}?wait_for_completion=true"), "").await;
+    assert_eq!(
+        (&done["completed"], &done["task"]["action"]),
+        (&json!(true), &json!("indices:admin/forcemerge"))
+    );
+    let about = "Force-merge indices [web], maxSegments[-1], onlyExpungeDeletes[false], flush[true], primaryOnly[false]";
+    assert_eq!(done["task"]["description"], about);
+    assert_eq!(
+        (&done["task"]["cancellable"], &done["response"]["_shards"]["total"]),
+        (&json!(false), &json!(1))
+    );
+    assert_eq!(tested.ok("GET", "/web/_stats/segments", "").await["_all"]["total"]["segments"]["count"], 1);
+    tested.ok("POST", "/web/_close", "").await;
+    let begun = tested.ok("POST", "/web/_open?wait_for_completion=false", "").await;
+    let done = tested
+        .ok("GET", &format!("/_tasks/{}?wait_for_completion=true", begun["task"].as_str().unwrap()), "")
+        .await;
+    assert_eq!(done["response"]["acknowledged"], true);
+    assert_eq!(tested.ok("GET", "/web/_count", "").await["count"], 120);
+}
+
+#[tokio::test]
+async fn points_in_time_are_listed_and_closed_together() {
+    let tested = tested().await;
+    let open = async |index: &str, keep_alive: &str| {
+        let opened = tested.ok("POST", &format!("/{index}/_pit?keep_alive={keep_alive}"), "").await;
+        tested.clock.advance_us(1_000);
+        opened["id"].clone()
+    };
+    let (web, app) = (open("web", "2m").await, open("app", "1m").await);
+    let listed = async || tested.ok("GET", "/_search/point_in_time/_all", "").await["pits"].take();
+    let now_ms = crate::testing::NOW_US / 1_000;
+    let expected = json!([
+        { "pit_id": web, "creation_time": now_ms, "keep_alive": 120_000 },
+        { "pit_id": app, "creation_time": now_ms + 1, "keep_alive": 60_000 },
+    ]);
+    assert_eq!(listed().await, expected);
+    tested.clock.advance_us(61_000_000);
+    assert_eq!(names(&listed().await, "pit_id"), [web.as_str().unwrap()]);
+    let other = open("web,app", "1m").await;
+    tested.ok("DELETE", "/_pit", &json!({ "id": web }).to_string()).await;
+    assert_eq!(names(&listed().await, "pit_id"), [other.as_str().unwrap()]);
+    let closed = tested.ok("DELETE", "/_search/point_in_time/_all", "").await;
+    assert_eq!(closed, json!({ "pits": [{ "pit_id": other, "successful": true }] }));
+    assert_eq!(tested.ok("DELETE", "/_search/point_in_time/_all", "").await, json!({ "pits": [] }));
+    assert_eq!(tested.error("POST", "/_search", &json!({ "pit": { "id": other } }).to_string()).await.0, 404);
+}
+
+#[tokio::test]
+async fn answers_are_yaml_where_that_is_asked_for() {
+    let tested = tested().await;
+    let accepting = async |accept: &str, path: &str| {
+        let request = http::Request::builder().uri(path).header("accept", accept);
+        let answer = tested.request(request.body(http_body_util::Full::from("")).unwrap()).await;
+        (answer.header("content-type").to_owned(), String::from_utf8(answer.body.to_vec()).unwrap())
+    };
+    let yaml = ("application/yaml".to_owned(), "---\n-\n  i: \"web\"\n".to_owned());
+    assert_eq!(accepting("application/yaml", "/_cat/indices/web?h=i").await, yaml);
+    assert_eq!(accepting("*/*", "/_cat/indices/web?h=i&format=yaml").await, yaml);
+    assert_eq!(accepting("application/json", "/_cat/indices/web?h=i").await.1, "[{\"i\":\"web\"}]");
+    assert_eq!(accepting("text/plain, application/json", "/_cat/indices/web?h=i").await.1, "web\n");
+    let count = accepting("application/yaml", "/web/_count?filter_path=count").await;
+    assert_eq!(count.1, "---\ncount: 60\n");
 }
 
 fn names(list: &Value, member: &str) -> Vec<String> {
@@ -1080,4 +1193,52 @@ async fn what_is_hot_is_said_without_samples() {
         let text = String::from_utf8(answered.body.to_vec()).unwrap();
         assert!(answered.status == 200 && text.contains("0 searches run and 0 wait"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn an_alias_is_named_in_the_path_or_the_body() {
+    let tested = tested().await;
+    for (path, body) in [
+        ("/web/_alias", json!({ "alias": "a1" })),
+        ("/_alias/a2", json!({ "index": "web,app", "filter": { "term": { "word": "w1" } } })),
+        ("/_alias", json!({ "index": "web", "alias": "a3" })),
+        ("/gone/_alias/gone", json!({ "index": "app", "alias": "a4" })),
+    ] {
+        assert_eq!(tested.ok("PUT", path, &body.to_string()).await["acknowledged"], true, "{path}");
+    }
+    let listed = tested.get("/_cat/aliases/a1,a2,a3,a4?h=alias,index,filter&s=alias,index").await;
+    assert_eq!(listed.body, "a1 web -\na2 app *\na2 web *\na3 web -\na4 app -\n");
+    for body in [json!({}), json!({ "index": "web" }), json!({ "index": 7, "alias": "a5" })] {
+        assert_eq!(tested.error("PUT", "/_alias", &body.to_string()).await.0, 400, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn an_action_may_say_that_it_creates() {
+    let tested = Tested::new();
+    let line = |op: &str| {
+        format!("{{\"index\":{{\"_index\":\"web\",\"_id\":\"1\",\"op_type\":\"{op}\"}}}}\n{{\"a\":1}}\n")
+    };
+    let lines = [line("create"), line("create"), line("index"), line("delete")].concat();
+    let items = tested.ok("POST", "/_bulk", &lines).await["items"].take();
+    let status = |at: usize, action: &str| items[at][action]["status"].as_u64();
+    assert_eq!([status(0, "create"), status(1, "create")], [Some(201), Some(409)]);
+    assert_eq!([status(2, "index"), status(3, "index")], [Some(200), Some(400)]);
+}
+
+#[tokio::test]
+async fn nothing_rolls_over_to_an_index_that_is_there() {
+    let tested = Tested::new();
+    tested.ok("PUT", "/logs-1", "{\"aliases\":{\"logs\":{}}}").await;
+    tested.ok("PUT", "/logs-000002", "").await;
+    for path in ["/logs/_rollover?dry_run=true", "/logs/_rollover"] {
+        let (status, kind, _) = tested.error("POST", path, "{\"conditions\":{\"max_docs\":1}}").await;
+        assert_eq!((status, kind.as_str()), (400, "resource_already_exists_exception"), "{path}");
+    }
+    let missing = "/none/_mapping?ignore_unavailable=true&allow_no_indices=false";
+    assert_eq!(tested.error("GET", missing, "").await.0, 404);
+    assert_eq!(tested.ok("GET", "/none/_mapping?ignore_unavailable=true", "").await, json!({}));
+    let (status, _, reason) =
+        tested.error("POST", "/logs-1/_flush?force=true&wait_if_ongoing=false", "").await;
+    assert!(status == 400 && reason.contains("wait_if_ongoing must be true"), "{reason}");
 }

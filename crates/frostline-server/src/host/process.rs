@@ -5,17 +5,17 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// What this process uses; none of what the system does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Process {
-    pub(super) cpu_s: Option<f64>,
-    pub(super) resident_bytes: Option<u64>,
-    pub(super) virtual_bytes: Option<u64>,
-    pub(super) threads: Option<u64>,
-    pub(super) files_open: Option<u64>,
-    pub(super) files_max: Option<u64>,
+pub(crate) struct Process {
+    pub(crate) cpu_s: Option<f64>,
+    pub(crate) resident_bytes: Option<u64>,
+    pub(crate) virtual_bytes: Option<u64>,
+    pub(crate) threads: Option<u64>,
+    pub(crate) files_open: Option<u64>,
+    pub(crate) files_max: Option<u64>,
 }
 
 impl Process {
-    pub(super) fn read() -> Process {
+    pub(crate) fn read() -> Process {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let files = std::fs::read_dir("/proc/self/fd");
         let time = clock_gettime(ClockId::ProcessCPUTime);
