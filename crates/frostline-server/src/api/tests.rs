@@ -765,7 +765,9 @@ async fn what_nobody_waits_for_is_a_task() {
     assert_eq!(tested.ok("GET", "/web/_stats/segments", "").await["_all"]["total"]["segments"]["count"], 1);
     tested.ok("POST", "/web/_close", "").await;
     let begun = tested.ok("POST", "/web/_open?wait_for_completion=false", "").await;
-    let done = tested.ok("GET", &format!("/_tasks/{}", begun["task"].as_str().unwrap()), "").await;
+    let done = tested
+        .ok("GET", &format!("/_tasks/{}?wait_for_completion=true", begun["task"].as_str().unwrap()), "")
+        .await;
     assert_eq!(done["response"]["acknowledged"], true);
     assert_eq!(tested.ok("GET", "/web/_count", "").await["count"], 120);
 }
@@ -788,7 +790,7 @@ async fn points_in_time_are_listed_and_closed_together() {
     assert_eq!(listed().await, expected);
     tested.clock.advance_us(61_000_000);
     assert_eq!(names(&listed().await, "pit_id"), [web.as_str().unwrap()]);
-    let other = open("all", "1m").await;
+    let other = open("web,app", "1m").await;
     tested.ok("DELETE", "/_pit", &json!({ "id": web }).to_string()).await;
     assert_eq!(names(&listed().await, "pit_id"), [other.as_str().unwrap()]);
     let closed = tested.ok("DELETE", "/_search/point_in_time/_all", "").await;
@@ -1401,7 +1403,7 @@ async fn an_alias_is_named_in_the_path_or_the_body() {
     ] {
         assert_eq!(tested.ok("PUT", path, &body.to_string()).await["acknowledged"], true, "{path}");
     }
-    let listed = tested.get("/_cat/aliases/a*?h=alias,index,filter&s=alias,index").await;
+    let listed = tested.get("/_cat/aliases/a1,a2,a3,a4?h=alias,index,filter&s=alias,index").await;
     assert_eq!(listed.body, "a1 web -\na2 app *\na2 web *\na3 web -\na4 app -\n");
     for body in [json!({}), json!({ "index": "web" }), json!({ "index": 7, "alias": "a5" })] {
         assert_eq!(tested.error("PUT", "/_alias", &body.to_string()).await.0, 400, "{body}");
