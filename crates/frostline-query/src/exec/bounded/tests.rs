@@ -130,13 +130,12 @@ async fn a_constant_is_small_where_it_is_repeated_for_many_rows() {
     assert_eq!(place.sql(&fits).await.unwrap(), [json!(50_001)]);
     let fits = format!("select length({} || host) from logs limit 1", long(20_000));
     assert_eq!(place.sql(&fits).await.unwrap(), [json!(20_002)]);
-    let (long, half) = (long(50_000), long(5_000));
+    let long = long(50_000);
     for query in [
         format!("select {long} || host from logs"),
         format!("select 1 from logs where {long} || host > 'b'"),
         format!("select arrow_cast({long}, 'LargeUtf8'), host from logs"),
         format!("select max({long} || host) from logs"),
-        format!("select 1 from logs a, logs b where a.host || b.host || {half} > 'b'"),
     ] {
         let error = place.sql(&query).await.expect_err(&query[..40]);
         assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
