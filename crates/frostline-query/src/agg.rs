@@ -49,6 +49,7 @@ use crate::nesting::deeper;
 use chosen::{Chosen, Include};
 use decimal::Decimal;
 use distinct::Precision;
+use frostline_base::IndexName;
 use frostline_split::{Mapping, parse_ip};
 use keys::{Common, FieldIndex, Key};
 use path::Path;
@@ -83,6 +84,15 @@ pub(crate) struct Level {
     pub(crate) is_mapped: bool,
     /// The objects that have them; documents without.
     pub(crate) above: Option<usize>,
+    /// Whether no aggregation counts them: those that are counted are in them.
+    is_between: bool,
+}
+
+/// From what is counted to what is counted below it: levels, of documents where there is none.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Step {
+    from: Option<usize>,
+    to: Option<usize>,
 }
 
 impl AggTree {
@@ -123,16 +133,33 @@ impl AggTree {
         self.filter_levels.get(filter).copied().flatten()
     }
 
-    /// The same aggregations of indices with these declarations alone, which read their filters so already.
-    pub(crate) fn within(mut self, mapping: &Mapping) -> AggTree {
+    /// The same aggregations of indices with these declarations alone, which read their filters so already; of this one, if
+    /// they ask for the name of the index.
+    pub(crate) fn within(mut self, mapping: &Mapping, index: &IndexName) -> AggTree {
         for field in &mut self.fields {
-            *field = field.within(mapping);
+            *field = field.within(mapping, index);
         }
-        for level in &mut self.levels {
+        for at in 0..self.levels.len() {
+            let above = self.levels[at].above.and_then(|above| self.levels.get(above));
+            // Where these objects are none that are told apart, those in them are in what has these.
+            let further = above.filter(|above| above.is_between && !above.is_mapped).map(|above| above.above);
+            let level = &mut self.levels[at];
+            level.above = further.unwrap_or(level.above);
             level.is_mapped = mapping.is_nested(&level.path);
             level.mapping = mapping.declarations_below(&level.path);
         }
         self
+    }
+
+    /// The levels between two, from the lower one on and without the upper one; none where the upper one is not above.
+    fn levels_between(&self, low: Option<usize>, high: Option<usize>) -> Option<Vec<usize>> {
+        let (mut at, mut passed) = (low, Vec::new());
+        while at != high {
+            let level = at?;
+            passed.push(level);
+            at = self.levels.get(level)?.above;
+        }
+        Some(passed)
     }
 
     /// The names of the aggregations at the top.
@@ -197,10 +224,10 @@ enum Kind {
     IpRange(Ranges),
     AutoDate(AutoDate),
     Significant(Significant),
-    /// The objects of a level.
-    Nested(usize),
-    /// What has them: from the level of each of these to what is above it.
-    ReverseNested(Vec<usize>),
+    /// Objects in what is counted above.
+    Nested(Step),
+    /// What has them.
+    ReverseNested(Step),
 }
 
 /// What an aggregation has below it.

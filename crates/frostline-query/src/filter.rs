@@ -217,6 +217,29 @@ impl Filter {
         }
     }
 
+    /// The same with another field in place of each, but for those of objects that are asked by themselves.
+    pub(crate) fn with_fields(self, of: &impl Fn(&FieldRef) -> FieldRef) -> Filter {
+        let each = |parts: Vec<Filter>| parts.into_iter().map(|part| part.with_fields(of)).collect();
+        match self {
+            Filter::Equals { field, values } => Filter::Equals { field: of(&field), values },
+            Filter::Range { field, lower, upper } => Filter::Range { field: of(&field), lower, upper },
+            Filter::Exists { field } => Filter::Exists { field: of(&field) },
+            Filter::Match { field, text, minimum, prefix_last } => {
+                Filter::Match { field: field.as_ref().map(of), text, minimum, prefix_last }
+            }
+            Filter::Phrase { field, text, prefix_last } => {
+                Filter::Phrase { field: field.as_ref().map(of), text, prefix_last }
+            }
+            Filter::Pattern { field, pattern, case_insensitive } => {
+                Filter::Pattern { field: field.as_ref().map(of), pattern, case_insensitive }
+            }
+            Filter::And(parts) => Filter::And(each(parts)),
+            Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum, parts: each(parts) },
+            Filter::Not(part) => Filter::Not(Box::new(part.with_fields(of))),
+            same @ (Filter::All | Filter::None | Filter::Ids(_) | Filter::Nested(_)) => same,
+        }
+    }
+
     /// What a document matches of which a part matches this.
     fn of_whole(&self) -> Filter {
         let each = |parts: &[Filter]| parts.iter().map(Filter::of_whole).collect();

@@ -279,7 +279,12 @@ pub struct Resolved<'a> {
 pub(crate) struct Revision(Arc<()>);
 
 fn is_below(path: &str, parent: &str) -> bool {
-    path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('.'))
+    rest_below(path, parent).is_some()
+}
+
+/// A path as seen from the object at `parent`.
+fn rest_below<'p>(path: &'p str, parent: &str) -> Option<&'p str> {
+    path.strip_prefix(parent)?.strip_prefix('.')
 }
 
 fn is_above_any(path: &str, paths: &BTreeSet<String>) -> bool {
@@ -652,47 +657,86 @@ impl Mapping {
         if resolved != Resolved::default() {
             return resolved;
         }
-        let passed = self.fields.iter().filter(|(_, field)| field.ty() == Some(FieldType::Passthrough));
-        let mut passed: Vec<_> = passed.collect();
-        passed.sort_by_key(|(_, field)| std::cmp::Reverse(field.priority));
-        let mut passed = passed.into_iter().map(|(parent, _)| self.resolve_own(&format!("{parent}.{name}")));
+        let mut passed = self.passed_through().map(|parent| self.resolve_own(&format!("{parent}.{name}")));
         passed.find(|resolved| *resolved != Resolved::default()).unwrap_or_default()
     }
 
+    /// The objects whose fields are known without their names, those that count before others first.
+    pub(super) fn passed_through(&self) -> impl Iterator<Item = &str> {
+        let passed = self.fields.iter().filter(|(_, field)| field.ty() == Some(FieldType::Passthrough));
+        let mut passed: Vec<_> = passed.collect();
+        passed.sort_by_key(|(_, field)| std::cmp::Reverse(field.priority));
+        passed.into_iter().map(|(parent, _)| parent.as_str())
+    }
+
     fn resolve_own<'a>(&'a self, name: &str) -> Resolved<'a> {
-        let mut resolved = Resolved { is_time: self.is_time(name), paths: Vec::new() };
-        let own = self.fields.get_key_value(name);
-        let own_type = own.and_then(|(_, field)| field.ty());
-        let is_exact = own_type.is_some_and(FieldType::is_exact);
-        resolved.paths.extend(own.map(|(path, _)| (path.as_str(), is_exact)));
-        self.add_values_of(name, is_exact, &mut resolved);
-        let Some((parent, other_name)) = name.rsplit_once('.') else { return resolved };
-        let field = self.fields.get_key_value(parent);
-        let declared = field.and_then(|(_, field)| field.other_name(other_name));
-        let Some(ty) = declared.or((other_name == "keyword").then_some(FieldType::Keyword)) else {
-            return resolved;
-        };
-        resolved.is_time |= self.is_time(parent);
-        resolved.paths.extend(field.map(|(parent, _)| (parent.as_str(), ty.is_exact())));
-        self.add_values_of(parent, ty.is_exact(), &mut resolved);
+        let mut resolved = Resolved::default();
+        self.add_named(name, &mut resolved);
+        // It is of a field, never of another alias.
+        if let Some(of) = self.aliases.get(name) {
+            self.add_named(of, &mut resolved);
+        }
+        for (end, _) in name.match_indices('.') {
+            if let Some(of) = self.aliases.get(&name[..end]) {
+                self.add_named(&format!("{of}{}", &name[end..]), &mut resolved);
+            }
+        }
         resolved
     }
 
-    /// Adds whose values a field has beside its own.
+    /// Adds whose values are meant by a name that is no alias.
+    fn add_named<'a>(&'a self, name: &str, resolved: &mut Resolved<'a>) {
+        let is_exact = self.field(name).and_then(Field::ty).is_some_and(FieldType::is_exact);
+        self.add_values_of(name, is_exact, resolved);
+        if let Some((parent, ty)) = self.of_other_name(name) {
+            self.add_values_of(parent, ty.is_exact(), resolved);
+        }
+    }
+
+    /// The field of which `name` may be another name, and how its values are read by that.
+    pub(super) fn of_other_name<'n>(&self, name: &'n str) -> Option<(&'n str, FieldType)> {
+        let (parent, other_name) = name.rsplit_once('.')?;
+        let declared = self.field(parent).and_then(|field| field.other_name(other_name));
+        let ty = declared.or((other_name == "keyword").then_some(FieldType::Keyword))?;
+        Some((parent, ty))
+    }
+
     fn add_values_of<'a>(&'a self, path: &str, is_exact: bool, resolved: &mut Resolved<'a>) {
         let known = |path: &str| self.fields.get_key_value(path).map(|(path, _)| path.as_str());
-        if let Some(of) = self.aliases.get(path) {
-            // It is of a field, never of another alias.
-            let of_type = self.fields.get(of).and_then(Field::ty);
-            resolved.is_time |= self.is_time(of);
-            let is_exact = is_exact || of_type.is_some_and(FieldType::is_exact);
-            resolved.paths.extend(known(of).map(|of| (of, is_exact)));
-        }
-        if self.fields.get(path).and_then(Field::ty) == Some(FieldType::Flattened) {
+        resolved.is_time |= self.is_time(path);
+        resolved.paths.extend(known(path).map(|path| (path, is_exact)));
+        if self.field(path).and_then(Field::ty) == Some(FieldType::Flattened) {
             resolved.paths.extend(self.children(path).map(|below| (below, true)));
         }
         let copied = self.copies.get(path).into_iter().flatten();
         resolved.paths.extend(copied.filter_map(|from| known(from)).map(|from| (from, is_exact)));
+    }
+
+    /// The names that fields have beside their paths: aliases, what values are copied to, other names of the same values,
+    /// and those without the name of an object that is passed through.
+    pub fn other_names(&self) -> BTreeSet<String> {
+        let mut names: BTreeSet<String> = self.aliases.keys().chain(self.copies.keys()).cloned().collect();
+        for (path, field) in &self.fields {
+            names.extend(field.shown_names().into_keys().map(|name| format!("{path}.{name}")));
+        }
+        let of_fields = || self.fields.keys().chain(&names);
+        let below = self
+            .passed_through()
+            .flat_map(|parent| of_fields().filter_map(move |name| rest_below(name, parent)));
+        let is_own = |name: &&str| self.resolve_own(name) != Resolved::default();
+        let without: Vec<String> = below.filter(|name| !is_own(name)).map(str::to_owned).collect();
+        names.extend(without);
+        names
+    }
+
+    /// The paths at which documents have the values of a field of this name. A flattened field is not what is below it.
+    pub fn places_of<'a>(&'a self, name: &str) -> BTreeSet<&'a str> {
+        let Resolved { is_time, paths } = self.resolve(name);
+        let is_flattened = |path: &&str| self.field(path).and_then(Field::ty) == Some(FieldType::Flattened);
+        let flattened: Vec<&str> = paths.iter().map(|(path, _)| *path).filter(is_flattened).collect();
+        let is_part = |path: &&str| flattened.iter().any(|parent| is_below(path, parent));
+        let paths = paths.into_iter().map(|(path, _)| path).filter(|path| !is_part(path));
+        paths.chain(is_time.then_some(self.time_field())).collect()
     }
 
     /// Whether `path` names the time of the documents.
@@ -713,9 +757,21 @@ impl Mapping {
         after.take_while(move |path| path.starts_with(&prefix))
     }
 
-    /// The field that `path` is an alias of.
+    /// The name that `path` is an alias of.
     pub fn alias_of(&self, path: &str) -> Option<&str> {
         self.aliases.get(path).map(String::as_str)
+    }
+
+    /// The field that has the values of an alias, also where that is of another name of them.
+    pub fn field_of_alias(&self, path: &str) -> Option<&str> {
+        let of = self.alias_of(path)?;
+        let is_field = self.is_time(of) || self.fields.contains_key(of);
+        Some(if is_field { of } else { self.of_other_name(of).map_or(of, |(parent, _)| parent) })
+    }
+
+    /// The aliases of fields.
+    pub fn aliases(&self) -> impl Iterator<Item = &str> {
+        self.aliases.keys().map(String::as_str)
     }
 
     pub(crate) fn revision(&self) -> &Revision {

@@ -1,13 +1,14 @@
 //! Serializes trees and states, and validates what is read back.
 
 use super::parse::ADJACENCY_MAX;
-use super::{Agg, AggState, AggTree, FieldIndex, Kind, SortField};
+use super::{Agg, AggState, AggTree, FieldIndex, Kind, Level, SortField};
 use crate::{Error, Result};
 
 impl AggTree {
     /// Whether every number in a tree that was read from bytes refers to something that is there.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.aggs.iter().all(|agg| self.holds(agg)) {
+        let descend = |(at, level): (usize, &Level)| level.above.is_none_or(|above| above < at);
+        if self.levels.iter().enumerate().all(descend) && self.aggs.iter().all(|agg| self.holds(agg)) {
             return Ok(());
         }
         Err(Error::corrupt("aggregations that name no field or filter of theirs"))
@@ -36,8 +37,9 @@ impl AggTree {
             Kind::Filters(of) => of.filters.iter().all(filter),
             Kind::Missing(of) => field(of),
             Kind::Global => true,
-            Kind::Nested(level) => *level < self.levels.len(),
-            Kind::ReverseNested(levels) => levels.iter().all(|level| *level < self.levels.len()),
+            Kind::Nested(step) | Kind::ReverseNested(step) => {
+                [step.from, step.to].into_iter().flatten().all(|level| level < self.levels.len())
+            }
             Kind::Composite(of) => of.sources.iter().all(|source| field(&source.field)),
             Kind::TopHits(of) => of.sort.iter().all(|sort| match &sort.field {
                 SortField::Column(of) => field(of),

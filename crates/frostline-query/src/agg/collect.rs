@@ -195,15 +195,21 @@ fn collect(agg: &Agg, node: &mut Node, batch: &Work<'_>, docs: &Docs, parents: u
             })?;
         }
         (Kind::Global, Node::Slots(slots)) => slots_of(agg, slots, batch, docs, |_, put| put(0))?,
-        (Kind::Nested(level), Node::Slots(slots)) => {
-            let mut below = Docs::default();
-            let objects = &batch.levels[*level].below;
-            for (at, parent) in docs.iter() {
-                objects.get(at as usize).into_iter().flatten().for_each(|object| below.push(*object, parent));
+        (Kind::Nested(step), Node::Slots(slots)) => {
+            let levels = batch.tree.levels_between(step.to, step.from).unwrap_or_default();
+            let mut found: Option<Docs> = None;
+            for level in levels.into_iter().rev() {
+                let (objects, mut below) = (&batch.levels[level].below, Docs::default());
+                for (at, parent) in found.as_ref().unwrap_or(docs).iter() {
+                    let objects = objects.get(at as usize).into_iter().flatten();
+                    objects.for_each(|object| below.push(*object, parent));
+                }
+                found = Some(below);
             }
-            others_of(agg, slots, batch, &below)?;
+            others_of(agg, slots, batch, &found.unwrap_or_default())?;
         }
-        (Kind::ReverseNested(levels), Node::Slots(slots)) => {
+        (Kind::ReverseNested(step), Node::Slots(slots)) => {
+            let Some(levels) = batch.tree.levels_between(step.from, step.to) else { return Ok(()) };
             let up =
                 |at: u32, level: &usize| batch.levels[*level].above.get(at as usize).copied().unwrap_or(at);
             let mut above: Vec<(u32, u32)> =

@@ -24,19 +24,21 @@ impl AggTree {
     /// Whether a digest can answer it at all, whatever a split has in it: for all documents, or for those that have one
     /// value, of which only the times are counted.
     pub(crate) fn may_be_in_digests(&self, has_term: bool) -> bool {
-        self.aggs.iter().all(|agg| match &agg.kind {
-            kind if has_term => matches!(kind, Kind::DateHistogram(_)) && agg.children.is_empty(),
-            Kind::DateHistogram(_) | Kind::Terms(_) => {
-                let has_no_child = |child: &Agg| child.children.is_empty();
-                agg.children.iter().all(|child| {
-                    has_no_child(child) && matches!(child.kind, Kind::DateHistogram(_) | Kind::Terms(_))
-                })
-            }
-            Kind::Missing(_) => agg.children.is_empty(),
-            Kind::Metric(_) => true,
-            Kind::Percentiles(of) => of.accuracy == Accuracy::DEFAULT,
-            _ => false,
-        })
+        // It does not say in which index the split is.
+        !self.fields.iter().any(FieldRef::is_index)
+            && self.aggs.iter().all(|agg| match &agg.kind {
+                kind if has_term => matches!(kind, Kind::DateHistogram(_)) && agg.children.is_empty(),
+                Kind::DateHistogram(_) | Kind::Terms(_) => {
+                    let has_no_child = |child: &Agg| child.children.is_empty();
+                    agg.children.iter().all(|child| {
+                        has_no_child(child) && matches!(child.kind, Kind::DateHistogram(_) | Kind::Terms(_))
+                    })
+                }
+                Kind::Missing(_) => agg.children.is_empty(),
+                Kind::Metric(_) => true,
+                Kind::Percentiles(of) => of.accuracy == Accuracy::DEFAULT,
+                _ => false,
+            })
     }
 
     /// The state of all documents of a split that are in `clip` (None: all, also those without a time)

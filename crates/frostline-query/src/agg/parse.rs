@@ -17,10 +17,10 @@ use super::time::{self, DateFormat, Rounding, Unit};
 use super::{
     Adjacency, Agg, AggTree, AutoDate, Cardinality, Chosen, Composite, DateHistogram, FieldIndex, Filters,
     Histogram, Include, Kind, Level, MedianDeviation, Metric, MetricKind, OrderBy, OrderKey, Percentiles,
-    Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Shape, SortBy, SortField, Source, SourceBy,
+    Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Shape, SortBy, SortField, Source, SourceBy, Step,
     StringStats, Terms, TopHits, TopMetrics, WeightedAvg, auto_date, texts,
 };
-use crate::filter::{FieldRef, Filter, Measure};
+use crate::filter::{FieldRef, Filter, Measure, is_index};
 use crate::language::date::{DateReader, Format, parse_time_zone};
 use crate::language::{is_metadata, regexp};
 use crate::{Error, Result};
@@ -173,8 +173,7 @@ impl Parser<'_> {
         }
         let several = usize::from(shape == Shape::Several);
         let level = match kind {
-            Kind::Nested(level) => Some(*level),
-            Kind::ReverseNested(levels) => levels.last().and_then(|level| self.tree.levels[*level].above),
+            Kind::Nested(step) | Kind::ReverseNested(step) => step.to,
             _ => self.level,
         };
         let here = std::mem::replace(&mut self.level, level);
@@ -245,7 +244,7 @@ impl Parser<'_> {
     }
 
     fn field_index(&mut self, name: &str) -> Result<FieldIndex> {
-        if is_metadata(name) {
+        if is_metadata(name) && !is_index(name) {
             return Err(self.error(format!("[{name}] is not a field, and cannot be aggregated")));
         }
         let mut fields = self.tree.fields.iter().zip(&self.tree.field_levels);
@@ -277,34 +276,53 @@ impl Parser<'_> {
                 params.error("[nested] is not supported where some fields of the objects are not seen")
             );
         }
-        let is_mapped = mapping.is_nested(&path);
-        let mapping = mapping.declarations_below(&path);
-        self.tree.levels.push(Level { path, mapping, is_mapped, above: self.level });
-        Ok(Kind::Nested(self.tree.levels.len() - 1))
+        let from = self.level;
+        // Objects that these are in may be asked for below.
+        let here = from.map_or("", |level| self.tree.levels[level].path.as_str()).to_owned();
+        let outer = path.match_indices('.').map(|(end, _)| &path[..end]);
+        let is_between = |outer: &&str| {
+            let is_in =
+                here.is_empty() || outer.strip_prefix(&here).is_some_and(|rest| rest.starts_with('.'));
+            is_in && mapping.is_nested(outer) && !mapping.hides_below(outer)
+        };
+        let mut above = from;
+        for outer in outer.filter(is_between) {
+            above = Some(self.level_of(outer, above, true));
+        }
+        let to = Some(self.level_of(&path, above, false));
+        Ok(Kind::Nested(Step { from, to }))
     }
 
-    fn reverse_nested(&self, params: &mut Params) -> Result<Kind> {
+    /// Adds objects that are counted by themselves, in those of the level `above`.
+    fn level_of(&mut self, path: &str, above: Option<usize>, is_between: bool) -> usize {
+        let (is_mapped, path) = (self.context.mapping.is_nested(path), path.to_owned());
+        let mapping = self.context.mapping.declarations_below(&path);
+        self.tree.levels.push(Level { path, mapping, is_mapped, above, is_between });
+        self.tree.levels.len() - 1
+    }
+
+    fn reverse_nested(&mut self, params: &mut Params) -> Result<Kind> {
         let wanted = params.text("path")?;
-        let Some(mut level) = self.level else {
-            return Err(
-                params.error("Reverse nested aggregation can only be used inside a [nested] aggregation")
-            );
+        let Some(level) = self.level else {
+            let name = self.path.last().map_or("", String::as_str);
+            return Err(Error::invalid(format!(
+                "Reverse nested aggregation [{name}] can only be used inside a [nested] aggregation"
+            )));
         };
-        let mut passed = Vec::new();
-        loop {
-            passed.push(level);
-            let above = self.tree.levels[level].above;
-            match (above, &wanted) {
-                (None, None) => return Ok(Kind::ReverseNested(passed)),
-                (None, Some(path)) => {
-                    return Err(params.error(format!("[reverse_nested] nested path [{path}] is not nested")));
-                }
-                (Some(above), Some(path)) if self.tree.levels[above].path == *path => {
-                    return Ok(Kind::ReverseNested(passed));
-                }
-                (Some(above), _) => level = above,
-            }
+        let (from, mut to) = (self.level, self.level);
+        let Some(path) = wanted else { return Ok(Kind::ReverseNested(Step { from, to: None })) };
+        while let Some(level) = to.map(|level| &self.tree.levels[level]).filter(|level| level.path != path) {
+            to = level.above;
         }
+        if to.is_none() && self.context.mapping.is_nested(&path) {
+            let own = &self.tree.levels[level].path;
+            return Err(params.error(format!(
+                "[reverse_nested] the objects at [{own}] are in none at the nested path [{path}]"
+            )));
+        }
+        // As in Elasticsearch nothing is at a path that is not nested.
+        let to = to.unwrap_or_else(|| self.level_of(&path, None, false));
+        Ok(Kind::ReverseNested(Step { from, to: Some(to) }))
     }
 
     fn zone(&self, params: &mut Params) -> Result<TimeZone> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::Result;
 use crate::answer::highlight::Effort;
 use crate::answer::response::{Hit, Shown};
+use crate::answer::show::Fields;
 use crate::exec::order::Document;
 use crate::filter::Scalar;
 use crate::json::Json;
@@ -87,8 +88,9 @@ async fn shown_of(
     };
     let mut below = below.into_iter();
     let mut made = Vec::with_capacity(hits.len());
+    let fields = Fields::of_request(&inner.request, mapping)?;
     for (hit, sort) in hits.iter().zip(sorts) {
-        let shown = Shown { request: &inner.request, highlighter: None, mapping: Some(mapping) };
+        let shown = Shown { request: &inner.request, highlighter: None, fields: fields.as_ref() };
         let own = Hit::new(&shown, &hit.index, hit.document.clone(), sort, effort)?;
         made.push(as_object(own, inner, &hit.offsets, below.next())?);
     }

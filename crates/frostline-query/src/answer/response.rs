@@ -4,14 +4,13 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use frostline_base::Cost;
-use frostline_split::Mapping;
 use frostline_store::Prices;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::answer::highlight::{Effort, Highlighter};
-use crate::answer::show;
+use crate::answer::show::Fields;
 use crate::exec::order::Document;
 use crate::exec::report::{Report, both};
 use crate::exec::splits::{RuledOut, Splits};
@@ -300,8 +299,8 @@ impl QueryCost {
 pub(crate) struct Shown<'a> {
     pub(crate) request: &'a SearchRequest,
     pub(crate) highlighter: Option<&'a Highlighter>,
-    /// What is declared of fields.
-    pub(crate) mapping: Option<&'a Mapping>,
+    /// The fields that were requested.
+    pub(crate) fields: Option<&'a Fields<'a>>,
 }
 
 impl Hit {
@@ -312,12 +311,11 @@ impl Hit {
         sort: Option<Vec<Value>>,
         effort: &mut Effort,
     ) -> Result<Hit> {
-        let Shown { request, highlighter, mapping } = *shown;
+        let Shown { request, highlighter, fields } = *shown;
         let Document { id, source, numbers } = document;
         let damaged = |e| Error::corrupt(format!("document {id} is not JSON")).with_source(e);
-        let wants_fields = request.shows_fields();
         let parsed: Option<Json> = match &request.source {
-            SourceFilter::All | SourceFilter::None if !wants_fields && highlighter.is_none() => None,
+            SourceFilter::All | SourceFilter::None if fields.is_none() && highlighter.is_none() => None,
             _ => source.as_deref().map(serde_json::from_str).transpose().map_err(damaged)?,
         };
         let shown = match (&request.source, &parsed) {
@@ -338,10 +336,7 @@ impl Hit {
             (Some(highlighter), Some(parsed)) => highlighter.of(parsed, effort)?,
             _ => None,
         };
-        let fields = parsed
-            .filter(|_| wants_fields)
-            .map(|parsed| show::fields(&parsed, request, mapping))
-            .transpose()?;
+        let fields = fields.zip(parsed).map(|(fields, parsed)| fields.of(&parsed));
         let (version, seq_no) = numbers.unzip();
         Ok(Hit {
             index: index.to_owned(),

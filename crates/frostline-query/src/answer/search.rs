@@ -1,6 +1,7 @@
 //! One search: a request in, hits and aggregations out, with their cost.
 
 use std::borrow::Cow;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,6 +24,7 @@ use crate::answer::highlight::{Effort, Highlighter};
 use crate::answer::inner_hits::{Whole, inner_hits_of};
 use crate::answer::named::{Named, named_of};
 use crate::answer::response::{Hit, QueryCost, Response, Shown};
+use crate::answer::show::Fields;
 use crate::errors::internal;
 use crate::exec::aggregate::STATE_UNPACKED;
 use crate::exec::codec;
@@ -40,7 +42,7 @@ use crate::exec::session::{context, ready, run};
 use crate::exec::splits::{RuledOut, Splits, check_time, mapping, time_field};
 use crate::filter::{FieldRef, Filter, INDEX};
 use crate::json::Json;
-use crate::language::{self, Context, IndexVersion, InnerHits, SearchRequest, TotalHits};
+use crate::language::{self, Context, IndexVersion, InnerHits, SearchRequest, SortBy, TotalHits};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::Parts;
@@ -131,21 +133,31 @@ impl Search {
         let joined = mapping(indices);
         let read =
             |mapping: &Mapping| SearchRequest::parse(body, &context_of(options.now_us, mapping, &joined));
-        let mut search = Search::with(searcher, indices, &joined, read(&joined)?, options)?;
-        search.ordering().iter().try_for_each(|field| check_time(indices, field.name()))?;
-        let meant = |name: &IndexName| search.meant_in(name);
+        let mut request = read(&joined)?;
+        for sort in &mut request.sort {
+            if let SortBy::Field(field) = &mut sort.by
+                && check_time(indices, field.name()).is_err()
+            {
+                *field = field.of_several_times();
+            }
+        }
+        let mut search = Search::with(searcher, indices, &joined, request, options)?;
+        search.counted().iter().try_for_each(|field| check_time(indices, field.name()))?;
+        let names_index = search.ordering().iter().any(FieldRef::is_index);
+        let meant = |name: &IndexName| Ok((search.meant_in(name)?, names_index.then(|| name.clone())));
         let classes = classes(indices, &joined, &search.named(), &search.nested(), meant)?;
-        if classes.len() > 1 || search.asks_index() {
+        if classes.len() > 1 || names_index || search.asks_index() {
             let reading = |class: &Vec<usize>| {
                 let of: Vec<Arc<Index>> = class.iter().map(|index| Arc::clone(&indices[*index])).collect();
                 let own = mapping(&of);
                 let in_these =
                     |e: Error| Error::new(e.kind(), format!("{} (in the index {})", e.what(), of[0].name()));
                 let mut request = read(&own).map_err(in_these)?;
-                answer_index(&mut request, of[0].name().as_str())?;
-                let tree = parse_aggs(&request, &joined, &context_of(options.now_us, &own, &joined))
-                    .map_err(in_these)?;
-                let (tree, order) = (tree.within(&own), search.order.within(&own));
+                let name = of[0].name();
+                answer_index(&mut request, name.as_str())?;
+                let context = context_of(options.now_us, &own, &joined);
+                let tree = parse_aggs(&request, &joined, &context, Some(name)).map_err(in_these)?;
+                let (tree, order) = (tree.within(&own, name), search.order.within(&own, name));
                 let splits = search.splits.of_indices(|index| class.contains(&index));
                 Reading::new(of.clone(), splits, request, Arc::new(tree), order)
             };
@@ -225,7 +237,11 @@ impl Search {
         request: SearchRequest,
         options: &SearchOptions,
     ) -> Result<Search> {
-        Search::with(searcher, indices, mapping(indices).as_ref(), request, options)
+        let search = Search::with(searcher, indices, mapping(indices).as_ref(), request, options)?;
+        match search.asks_index() || search.ordering().iter().any(FieldRef::is_index) {
+            true => Err(Error::invalid(format!("[{INDEX}] is asked for in a search body alone"))),
+            false => Ok(search),
+        }
     }
 
     fn with(
@@ -236,7 +252,7 @@ impl Search {
         options: &SearchOptions,
     ) -> Result<Search> {
         let context = Context { now_us: options.now_us, mapping, joined: None, keeps_optional: false };
-        let tree = Arc::new(parse_aggs(&request, mapping, &context)?);
+        let tree = Arc::new(parse_aggs(&request, mapping, &context, None)?);
         let splits = Splits::of(searcher, indices);
         if let Some(held) = &request.held {
             check_versions(held.versions(), splits.indices().to_vec())?;
@@ -281,16 +297,22 @@ impl Search {
         all.into_iter().map(str::to_owned).collect()
     }
 
-    /// The fields that have one meaning in all indices: those of the order, of groups of hits and of aggregations.
-    fn ordering(&self) -> BTreeSet<FieldRef> {
+    /// The fields of groups of hits and of aggregations, whose values are of one kind in all indices.
+    fn counted(&self) -> BTreeSet<FieldRef> {
         let mut named: BTreeSet<FieldRef> = self.tree.fields().iter().cloned().collect();
         self.tree.filters().iter().for_each(|filter| {
             filter.each_field(&mut |field| {
                 named.insert(field.clone());
             });
         });
-        named.extend(self.request.sort.iter().filter_map(language::Sort::field).cloned());
         named.extend(self.request.collapse.iter().cloned());
+        named
+    }
+
+    /// These, and the fields of the order.
+    fn ordering(&self) -> BTreeSet<FieldRef> {
+        let mut named = self.counted();
+        named.extend(self.request.sort.iter().filter_map(language::Sort::field).cloned());
         named
     }
 
@@ -641,20 +663,26 @@ impl Search {
                 Some((reading.highlighter.as_deref(), index.mapping()))
             })
         };
-        let hits = rows.into_iter().filter_map(|row| {
-            let document = row.document.or_else(|| documents.remove(&row.address))?;
-            let (_, index) = self.splits.get(row.address.split)?;
-            let (highlighter, mapping) = of_index(&index.name).unzip();
-            let shown = Shown { request: &self.request, highlighter: highlighter.flatten(), mapping };
-            let hit = Hit::new(&shown, index.name.as_str(), document, row.sort, effort);
-            let matched_queries = named.remove(&row.address).unwrap_or_default();
-            let hit = hit.map(|hit| Hit { matched_queries, ..hit });
-            Some(hit.map(|hit| match (&self.request.collapse, &row.group) {
+        let mut fields: BTreeMap<&IndexName, Option<Fields<'_>>> = BTreeMap::new();
+        let mut hits = Vec::with_capacity(rows.len());
+        for row in rows {
+            let document = row.document.or_else(|| documents.remove(&row.address));
+            let index = self.splits.get(row.address.split).map(|(_, index)| &index.name);
+            let (Some(document), Some(index)) = (document, index) else { continue };
+            let Some((highlighter, mapping)) = of_index(index) else { continue };
+            let fields = match fields.entry(index) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(Fields::of_request(&self.request, mapping)?),
+            };
+            let shown = Shown { request: &self.request, highlighter, fields: fields.as_ref() };
+            let hit = Hit::new(&shown, index.as_str(), document, row.sort, effort)?;
+            let hit = Hit { matched_queries: named.remove(&row.address).unwrap_or_default(), ..hit };
+            hits.push(match (&self.request.collapse, &row.group) {
                 (Some(field), Some(value)) => hit.of_group(field.name(), value),
                 _ => hit,
-            }))
-        });
-        hits.collect()
+            });
+        }
+        Ok(hits)
     }
 }
 
@@ -680,12 +708,12 @@ pub(super) fn tell(stage: &Span, report: &Report) {
 /// of the named fields agree: where each name means the same paths, by whole values or by words. An index without such a
 /// field, or without documents, agrees with all. Of objects that are asked by themselves, all declarations have to be the
 /// same. What is asked of the name of the index is answered alike in them, too.
-fn classes(
+fn classes<M: PartialEq>(
     indices: &[Arc<Index>],
     joined: &Mapping,
     named: &BTreeSet<FieldRef>,
     nested: &BTreeSet<String>,
-    meant: impl Fn(&IndexName) -> Result<Vec<Filter>>,
+    meant: impl Fn(&IndexName) -> Result<M>,
 ) -> Result<Vec<Vec<usize>>> {
     // Names that mean the time of documents in some of the indices.
     let is_time = |index: &Arc<Index>, field: &FieldRef| index.mapping().resolve(field.name()).is_time;
@@ -694,8 +722,8 @@ fn classes(
         indices.iter().any(|index| is_time(index, field) != of_all)
     };
     let times_differ: BTreeSet<&str> = named.iter().filter(differs).map(FieldRef::name).collect();
-    type Meanings<'a> = (Option<&'a str>, Vec<Option<Resolved<'a>>>, Vec<Filter>, Vec<Option<Mapping>>);
-    let mut classes: Vec<(Meanings<'_>, Vec<usize>)> = Vec::new();
+    type Meanings<'a, M> = (Option<&'a str>, Vec<Option<Resolved<'a>>>, M, Vec<Option<Mapping>>);
+    let mut classes: Vec<(Meanings<'_, M>, Vec<usize>)> = Vec::new();
     for (position, index) in indices.iter().enumerate() {
         let meanings: Vec<Option<Resolved<'_>>> = named
             .iter()
@@ -711,7 +739,7 @@ fn classes(
         let below =
             |path: &String| index.mapping().is_nested(path).then(|| index.mapping().declarations_below(path));
         let objects: Vec<Option<Mapping>> = nested.iter().map(below).collect();
-        let agrees = |(known_time, known, known_meant, known_objects): &Meanings<'_>| {
+        let agrees = |(known_time, known, known_meant, known_objects): &Meanings<'_, M>| {
             *known_meant == meant
                 && *known_objects == objects
                 && !matches!((known_time, time), (Some(a), Some(b)) if *a != b)
@@ -773,7 +801,7 @@ impl HitSource for TopHits<'_> {
         let (_, index) = split.ok_or_else(|| Error::internal("a hit of an aggregation is in no split"))?;
         // Its split is among the failed ones.
         let Some(document) = self.documents.get(&address).cloned() else { return Ok(None) };
-        let shown = Shown { request: &request, highlighter: None, mapping: None };
+        let shown = Shown { request: &request, highlighter: None, fields: None };
         let hit = Hit::new(&shown, index.name.as_str(), document, None, &mut Effort::default())?;
         let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
         let written = serde_json::to_string(&hit).map_err(damaged)?;
@@ -836,11 +864,19 @@ fn context_of<'a>(now_us: i64, mapping: &'a Mapping, joined: &'a Mapping) -> Con
     Context { now_us, mapping, joined: Some(joined), keeps_optional: false }
 }
 
-/// The aggregations of a request over the fields of `mapping`, whose filters are read as `context` says.
-fn parse_aggs(request: &SearchRequest, mapping: &Mapping, context: &Context<'_>) -> Result<AggTree> {
+/// The aggregations of a request over the fields of `mapping`, whose filters are read as `context` says, and as they are
+/// answered in the index of that name.
+fn parse_aggs(
+    request: &SearchRequest,
+    mapping: &Mapping,
+    context: &Context<'_>,
+    index: Option<&IndexName>,
+) -> Result<AggTree> {
     let Some(aggs) = &request.aggs else { return Ok(AggTree::empty()) };
-    let filter =
-        |clause: &Value, position: &str| without_index(language::parse_query(clause, position, context)?);
+    let filter = |clause: &Value, position: &str| {
+        let filter = language::parse_query(clause, position, context)?;
+        index.map_or_else(|| Ok(filter.clone()), |index| prune::in_index(&filter, index.as_str()))
+    };
     let context = ParseContext { now_us: context.now_us, mapping, filter: &filter };
     AggTree::parse(&Value::Object(aggs.clone()), &context)
 }

@@ -1,39 +1,77 @@
-//! The `fields` of a hit: leaf values of its source by path.
+//! The `fields` of a hit: leaf values of its source by the names of their fields.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use frostline_split::{Field, FieldType, Mapping, Moment, Value, parse_moment, parse_moment_field};
 use jiff::tz::TimeZone;
 
 use crate::Result;
 use crate::json::Json;
-use crate::language::SearchRequest;
 use crate::language::date::Format;
+use crate::language::{FieldFormat, SearchRequest};
 
-/// Every field that the request asks for and the document has, each an array of its values. What the mapping declares as
-/// a date is one however it is written.
-pub(crate) fn fields(source: &Json, request: &SearchRequest, mapping: Option<&Mapping>) -> Result<Json> {
-    let wanted = request.fields.iter().chain(&request.docvalue_fields).map(|field| {
-        let format = field.format.as_deref().map(Format::parse).transpose()?;
-        Ok((field, format))
-    });
-    let wanted = wanted.collect::<Result<Vec<_>>>()?;
-    let mut leaves = Vec::new();
-    collect(source, String::new(), &mut leaves);
-    // The values of each path, at the place of its first.
-    let mut shown: Vec<(String, Vec<Json>)> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for (path, value) in leaves {
-        let Some((_, format)) = wanted.iter().find(|(field, _)| field.matches(&path)) else { continue };
-        let is_date = mapping.is_some_and(|mapping| is_date(mapping, &path));
-        let value = formatted(value, format.as_ref(), is_date);
-        let place = *places.entry(path).or_insert_with_key(|path| {
-            shown.push((path.clone(), Vec::new()));
-            shown.len() - 1
+/// Which fields hits show of documents that are read by one mapping.
+pub(crate) struct Fields<'a> {
+    wanted: Vec<(&'a FieldFormat, Option<Format>)>,
+    mapping: &'a Mapping,
+    /// Where a path is not the name of what it has: the names that are asked for, each with the place of what asks.
+    named: HashMap<&'a str, Vec<(String, usize)>>,
+}
+
+impl<'a> Fields<'a> {
+    /// None where a request asks for none.
+    pub(crate) fn of_request(request: &'a SearchRequest, mapping: &'a Mapping) -> Result<Option<Fields<'a>>> {
+        if !request.shows_fields() {
+            return Ok(None);
+        }
+        let wanted = request.docvalue_fields.iter().chain(&request.fields).map(|field| {
+            let format = field.format.as_deref().map(Format::parse).transpose()?;
+            Ok((field, format))
         });
-        shown[place].1.push(value);
+        let wanted = wanted.collect::<Result<Vec<_>>>()?;
+        let has_patterns = wanted.iter().any(|(field, _)| field.is_pattern());
+        let mut names = if has_patterns { mapping.other_names() } else { BTreeSet::new() };
+        names.extend(
+            wanted.iter().filter(|(field, _)| !field.is_pattern()).map(|(field, _)| field.field.clone()),
+        );
+        let mut fields = Fields { wanted, mapping, named: HashMap::new() };
+        for name in names {
+            let Some(place) = fields.wanting(&name) else { continue };
+            for path in mapping.places_of(&name).into_iter().filter(|path| *path != name) {
+                fields.named.entry(path).or_default().push((name.clone(), place));
+            }
+        }
+        Ok(Some(fields))
     }
-    Ok(Json::Object(shown.into_iter().map(|(path, values)| (path, Json::Array(values))).collect()))
+
+    /// Every field that the request asks for and the document has, each an array of its values. What the mapping declares
+    /// as a date is one however it is written.
+    pub(crate) fn of(&self, source: &Json) -> Json {
+        let mut leaves = Vec::new();
+        collect(source, String::new(), &mut leaves);
+        // The values of each name, at the place of its first.
+        let mut shown: Vec<(String, Vec<Json>)> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for (path, value) in leaves {
+            let is_date = is_date(self.mapping, &path);
+            let named = self.named.get(path.as_str()).into_iter().flatten().cloned();
+            let own = self.wanting(&path).map(|wanting| (path, wanting));
+            for (name, wanting) in own.into_iter().chain(named) {
+                let format = self.wanted.get(wanting).and_then(|(_, format)| format.as_ref());
+                let place = *places.entry(name).or_insert_with_key(|name| {
+                    shown.push((name.clone(), Vec::new()));
+                    shown.len() - 1
+                });
+                shown[place].1.push(formatted(value, format, is_date));
+            }
+        }
+        Json::Object(shown.into_iter().map(|(name, values)| (name, Json::Array(values))).collect())
+    }
+
+    /// The place of what asks for the field of this name last.
+    fn wanting(&self, name: &str) -> Option<usize> {
+        self.wanted.iter().rposition(|(field, _)| field.matches(name))
+    }
 }
 
 fn collect<'a>(value: &'a Json, path: String, leaves: &mut Vec<(String, &'a Json)>) {

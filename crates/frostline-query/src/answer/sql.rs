@@ -111,7 +111,7 @@ impl Sql {
         options: &SearchOptions,
     ) -> Result<Sql> {
         let filter = read_filter(filter, indices, options.now_us)?;
-        let table = IndexTable::new(&self.searcher, options.results.clone(), indices)?.filtered(filter);
+        let table = IndexTable::new(&self.searcher, options.results.clone(), indices)?.filtered(filter)?;
         self.session.register_table(TableReference::bare(name), Arc::new(table)).map_err(internal)?;
         Ok(self)
     }

@@ -16,6 +16,7 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, create_physical_expr};
 use datafusion::prelude::{Expr, col, lit};
+use frostline_base::IndexName;
 use frostline_split::{Mapping, Moment};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
@@ -170,12 +171,16 @@ impl Order {
         Ok(Order { after: after.transpose()?, ..order })
     }
 
-    /// The same order of the hits of indices with these declarations alone.
-    pub(crate) fn within(&self, mapping: &Mapping) -> Order {
+    /// The same order of the hits of indices with these declarations alone; of this one, if hits are ordered by its name.
+    pub(crate) fn within(&self, mapping: &Mapping, index: &IndexName) -> Order {
         let mut order = self.clone();
         for key in order.keys.iter_mut().chain(order.collapse.as_deref_mut()) {
             if let KeyOf::Column(Output { of: Of::Values { field, .. }, .. }) = &mut key.of {
-                *field = field.within(mapping);
+                // A sort by the time compares that alone, not what else is in the field.
+                *field = match mapping.is_time(field.name()) {
+                    true => FieldRef::time(field.name()),
+                    false => field.within(mapping, index),
+                };
             }
         }
         order

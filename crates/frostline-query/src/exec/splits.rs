@@ -84,23 +84,6 @@ pub(crate) fn check_time(indices: &[Arc<Index>], name: &str) -> Result<()> {
     }
 }
 
-/// `Invalid` where documents have their time in different fields.
-pub(crate) fn check_one_time_field(indices: &[Arc<Index>]) -> Result<()> {
-    let with_documents = || indices.iter().filter(|index| !index.splits().is_empty());
-    let time = |index: &Arc<Index>| index.mapping().time_field().to_owned();
-    let Some(first) = with_documents().next() else { return Ok(()) };
-    match with_documents().find(|other| time(other) != time(first)) {
-        Some(other) => Err(Error::invalid(format!(
-            "documents have their time in {:?} in {} and in {:?} in {}: search them separately",
-            time(first),
-            first.name(),
-            time(other),
-            other.name(),
-        ))),
-        None => Ok(()),
-    }
-}
-
 /// Splits of one or several indices, ordered by identity, so that their numbers compare as the identities do. A
 /// serialized plan carries them completely, so that no catalog is needed to run it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 //! several values. Predicates with the same meaning in SQL and in an index are pushed down to the scan.
 //! DataFusion evaluates all others on the columns, so the answer is always that of SQL.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -14,6 +15,7 @@ use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::expr::{InList, Like, ScalarFunction};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::union::UnionExec;
 use frostline_catalog::Index;
 use frostline_split::{Mapping, TIME_FIELD, ValueType};
 
@@ -23,20 +25,19 @@ use crate::exec::needle::matching;
 use crate::exec::nulls::looked_through;
 use crate::exec::results::Results;
 use crate::exec::rows::{Enough, Rows};
-use crate::exec::splits::{Splits, check_one_time_field, mapping};
+use crate::exec::splits::{Splits, mapping};
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
 use crate::read::merge;
 use crate::read::open::Searcher;
 use crate::read::output::{Of, Output};
-use crate::{Result, prune};
+use crate::{Error, Result, prune};
 
 /// Indices, each at one version, as one table.
 #[derive(Debug)]
 pub(crate) struct IndexTable {
     searcher: Arc<Searcher>,
     results: Option<Arc<Results>>,
-    indices: Vec<Arc<Index>>,
-    splits: Splits,
+    parts: Vec<Part>,
     mapping: Mapping,
     /// There is nothing in the table but what this matches.
     filter: Filter,
@@ -51,45 +52,148 @@ impl IndexTable {
         results: Option<Arc<Results>>,
         indices: &[Arc<Index>],
     ) -> Result<IndexTable> {
-        check_one_time_field(indices)?;
+        let parts = Part::all(indices, &Splits::of(searcher, indices));
         let mapping = mapping(indices).into_owned();
-        let columns = columns(&mapping);
+        let columns = columns(&mapping, &parts, &unclear_aliases(indices, &mapping));
         let schema = Arc::new(Schema::new(columns.iter().map(Output::field).collect::<Vec<Field>>()));
-        let splits = Splits::of(searcher, indices);
-        let (searcher, indices) = (Arc::clone(searcher), indices.to_vec());
-        Ok(IndexTable { searcher, results, splits, indices, mapping, filter: Filter::All, columns, schema })
+        let searcher = Arc::clone(searcher);
+        Ok(IndexTable { searcher, results, parts, mapping, filter: Filter::All, columns, schema })
     }
 
-    /// The table of what `filter` matches.
-    pub(crate) fn filtered(self, filter: Filter) -> IndexTable {
-        IndexTable { filter, ..self }
+    /// The table of what `filter` matches. `Invalid` where documents have their time in different fields: it was read for
+    /// all of them.
+    pub(crate) fn filtered(self, filter: Filter) -> Result<IndexTable> {
+        if let [one, other, ..] = self.parts.as_slice() {
+            return Err(Error::invalid(format!(
+                "documents have their time in {:?} and in {:?}: search them separately, or without the filter of the alias",
+                one.mapping.time_field(),
+                other.mapping.time_field(),
+            )));
+        }
+        Ok(IndexTable { filter, ..self })
     }
 }
 
-/// The columns of the table: the time by each of its names, every field by its path, the document, and its
-/// `_id`. Columns that every document has take precedence over a field of the same name.
-fn columns(mapping: &Mapping) -> Vec<Output> {
-    let names = [TIME_FIELD, mapping.time_field()];
-    let mut times: Vec<&str> =
-        names.into_iter().filter(|name| FieldRef::column(mapping, name).is_time()).collect();
-    times.dedup();
+/// Indices whose documents have their time in one field.
+#[derive(Debug)]
+struct Part {
+    indices: Vec<Arc<Index>>,
+    splits: Splits,
+    mapping: Mapping,
+}
+
+impl Part {
+    /// At least one. An index without documents is in the first.
+    fn all(indices: &[Arc<Index>], splits: &Splits) -> Vec<Part> {
+        let mut places: Vec<(&str, Vec<usize>)> = Vec::new();
+        let with_documents = |(_, index): &(usize, &Arc<Index>)| !index.splits().is_empty();
+        let (found, empty): (Vec<_>, Vec<_>) = indices.iter().enumerate().partition(with_documents);
+        for (place, index) in found {
+            let time = index.mapping().time_field();
+            match places.iter_mut().find(|(known, _)| *known == time) {
+                Some((_, part)) => part.push(place),
+                None => places.push((time, vec![place])),
+            }
+        }
+        let empty = empty.into_iter().map(|(place, _)| place);
+        match places.first_mut() {
+            Some((_, first)) => first.extend(empty),
+            None => places.push((TIME_FIELD, empty.collect())),
+        }
+        let is_only = places.len() == 1;
+        let part = |(_, places): (&str, Vec<usize>)| {
+            let own: Vec<Arc<Index>> = places.iter().map(|place| Arc::clone(&indices[*place])).collect();
+            let splits =
+                if is_only { splits.clone() } else { splits.of_indices(|place| places.contains(&place)) };
+            Part { mapping: mapping(&own).into_owned(), indices: own, splits }
+        };
+        places.into_iter().map(part).collect()
+    }
+
+    /// Whether a column is the time of these documents.
+    fn is_time(&self, name: &str) -> bool {
+        FieldRef::column(&self.mapping, name).is_time()
+    }
+
+    /// Whether documents have something else of that name.
+    fn has_other(&self, name: &str) -> bool {
+        !self.is_time(name) && self.mapping.field(name).is_some_and(|field| !field.readings.is_empty())
+    }
+
+    /// What a field of the table is here.
+    fn field(&self, field: &FieldRef) -> FieldRef {
+        match (self.is_time(field.name()), field.is_time()) {
+            (true, _) => FieldRef::time(field.name()),
+            (false, true) => FieldRef::column(&self.mapping, field.name()),
+            (false, false) => field.clone(),
+        }
+    }
+
+    /// A column of the table as it is read here.
+    fn output(&self, output: &Output) -> Output {
+        match &output.of {
+            Of::Time { .. } if !self.is_time(&output.name) => {
+                let field = FieldRef::column(&self.mapping, &output.name);
+                Output::new(&output.name, output.ty.clone(), values(field))
+            }
+            _ => output.clone(),
+        }
+    }
+}
+
+/// All values of a field.
+fn values(field: FieldRef) -> Of {
+    Of::Values { field, descending: false, largest: false, dates_are_exact: false, missing: None }
+}
+
+/// The aliases that mean other values in some of these indices, so that there is no column of the name.
+fn unclear_aliases(indices: &[Arc<Index>], mapping: &Mapping) -> BTreeSet<String> {
+    let is_unclear = |alias: &&str| {
+        let of = mapping.field_of_alias(alias);
+        indices.iter().map(|index| index.mapping()).any(|own| {
+            let has =
+                |path: &str| own.is_time(path) || own.field(path).is_some_and(|f| !f.readings.is_empty());
+            own.field_of_alias(alias) != of && (has(alias) || of.is_some_and(has))
+        })
+    };
+    if indices.len() < 2 {
+        return BTreeSet::new();
+    }
+    mapping.aliases().filter(is_unclear).map(str::to_owned).collect()
+}
+
+/// The columns of the table: the time by each of its names, every field by its path and by its aliases but for these, the
+/// document, and its `_id`. Columns that every document has take precedence over a field of the same name.
+fn columns(mapping: &Mapping, parts: &[Part], unclear: &BTreeSet<String>) -> Vec<Output> {
+    let names: BTreeSet<&str> =
+        [TIME_FIELD].into_iter().chain(parts.iter().map(|part| part.mapping.time_field())).collect();
+    let names = names.into_iter().filter(|name| parts.iter().any(|part| part.is_time(name)));
+    // What is the time of some and something else of others is no column.
+    let (times, unclear_times): (Vec<&str>, Vec<&str>) =
+        names.partition(|name| !parts.iter().any(|part| part.has_other(name)));
     let mut columns: Vec<Output> =
         times.iter().map(|name| Output::new(*name, merge::time_type(), Of::Time { missing: None })).collect();
-    for (path, field) in mapping.fields() {
-        if times.contains(&path.as_str()) || field.readings.is_empty() || METADATA.contains(&path.as_str()) {
+    let has_values = |path: &str| mapping.field(path).is_some_and(|field| !field.readings.is_empty());
+    for path in mapping.fields().keys() {
+        let name = path.as_str();
+        let is_other = times.contains(&name) || unclear_times.contains(&name) || unclear.contains(name);
+        if is_other || METADATA.contains(&name) {
             continue;
         }
         let field = FieldRef::column(mapping, path);
+        if field.is_time() {
+            columns.push(Output::new(path, merge::time_type(), Of::Time { missing: None }));
+            continue;
+        }
+        if !field.paths().iter().any(|own| has_values(&own.path)) {
+            continue;
+        }
         let element = merge::common_type(field.types());
         let ty = match field.readings().iter().any(|reading| reading.list) {
             true => DataType::List(Arc::new(Field::new_list_field(element, true))),
             false => element,
         };
-        columns.push(Output::new(
-            path,
-            ty,
-            Of::Values { field, descending: false, largest: false, dates_are_exact: false, missing: None },
-        ));
+        columns.push(Output::new(path, ty, values(field)));
     }
     columns.push(Output::new(METADATA[0], DataType::Utf8, Of::Source));
     columns.push(Output::new(METADATA[1], DataType::Utf8, Of::Id));
@@ -136,15 +240,26 @@ impl TableProvider for IndexTable {
         let translated: Vec<Translated> = translated.collect::<DataFusionResult<_>>()?;
         let asked = translated.into_iter().map(|t| t.filter);
         let filter = prune::and(asked.chain([self.filter.clone()]));
-        let outputs = match projection {
-            Some(wanted) => wanted.iter().filter_map(|at| self.columns.get(*at).cloned()).collect(),
-            None => self.columns.clone(),
+        let outputs: Vec<&Output> = match projection {
+            Some(wanted) => wanted.iter().filter_map(|at| self.columns.get(*at)).collect(),
+            None => self.columns.iter().collect(),
         };
         let streams = state.config().target_partitions();
-        let splits =
-            matching(&self.searcher, self.results.as_deref(), &self.indices, &self.splits, &filter).await;
-        let rows = Rows::new(splits, filter, outputs, streams, self.mapping.time_field());
-        Ok(LeafExec::new(Leaf::Rows(Box::new(rows.enough(limit.map_or(Enough::All, Enough::Any))))))
+        let (is_one, mut leaves) = (self.parts.len() == 1, Vec::<Arc<dyn ExecutionPlan>>::new());
+        for part in &self.parts {
+            let filter =
+                if is_one { filter.clone() } else { filter.clone().with_fields(&|field| part.field(field)) };
+            let outputs = outputs.iter().map(|output| part.output(output)).collect();
+            let results = self.results.as_deref();
+            let splits = matching(&self.searcher, results, &part.indices, &part.splits, &filter).await;
+            let rows = Rows::new(splits, filter, outputs, streams, part.mapping.time_field());
+            let enough = limit.map_or(Enough::All, Enough::Any);
+            leaves.push(LeafExec::new(Leaf::Rows(Box::new(rows.enough(enough)))));
+        }
+        match leaves.len() {
+            1 => Ok(leaves.swap_remove(0)),
+            _ => UnionExec::try_new(leaves),
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use frostline_base::IndexName;
 use frostline_split::{FieldType, Mapping, Split, SplitField, ValueType, Wanted};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +28,7 @@ pub(crate) fn is_index(name: &str) -> bool {
     name.strip_suffix(".keyword").unwrap_or(name) == INDEX
 }
 
-#[derive(PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 struct Meaning {
     name: String,
     /// The documents' time is one of the values.
@@ -36,6 +37,8 @@ struct Meaning {
     readings: Vec<TypedReading>,
     /// Fields are below the name, and a document that has one of them has this field.
     object: bool,
+    /// The one value that every document has.
+    constant: Option<String>,
 }
 
 /// A path whose values are meant.
@@ -72,13 +75,18 @@ pub struct TypedReading {
 impl FieldRef {
     /// The meaning of `name` in a query, an aggregation or a sort.
     pub fn resolve(mapping: &Mapping, name: &str) -> FieldRef {
+        if is_index(name) {
+            let readings = vec![TypedReading { ty: ValueType::Text, list: false, column: false }];
+            return FieldRef(Arc::new(Meaning { name: name.to_owned(), readings, ..Meaning::default() }));
+        }
         let resolved = mapping.resolve(name);
         // Where some are hidden, whether a document has one below the name tells of those, too.
         let object = mapping.has_children(name) && !mapping.hides_below(name);
         FieldRef::new(mapping, name, resolved.is_time, resolved.paths, object)
     }
 
-    /// The column `path` of a table: the values of exactly this path, compared as written.
+    /// The column `path` of a table: the values of exactly this path, or of the field that it is an alias of, compared as
+    /// written.
     pub fn column(mapping: &Mapping, path: &str) -> FieldRef {
         FieldRef::own(mapping, path, true)
     }
@@ -96,21 +104,16 @@ impl FieldRef {
 
     /// The documents' time only, by one of its names.
     pub fn time(name: &str) -> FieldRef {
-        let name = name.to_owned();
-        FieldRef(Arc::new(Meaning {
-            name,
-            time: true,
-            paths: Vec::new(),
-            readings: Vec::new(),
-            object: false,
-        }))
+        FieldRef(Arc::new(Meaning { name: name.to_owned(), time: true, ..Meaning::default() }))
     }
 
     /// The column of the time has the documents' times alone, not what else is in that field.
     fn own(mapping: &Mapping, path: &str, exact: bool) -> FieldRef {
-        let time = mapping.is_time(path);
-        let own = mapping.field(path).filter(|_| !time).map(|_| (path, exact));
-        FieldRef::new(mapping, path, time, own.into_iter().collect(), false)
+        let of = mapping.field_of_alias(path);
+        let time = mapping.is_time(path) || of.is_some_and(|of| mapping.is_time(of));
+        let paths = [Some(path), of].into_iter().flatten();
+        let own = paths.filter(|path| !time && mapping.field(path).is_some()).map(|path| (path, exact));
+        FieldRef::new(mapping, path, time, own.collect(), false)
     }
 
     fn new(mapping: &Mapping, name: &str, time: bool, paths: Vec<(&str, bool)>, object: bool) -> FieldRef {
@@ -132,7 +135,7 @@ impl FieldRef {
         readings.sort_unstable();
         let paths =
             paths.into_iter().map(|(path, exact)| FieldPath { path: path.to_owned(), exact }).collect();
-        FieldRef(Arc::new(Meaning { name: name.to_owned(), time, paths, readings, object }))
+        FieldRef(Arc::new(Meaning { name: name.to_owned(), time, paths, readings, object, constant: None }))
     }
 
     /// The name, as written in the query.
@@ -157,7 +160,9 @@ impl FieldRef {
 
     /// Whether it has text that can be asked for by its words.
     pub(crate) fn has_words(&self) -> bool {
-        !self.is_exact() && self.0.readings.iter().any(|reading| reading.ty == ValueType::Text)
+        !self.is_exact()
+            && !self.is_index()
+            && self.0.readings.iter().any(|reading| reading.ty == ValueType::Text)
     }
 
     /// The same field, with whole values requested.
@@ -173,12 +178,31 @@ impl FieldRef {
             paths: paths.collect(),
             readings: meaning.readings.clone(),
             object: false,
+            constant: meaning.constant.clone(),
         }))
     }
 
+    /// The same where it is the time of the documents of some indices and another field of others: its values.
+    pub(crate) fn of_several_times(&self) -> FieldRef {
+        let mut readings = self.0.readings.clone();
+        if self.types().any(|ty| ty == ValueType::Date)
+            && readings.iter().all(|own| own.ty != ValueType::Date)
+        {
+            readings.push(TypedReading { ty: ValueType::Date, list: false, column: false });
+            readings.sort_unstable();
+        }
+        let paths = self.0.paths.clone();
+        FieldRef(Arc::new(Meaning { name: self.0.name.clone(), paths, readings, ..Meaning::default() }))
+    }
+
     /// The same field as indices with these declarations alone mean its name. It keeps the types that its values have in
-    /// all indices that are asked, so that the answers of these go together.
-    pub(crate) fn within(&self, mapping: &Mapping) -> FieldRef {
+    /// all indices that are asked, so that the answers of these go together. The name of the index is that of `index`.
+    pub(crate) fn within(&self, mapping: &Mapping, index: &IndexName) -> FieldRef {
+        if self.is_index() {
+            let (name, readings) = (self.0.name.clone(), self.0.readings.clone());
+            let constant = Some(index.to_string());
+            return FieldRef(Arc::new(Meaning { name, readings, constant, ..Meaning::default() }));
+        }
         let resolved = mapping.resolve(self.name());
         let own = |(path, exact): (&str, bool)| FieldPath { path: path.to_owned(), exact };
         FieldRef(Arc::new(Meaning {
@@ -187,7 +211,13 @@ impl FieldRef {
             paths: resolved.paths.into_iter().map(own).collect(),
             readings: self.0.readings.clone(),
             object: self.0.object,
+            constant: None,
         }))
+    }
+
+    /// The one value that every document has.
+    pub(crate) fn constant(&self) -> Option<&str> {
+        self.0.constant.as_deref()
     }
 
     /// Whether both mean the same values, whole or by words.
@@ -198,7 +228,7 @@ impl FieldRef {
 
     /// Whether the mapping has the field, or fields below it.
     pub fn is_known(&self) -> bool {
-        self.0.time || self.0.object || !self.0.paths.is_empty()
+        self.0.time || self.0.object || !self.0.paths.is_empty() || self.is_index()
     }
 
     /// The paths whose values are meant.
@@ -265,10 +295,10 @@ impl fmt::Display for FieldRef {
 
 impl fmt::Debug for FieldRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Meaning { name, time, paths, readings, object } = &*self.0;
+        let Meaning { name, time, paths, readings, object, constant } = &*self.0;
         let mut shown = f.debug_struct("FieldRef");
         shown.field("name", name).field("time", time).field("paths", paths);
-        shown.field("readings", readings).field("object", object).finish()
+        shown.field("readings", readings).field("object", object).field("constant", constant).finish()
     }
 }
 

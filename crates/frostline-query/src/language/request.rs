@@ -9,7 +9,7 @@ use super::parts::{check_field, milliseconds, refuse_index};
 use super::point_in_time::Held;
 use super::text::wildcard_matches;
 use super::{Context, query};
-use crate::filter::{FieldRef, Filter, Nested, Scalar};
+use crate::filter::{FieldRef, Filter, Nested, Scalar, is_index};
 use crate::json::Json;
 use crate::{Error, Result};
 
@@ -209,6 +209,11 @@ impl FieldFormat {
     /// Whether this asks for the field `path`.
     pub fn matches(&self, path: &str) -> bool {
         wildcard_matches(&self.field, path)
+    }
+
+    /// Whether it may ask for several fields.
+    pub(crate) fn is_pattern(&self) -> bool {
+        self.field.contains('*')
     }
 }
 
@@ -469,6 +474,9 @@ fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec
         let is_median = |sort: &Sort| !matches!(sort.mode, None | Some(SortMode::Min | SortMode::Max));
         if request.sort.iter().any(is_median) {
             return Err(at.unsupported("mode", "objects are sorted by the smallest or the largest value"));
+        }
+        for name in request.sort.iter().filter_map(Sort::field).map(FieldRef::name) {
+            refuse_index(name, &at.key("sort"), "all objects of a document are in one index")?;
         }
         if all.iter().any(|known| known.name == name) {
             return Err(Error::invalid(format!("[inner_hits] already contains an entry for key [{name}]")));
@@ -757,7 +765,7 @@ fn sort_key(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Sort> {
 
 /// Documents are not sorted by their metadata.
 fn check_sort(name: &str, at: &At<'_>) -> Result<()> {
-    match super::is_metadata(name) {
+    match super::is_metadata(name) && !is_index(name) {
         true => Err(at.unsupported(name, "it is not a field; to order documents of the same time use _doc")),
         false => Ok(()),
     }

@@ -18,6 +18,7 @@ use frostline_split::{
     Bounds, DYNAMIC_COLUMN, DynamicPairs, KeyRange, Mapping, Moment, NANOS_COLUMN, SOURCE_COLUMN, SplitField,
     TIME_COLUMN, TextAs, Value, ValueType, ip_key, parse_cidr, parse_date, parse_moment, row_parts,
 };
+use futures::future::try_join;
 use roaring::RoaringBitmap;
 
 use crate::filter::{Bound, Number, Scalar};
@@ -96,6 +97,14 @@ pub(crate) async fn nanos(view: View<'_>, rows: &RoaringBitmap) -> Result<Vec<u1
     }
     let batches = read_columns(view, &[NANOS_COLUMN], Some(rows), TextAs::Plain).await?;
     nanos_in(batches.iter().map(|batch| batch.column(0)))
+}
+
+/// The times of the given rows to the nanosecond: an array of [`EXACT_TIME`].
+pub(crate) async fn exact_times(view: View<'_>, rows: &RoaringBitmap) -> Result<ArrayRef> {
+    let (times, nanos) = try_join(times(view, rows), nanos(view, rows)).await?;
+    let exact = |(time_us, nanos): (Option<i64>, u16)| Some(Moment { time_us: time_us?, nanos }.ns());
+    let exact: Decimal128Array = times.into_iter().zip(nanos).map(exact).collect();
+    Ok(Arc::new(exact.with_data_type(EXACT_TIME)))
 }
 
 /// What columns of nanoseconds hold.

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, ListArray, StringArray, TimestampMicrosecondArray, UInt32Array, new_null_array,
+    Array, ArrayRef, AsArray, DictionaryArray, Int32Array, ListArray, StringArray, TimestampMicrosecondArray,
+    UInt32Array, new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Decimal128Type, Field, TimeUnit};
 use datafusion::common::ScalarValue;
-use frostline_split::{Moment, ValueType};
+use frostline_split::{Moment, TextAs, ValueType};
 use serde_json::Value;
 
 use crate::{Error, Result};
@@ -165,6 +166,15 @@ pub(crate) fn whole_value(number: i128) -> Value {
         .map(Value::from)
         .or_else(|_| u64::try_from(number).map(Value::from))
         .unwrap_or_else(|_| Value::from(number.to_string()))
+}
+
+/// One text for each of some rows.
+pub(crate) fn repeated(text: &str, rows: usize, text_as: TextAs) -> ArrayRef {
+    let texts = match text_as {
+        TextAs::Plain => return Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, rows))),
+        TextAs::Dictionary => StringArray::from_iter_values([text]),
+    };
+    Arc::new(DictionaryArray::new(Int32Array::from_value(0, rows), Arc::new(texts)))
 }
 
 pub(crate) fn arrow_error(error: arrow::error::ArrowError) -> Error {

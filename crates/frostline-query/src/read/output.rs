@@ -252,7 +252,7 @@ pub(crate) async fn read_rows(
 const EXACT_TIME: [&str; 2] = [TIME_COLUMN, NANOS_COLUMN];
 
 /// The arrays of every reading of a field for the given rows, each with one entry a row; dates in microseconds, or to the
-/// nanosecond but for the documents' time.
+/// nanosecond.
 pub(crate) async fn readings(
     view: View<'_>,
     field: &FieldRef,
@@ -260,11 +260,19 @@ pub(crate) async fn readings(
     text_as: TextAs,
     dates_are_exact: bool,
 ) -> Result<Vec<ArrayRef>> {
+    if let Some(constant) = field.constant() {
+        return Ok(vec![merge::repeated(constant, rows.len() as usize, text_as)]);
+    }
+    if field.is_index() {
+        return Err(Error::internal("the name of an index that is not known"));
+    }
     view.know_fields(&[field]).await?;
     let readings = field.in_split(view.split())?.into_iter();
     let arrays = readings.map(|(field, _)| fields::read_whole(view, field, rows, text_as, dates_are_exact));
     let mut arrays: Vec<ArrayRef> = try_join_all(arrays).await?.into_iter().flatten().collect();
-    if field.is_time() {
+    if field.is_time() && dates_are_exact {
+        arrays.push(fields::exact_times(view, rows).await?);
+    } else if field.is_time() {
         let time = Output::new(field.name(), merge::time_type(), Of::Time { missing: None });
         arrays.push(time.column(view, TIME_COLUMN, rows).await?);
     }

@@ -15,7 +15,7 @@ use crate::state::{Call, only};
 
 /// What is known of a document and is no field of it: name, type, whether it is searched, whether it is aggregated.
 const METADATA: [(&str, &str, bool, bool); 3] =
-    [("_id", "_id", true, false), ("_index", "_index", false, false), ("_source", "_source", false, false)];
+    [("_id", "_id", true, false), ("_index", "_index", true, true), ("_source", "_source", false, false)];
 
 /// `GET /{index}/_field_caps`.
 pub(crate) async fn field_caps(call: Call) -> Result<Answer> {
@@ -56,9 +56,19 @@ pub(crate) async fn field_caps(call: Call) -> Result<Answer> {
 /// The indices in which a field has each type.
 type Types<'a> = BTreeMap<&'static str, BTreeSet<&'a str>>;
 
-/// The fields of an index, their other names, and the objects that they are in.
+/// The fields of an index, their other names with the types of what these mean, and the objects that they are in.
 fn all_of(index: &Index) -> Vec<(String, &'static str)> {
+    let mapping = index.mapping();
     let mut all = fields_of(index);
+    all.retain(|(path, _)| mapping.alias_of(path).is_none());
+    for (_, ty) in &mut all {
+        if *ty == FieldType::Passthrough.name() {
+            *ty = FieldType::Object.name();
+        }
+    }
+    let known: BTreeSet<String> = all.iter().map(|(path, _)| path.clone()).collect();
+    let others = mapping.other_names().into_iter().filter(|name| !known.contains(name));
+    all.extend(others.filter_map(|name| mapping.type_name_of(&name).map(|ty| (name, ty))));
     let parents: BTreeSet<String> = all
         .iter()
         .flat_map(|(path, _)| path.match_indices('.').map(|(at, _)| path[..at].to_owned()))
@@ -74,7 +84,7 @@ fn caps(types: &Types<'_>, indices: &[&str], unmapped: bool) -> Value {
     let shows_indices = types.len() > 1 || (unmapped && !lacking.is_empty());
     let mut shown = Map::new();
     for (ty, of) in types {
-        let is_field = *ty != FieldType::Object.name();
+        let is_field = ![FieldType::Object, FieldType::Nested].map(FieldType::name).contains(ty);
         let mut caps = json!({
             "type": ty, "metadata_field": false, "searchable": is_field, "aggregatable": is_field,
         });

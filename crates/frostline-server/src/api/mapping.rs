@@ -112,7 +112,10 @@ pub(crate) async fn get_fields(call: Call) -> Result<Answer> {
         let fields: Map<String, Value> = wanted
             .map(|(path, ty)| {
                 let last = path.rsplit('.').next().unwrap_or(&path).to_owned();
-                let field = json!({ "full_name": path, "mapping": { last: { "type": ty } } });
+                let mut field = json!({ "full_name": path, "mapping": { &last: { "type": ty } } });
+                if let Some(of) = index.mapping().alias_of(&path) {
+                    field["mapping"][&last]["path"] = json!(of);
+                }
                 (path, field)
             })
             .collect();

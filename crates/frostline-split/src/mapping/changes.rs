@@ -38,7 +38,7 @@ impl Mapping {
                 "an alias cannot refer to itself"
             } else if self.aliases.contains_key(of) {
                 "an alias cannot refer to another alias"
-            } else if self.is_time(of) || self.field(of).is_some_and(Field::may_have_values) {
+            } else if self.may_have_values(of) {
                 continue;
             } else if self.field(of).is_some() || self.has_children(of) {
                 "an alias cannot refer to an object"
@@ -49,6 +49,16 @@ impl Mapping {
             return Err(Error::invalid(what));
         }
         Ok(())
+    }
+
+    /// Whether a name may be that of values: of a field, one of its other names, or of a key of a flattened one.
+    fn may_have_values(&self, name: &str) -> bool {
+        let is_field =
+            |path: &str| self.is_time(path) || self.field(path).is_some_and(Field::may_have_values);
+        let is_flattened = |path: &str| self.field(path).and_then(Field::ty) == Some(FieldType::Flattened);
+        is_field(name)
+            || self.of_other_name(name).is_some_and(|(parent, _)| is_field(parent))
+            || name.match_indices('.').any(|(end, _)| is_flattened(&name[..end]))
     }
 
     /// Whether the field can have the type that is declared now.
@@ -67,7 +77,8 @@ impl Mapping {
             None => {}
         }
         // A merge would read the documents anew, and queries find others.
-        let is_other = |ty| new == FieldType::Alias || new.value_type().is_some_and(|new| new != ty);
+        let is_without = matches!(new, FieldType::Alias | FieldType::Nested | FieldType::Flattened);
+        let is_other = |ty| is_without || new.value_type().is_some_and(|new| new != ty);
         let readings = known.into_iter().flat_map(|known| known.readings.keys());
         if let Some(other) = { readings }.find(|ty| is_other(**ty)) {
             return refused(FieldType::of(*other), FOUND);

@@ -94,6 +94,36 @@ impl Mapping {
         if self.has_nanos { DATE_NANOS } else { FieldType::Date.name() }
     }
 
+    /// Elasticsearch's name of the type of what has this name: of the field that an alias is of, and of those that are
+    /// copied to a field that is not declared.
+    pub fn type_name_of(&self, name: &str) -> Option<&'static str> {
+        if let Some(of) = self.aliases.get(name) {
+            return self.own_type_name_of(of);
+        }
+        self.own_type_name_of(name).or_else(|| {
+            let full = self.passed_through().map(|parent| format!("{parent}.{name}"));
+            { full }.find_map(|full| self.own_type_name_of(&full))
+        })
+    }
+
+    fn own_type_name_of(&self, name: &str) -> Option<&'static str> {
+        if self.is_time(name) {
+            return Some(self.time_name());
+        }
+        let shown = |path: &str| self.field(path).and_then(Field::shown_name);
+        if let Some(own) = shown(name).filter(|_| !self.aliases.contains_key(name)) {
+            return Some(own);
+        }
+        if let Some((parent, ty)) = self.of_other_name(name)
+            && (shown(parent).is_some() || self.copies.contains_key(parent))
+        {
+            return Some(ty.name());
+        }
+        let mut copied = self.copies.get(name)?.iter().filter_map(|from| shown(from));
+        let first = copied.next()?;
+        Some(if copied.all(|other| other == first) { first } else { FieldType::Text.name() })
+    }
+
     /// Writes the mapping as Elasticsearch would. A field whose values have several types is written
     /// with the type that reads them all; [`Mapping::conflicts`] lists them.
     pub fn to_elasticsearch_json(&self) -> Value {
@@ -316,6 +346,16 @@ impl Field {
         Some(if ty == FieldType::Date && has_nanos { DATE_NANOS } else { ty.name() })
     }
 
+    /// The other names of its values that are shown.
+    pub(super) fn shown_names(&self) -> BTreeMap<String, FieldType> {
+        let mut names = self.other_names();
+        // What its author wrote is shown as it was written.
+        if self.ty().is_none() && self.shown_type() == Some(FieldType::Text) {
+            names.entry("keyword".to_owned()).or_insert(FieldType::Keyword);
+        }
+        names
+    }
+
     fn to_json(&self) -> Option<Value> {
         let (ty, name) = (self.shown_type()?, self.shown_name()?);
         let mut body = Map::from_iter([("type".to_owned(), json!(name))]);
@@ -328,11 +368,7 @@ impl Field {
         if self.is_without_doc_values() {
             body.insert("doc_values".to_owned(), json!(false));
         }
-        let mut names = self.other_names();
-        // What its author wrote is shown as it was written.
-        if ty == FieldType::Text && self.ty().is_none() {
-            names.entry("keyword".to_owned()).or_insert(FieldType::Keyword);
-        }
+        let names = self.shown_names();
         if !names.is_empty() {
             let names = names.iter().map(|(name, ty)| (name.clone(), json!({"type": ty.name()})));
             body.insert("fields".to_owned(), Value::Object(names.collect()));

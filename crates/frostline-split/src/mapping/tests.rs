@@ -487,3 +487,44 @@ fn the_time_is_in_a_field_that_can_have_it() {
         assert!(error.contains(why) && error.len() < 300, "{path}: {error}");
     }
 }
+
+#[test]
+fn names_have_the_types_of_what_they_mean() {
+    let properties = json!({
+        "message": { "type": "text", "fields": { "raw": { "type": "keyword" } }, "copy_to": ["all", "said"] },
+        "code": { "type": "long", "copy_to": ["all", "codes"] },
+        "said": { "type": "text" },
+        "whole": { "type": "alias", "path": "message.raw" },
+        "number": { "type": "alias", "path": "code" },
+        "when": { "type": "alias", "path": "@timestamp" },
+        "copied": { "type": "alias", "path": "codes" },
+        "pass": { "type": "passthrough", "priority": 2, "properties": { "zone": { "type": "ip" } } },
+        "other": { "type": "passthrough", "priority": 1, "properties": { "zone": { "type": "long" }, "code": { "type": "ip" } } },
+    });
+    let mut mapping = Mapping::from_elasticsearch_json(&json!({ "properties": properties })).unwrap();
+    mapping.place("text", ValueType::Text, false);
+    let names: Vec<(String, Option<&str>)> =
+        mapping.other_names().into_iter().map(|name| (name.clone(), mapping.type_name_of(&name))).collect();
+    let expected = [
+        ("all", "text"),
+        ("codes", "long"),
+        ("copied", "long"),
+        ("message.raw", "keyword"),
+        ("number", "long"),
+        ("said", "text"),
+        ("text.keyword", "keyword"),
+        ("when", "date"),
+        ("whole", "keyword"),
+        ("zone", "ip"),
+    ];
+    let expected: Vec<(String, Option<&str>)> =
+        expected.into_iter().map(|(name, ty)| (name.to_owned(), Some(ty))).collect();
+    assert_eq!(names, expected);
+    assert_eq!(mapping.field_of_alias("whole"), Some("message"));
+    assert_eq!(mapping.type_name_of("gone"), None);
+    // Nothing is told of a field that is not seen.
+    let seen = mapping.seen(|path| path != "code" && path != "message");
+    assert_eq!(seen.type_name_of("number"), None);
+    assert_eq!(seen.type_name_of("whole"), None);
+    assert!(seen.resolve("number").paths.iter().all(|(path, _)| *path == "number"));
+}

@@ -356,6 +356,8 @@ async fn a_mapping_that_contradicts_documents_is_refused() {
     let alias = |of: &str| json!({ "properties": { "al": { "type": "alias", "path": of } } });
     for (body, why) in [
         (json!({ "properties": { "x": { "type": "alias", "path": "y" } } }), "from type [long] to [alias]"),
+        (json!({ "properties": { "x": { "type": "nested" } } }), "from type [long] to [nested]"),
+        (json!({ "properties": { "x": { "type": "flattened" } } }), "from type [long] to [flattened]"),
         (json!({ "properties": { "w": { "type": "object", "enabled": false } } }), "object mapping [w]"),
         (alias("gone"), "must refer to an existing field"),
         (alias("al"), "cannot refer to itself"),
@@ -374,4 +376,59 @@ async fn a_mapping_that_contradicts_documents_is_refused() {
     let mut whole = template(json!({ "properties": { "field": { "type": "long" } } }));
     whole["composed_of"] = json!(["c"]);
     tested.ok("PUT", "/_index_template/t", &whole.to_string()).await;
+}
+
+#[tokio::test]
+async fn an_alias_is_a_field_of_its_own_name() {
+    let tested = Tested::new();
+    let mapping = json!({ "mappings": { "properties": {
+        "code": { "type": "long", "copy_to": "seen" },
+        "message": { "type": "text", "fields": { "raw": { "type": "keyword" } } },
+        "status": { "type": "alias", "path": "code" },
+        "whole": { "type": "alias", "path": "message.raw" },
+        "when": { "type": "alias", "path": "@timestamp" },
+        "a": { "type": "nested" },
+    } } });
+    tested.ok("PUT", "/one", &mapping.to_string()).await;
+    ship(
+        &tested,
+        "one",
+        &[
+            json!({ "n": 1, "code": 404, "message": "Not Found" }),
+            json!({ "n": 2, "code": 200, "message": "OK" }),
+        ],
+    )
+    .await;
+    ship(&tested, "two", &[json!({ "n": 3, "status": "gone" })]).await;
+    let caps =
+        tested.ok("GET", "/one/_field_caps?fields=status,whole,when,seen,a,message*", "").await["fields"]
+            .clone();
+    let of = |ty: &str, is_field: bool| json!({ ty: { "type": ty, "metadata_field": false, "searchable": is_field, "aggregatable": is_field } });
+    let expected = json!({
+        "status": of("long", true), "whole": of("keyword", true), "when": of("date", true), "seen": of("long", true),
+        "a": of("nested", false), "message": of("text", true), "message.raw": of("keyword", true),
+        "message.keyword": of("keyword", true),
+    });
+    assert_eq!(caps, expected);
+    let caps = tested.ok("GET", "/_field_caps?fields=status", "").await["fields"]["status"].clone();
+    assert_eq!((&caps["long"]["indices"], &caps["text"]["indices"]), (&json!(["one"]), &json!(["two"])));
+    let shown = tested.ok("GET", "/one/_mapping/field/wh*", "").await["one"]["mappings"].clone();
+    assert_eq!(shown["whole"]["mapping"]["whole"], json!({ "type": "alias", "path": "message.raw" }));
+    let body = json!({
+        "query": { "term": { "whole": "Not Found" } }, "fields": ["st*", "whole"], "docvalue_fields": ["seen"],
+        "sort": ["whole"], "aggs": { "of": { "terms": { "field": "whole" } } }, "_source": false,
+    });
+    let answer = tested.ok("POST", "/one/_search", &body.to_string()).await;
+    assert_eq!(
+        answer["hits"]["hits"][0]["fields"],
+        json!({ "status": [404], "whole": ["Not Found"], "seen": [404] })
+    );
+    assert_eq!(answer["hits"]["hits"][0]["sort"], json!(["Not Found"]));
+    assert_eq!(answer["aggregations"]["of"]["buckets"], json!([{ "key": "Not Found", "doc_count": 1 }]));
+    let query = json!({ "query": "select status, n from one where whole = 'OK'" });
+    assert_eq!(tested.ok("POST", "/_sql", &query.to_string()).await["rows"], json!([[200, 2]]));
+    let counted = json!({ "size": 0, "aggs": { "of": { "terms": { "field": "_index" } } } });
+    let counted =
+        tested.ok("POST", "/_search", &counted.to_string()).await["aggregations"]["of"]["buckets"].clone();
+    assert_eq!(counted, json!([{ "key": "one", "doc_count": 2 }, { "key": "two", "doc_count": 1 }]));
 }

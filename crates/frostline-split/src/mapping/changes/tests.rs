@@ -55,6 +55,14 @@ fn what_documents_have_keeps_its_type() {
     );
     check_refused(json!({ "o": { "type": "alias", "path": "y" } }), "from type [object] to [alias]");
     check_refused(json!({ "o": { "type": "flattened" } }), "from type [object] to [flattened]");
+    for ty in ["nested", "flattened"] {
+        check_refused(
+            json!({ "x": { "type": ty } }),
+            &format!("[x] cannot be changed from type [long] to [{ty}]"),
+        );
+        check_refused(json!({ "o.p": { "type": ty } }), &format!("from type [long] to [{ty}]"));
+        assert!(change(json!({ "new": { "type": ty } })).is_ok());
+    }
     check_refused(
         json!({ "o": { "type": "object", "enabled": false } }),
         "can't be updated for the object mapping [o]",
@@ -86,6 +94,16 @@ fn an_alias_is_of_a_field() {
     for field in ["x", "k", "o.p", "n", "@timestamp"] {
         let changed = change(json!({ "z": alias(field), "n": { "type": "long" } })).unwrap();
         assert_eq!(changed.alias_of("z"), Some(field));
+    }
+    // Of another name of its values, also of one that it has undeclared.
+    let raw = json!({ "type": "text", "fields": { "raw": { "type": "keyword" } } });
+    for name in ["m.raw", "m.keyword", "s.keyword", "flat.key"] {
+        let of = json!({ "z": alias(name), "m": raw.clone(), "flat": { "type": "flattened" } });
+        assert_eq!(change(of).unwrap().alias_of("z"), Some(name));
+    }
+    for name in ["m.other", "gone.keyword", "o.keyword", "old.keyword", "x.key"] {
+        let of = json!({ "z": alias(name), "m": raw.clone() });
+        check_refused(of, "an alias must refer to an existing field");
     }
     assert!(read(&json!({ "properties": { "z": alias("gone") } })).check_aliases().is_err());
     assert!(known().check_aliases().is_ok());

@@ -6,7 +6,7 @@ use frostline_split::{FieldType, Mapping};
 use serde_json::{Value, json};
 
 use crate::testing::{NOW_US, Place};
-use crate::{Results, Search, SearchOptions};
+use crate::{Results, Search, SearchOptions, Sql};
 
 async fn count(place: &Place, query: Value) -> u64 {
     let total = |size| {
@@ -421,4 +421,193 @@ async fn a_date_that_is_written_as_a_number_is_formatted_where_it_is_declared() 
     let body = json!({"fields": [format("seen"), format("count")]});
     let fields = place.answer(&body).await.hits.hits[0].fields.as_ref().unwrap().to_value();
     assert_eq!(fields, json!({"seen": ["2024-05-01T00:00:00.123"], "count": [1_714_521_600]}));
+}
+
+/// What each hit shows in `fields`, in the order of `n`.
+async fn shown(place: &Place, body: Value) -> Vec<Value> {
+    let mut search = json!({"sort": "n", "_source": false});
+    search.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+    let hits = place.answer(&search).await.hits.hits;
+    hits.iter().map(|hit| hit.fields.as_ref().unwrap().to_value()).collect()
+}
+
+/// Fields that have several names.
+async fn named_twice() -> Place {
+    let mapping = Mapping::from_elasticsearch_json(&json!({"properties": {
+        "n": {"type": "long"},
+        "host": {"properties": {"name": {"type": "keyword", "copy_to": "who"}}},
+        "user": {"type": "keyword", "copy_to": ["who", "undeclared"]},
+        "who": {"type": "keyword"},
+        "node": {"type": "alias", "path": "host.name"},
+        "when": {"type": "alias", "path": "@timestamp"},
+        "anyone": {"type": "alias", "path": "who"},
+        "message": {"type": "text", "fields": {"raw": {"type": "keyword"}}},
+        "whole": {"type": "alias", "path": "message.raw"},
+        "labels": {"type": "flattened"},
+        "tags": {"type": "alias", "path": "labels"},
+        "attributes": {"type": "passthrough", "priority": 1, "properties": {"zone": {"type": "keyword"}}},
+    }}));
+    let documents = [
+        json!({"n": 0, "@timestamp": "2024-05-01T00:00:00Z", "host": {"name": "a"}, "user": "u", "message": "Very High",
+               "labels": {"k": "Red", "l": "blue"}, "attributes": {"zone": "z"}}),
+        json!({"n": 1, "host": [{"name": "b"}, {"name": "c"}], "who": "own", "message": ["low", "high"],
+               "attributes": {"zone": ["y", "x"]}}),
+    ];
+    let mapping = mapping.unwrap();
+    mapping.check_aliases().unwrap();
+    Place::with_mapping(&[documents.to_vec()], mapping).await
+}
+
+#[tokio::test]
+async fn fields_of_a_hit_go_by_every_name_that_they_have() {
+    let place = named_twice().await;
+    for by in ["fields", "docvalue_fields"] {
+        let check = async |names: Value, expected: [Value; 2]| {
+            assert_eq!(shown(&place, json!({by: names})).await, expected, "{by} {names}");
+        };
+        check(json!(["node"]), [json!({"node": ["a"]}), json!({"node": ["b", "c"]})]).await;
+        check(
+            json!(["no*e", "host.*"]),
+            [
+                json!({"node": ["a"], "host.name": ["a"]}),
+                json!({"node": ["b", "c"], "host.name": ["b", "c"]}),
+            ],
+        )
+        .await;
+        check(json!(["who"]), [json!({"who": ["a", "u"]}), json!({"who": ["b", "c", "own"]})]).await;
+        check(json!(["undeclared"]), [json!({"undeclared": ["u"]}), json!({})]).await;
+        check(json!(["anyone"]), [json!({"anyone": ["a", "u"]}), json!({"anyone": ["b", "c", "own"]})]).await;
+        let when = json!({"field": "when", "format": "yyyy"});
+        check(json!([when]), [json!({"when": ["2024"]}), json!({})]).await;
+        let raw = [json!({"message.raw": ["Very High"]}), json!({"message.raw": ["low", "high"]})];
+        check(json!(["message.raw"]), raw.clone()).await;
+        check(json!(["message.r*"]), raw).await;
+        check(json!(["whole"]), [json!({"whole": ["Very High"]}), json!({"whole": ["low", "high"]})]).await;
+        check(json!(["zone"]), [json!({"zone": ["z"]}), json!({"zone": ["y", "x"]})]).await;
+        check(json!(["zo*"]), [json!({"zone": ["z"]}), json!({"zone": ["y", "x"]})]).await;
+        check(json!(["labels.k", "tags.l"]), [json!({"labels.k": ["Red"], "tags.l": ["blue"]}), json!({})])
+            .await;
+        check(json!(["labels", "tags", "nothing", "node.name"]), [json!({}), json!({})]).await;
+    }
+    let all = &shown(&place, json!({"fields": ["*"]})).await[1];
+    let mut names: Vec<&String> = all.as_object().unwrap().keys().collect();
+    names.sort_unstable();
+    let expected = [
+        "anyone",
+        "attributes.zone",
+        "host.name",
+        "message",
+        "message.raw",
+        "n",
+        "node",
+        "who",
+        "whole",
+        "zone",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[tokio::test]
+async fn of_several_formats_of_a_field_the_last_counts() {
+    let place = named_twice().await;
+    let year = |name: &str| json!({"field": name, "format": "yyyy"});
+    let check = async |body: Value, expected: &str| {
+        assert_eq!(shown(&place, body.clone()).await[0]["@timestamp"], json!([expected]), "{body}");
+    };
+    check(json!({"fields": ["*", year("@timestamp")]}), "2024").await;
+    check(json!({"fields": [year("@timestamp"), "@*"]}), "2024-05-01T00:00:00Z").await;
+    check(json!({"docvalue_fields": [year("@timestamp")], "fields": ["n"]}), "2024").await;
+}
+
+#[tokio::test]
+async fn an_alias_means_what_its_field_means_in_every_clause() {
+    let place = named_twice().await;
+    for (query, expected) in [
+        (json!({"term": {"whole": "Very High"}}), vec![0]),
+        (json!({"match": {"whole": "high"}}), vec![1]),
+        (json!({"match": {"message": "high"}}), vec![0, 1]),
+        (query_string("whole:very"), vec![]),
+        (query_string("whole:\"Very High\""), vec![0]),
+        (json!({"exists": {"field": "whole"}}), vec![0, 1]),
+        (json!({"term": {"anyone": "u"}}), vec![0]),
+        (json!({"term": {"anyone": "own"}}), vec![1]),
+        (json!({"term": {"tags": "Red"}}), vec![0]),
+        (json!({"term": {"tags.k": "Red"}}), vec![0]),
+        (json!({"term": {"tags.l": "Red"}}), vec![]),
+    ] {
+        assert_eq!(place.numbers(&json!({"query": query, "sort": "n"})).await, expected, "{query}");
+    }
+    assert_eq!(place.numbers(&json!({"sort": ["whole"]})).await, [0, 1]);
+    assert_eq!(place.numbers(&json!({"sort": [{"whole": "desc"}]})).await, [1, 0]);
+    let all = || json!({"match_all": {}});
+    let whole = [(json!("Very High"), 1), (json!("high"), 1), (json!("low"), 1)];
+    assert_eq!(terms(&place, all(), "whole").await, whole);
+    let anyone = ["a", "b", "c", "own", "u"].map(|name| (json!(name), 1));
+    assert_eq!(terms(&place, all(), "anyone").await, anyone);
+    assert_eq!(terms(&place, all(), "tags").await, [(json!("Red"), 1), (json!("blue"), 1)]);
+}
+
+#[tokio::test]
+async fn an_alias_is_a_column_with_the_values_of_its_field() {
+    let place = named_twice().await;
+    let check = async |query: &str, expected: Value| {
+        assert_eq!(json!(place.sql(query).await.unwrap()), expected, "{query}");
+    };
+    check("select node from logs order by n", json!([["a"], ["b", "c"]])).await;
+    check("select n from logs where node = 'c'", json!([1])).await;
+    check("select count(node) from logs", json!([2])).await;
+    check("select whole from logs where n = 0", json!([["Very High"]])).await;
+    check("select n from logs where match(whole, 'high')", json!([0, 1])).await;
+    check("select n from logs where \"when\" >= '2024-01-01'", json!([0])).await;
+    check("select n from logs where \"when\" is null", json!([1])).await;
+    assert!(place.sql("select tags from logs").await.is_err(), "what is flattened is no column");
+    let described = place.sql("describe logs").await.unwrap();
+    for alias in ["node", "whole", "when", "anyone"] {
+        assert!(described.contains(&json!(alias)), "{alias} in {described:?}");
+    }
+}
+
+#[tokio::test]
+async fn sql_groups_and_filters_by_an_alias_as_by_its_field() {
+    let json = json!({"properties": {
+        "code": {"type": "long"}, "status": {"type": "alias", "path": "code"},
+        "host": {"type": "text"}, "node": {"type": "alias", "path": "host.keyword"},
+        "unused": {"type": "keyword"}, "other": {"type": "alias", "path": "unused"},
+    }});
+    let mapping = Mapping::from_elasticsearch_json(&json).unwrap();
+    let documents: Vec<Value> =
+        (0..9).map(|n| json!({"n": n, "code": 200 + n % 3, "host": format!("H {}", n % 2)})).collect();
+    let place = Place::with_mapping(&[documents.clone()], mapping.clone()).await;
+    for [alias, field] in [["status", "code"], ["node", "host"]] {
+        for query in [
+            "select count(*) from logs group by F order by F",
+            "select F from logs group by F order by F desc",
+            "select F from logs where F in (201, 202) order by n",
+            "select n from logs where F = '202' or F = 'H 1' order by n",
+            "select n from logs where F > '201' order by n",
+            "select distinct F from logs order by 1",
+            "select min(F) from logs",
+            "select n from logs order by F, n limit 3",
+        ] {
+            let ask = async |name: &str| place.sql(&query.replace('F', name)).await.map_err(|e| e.kind());
+            assert_eq!(ask(alias).await, ask(field).await, "{query} of {alias}");
+        }
+    }
+    assert_eq!(place.sql("select sum(status) from logs").await.unwrap(), [json!(1809)]);
+    assert!(place.sql("select other from logs").await.is_err(), "no document has such a value");
+    // Another index that has no such alias has no values in it, unless it has the field or one of that name.
+    let columns = async |other: &Place| {
+        let both = [Arc::clone(&place.index), Arc::clone(&other.index)];
+        let both = [("both".to_owned(), both.to_vec())];
+        let sql = Sql::over(&place.searcher, both, None).unwrap();
+        let answer = sql.run("select status from both where status >= 202").await;
+        let answer = answer.map(|answer| answer.rows().count());
+        answer.map_err(|e| e.to_string())
+    };
+    let without = place.beside("without", &[vec![json!({"n": 1})]]).await;
+    assert_eq!(columns(&without).await, Ok(3));
+    for (name, document) in [("codes", json!({"code": 500})), ("states", json!({"status": 500}))] {
+        let other = place.beside(name, &[vec![document]]).await;
+        assert!(columns(&other).await.unwrap_err().contains("status"));
+    }
 }

@@ -191,11 +191,14 @@ async fn objects_are_counted_by_themselves() {
     let expected = json!([{ "key": 4, "doc_count": 1, "a": { "doc_count": 3, "x": { "value": 8.0 } }, "none": { "doc_count": 0 } }]);
     assert_eq!(answer["n"]["buckets"], expected);
     for (aggs, reason) in [
-        (json!({ "r": { "reverse_nested": {} } }), "can only be used inside a [nested] aggregation"),
+        (
+            json!({ "r": { "reverse_nested": {} } }),
+            "Reverse nested aggregation [r] can only be used inside a [nested] aggregation",
+        ),
         (json!({ "r": { "nested": {} } }), "Missing [path] field"),
         (
-            json!({ "a": { "nested": { "path": "a" }, "aggs": { "r": { "reverse_nested": { "path": "b" } } } } }),
-            "nested path [b] is not nested",
+            json!({ "a": { "nested": { "path": "a" }, "aggs": { "r": { "reverse_nested": { "path": "a.b" } } } } }),
+            "the objects at [a] are in none at the nested path [a.b]",
         ),
         (
             json!({ "a": { "nested": { "path": "a" }, "aggs": { "t": { "top_hits": {} } } } }),
@@ -414,5 +417,50 @@ proptest! {
                 assert_eq!(whole.numbers(&search(&nested(query.clone()))).await, expected, "{query}");
             }
         });
+    }
+}
+
+#[tokio::test]
+async fn what_has_the_objects_is_counted_without_being_asked_before() {
+    let place = Place::with_mapping(&documents(), mapping()).await;
+    let x = || json!({ "x": { "sum": { "field": "a.x" } } });
+    let below = json!({
+        "in": { "reverse_nested": { "path": "a" }, "aggs": x() },
+        "top": { "reverse_nested": {}, "aggs": { "n": { "sum": { "field": "n" } } } },
+        "same": { "reverse_nested": { "path": "a.b" }, "aggs": { "y": { "sum": { "field": "a.b.y" } } } },
+        "none": { "reverse_nested": { "path": "plain" }, "aggs": x() },
+        "nothing": { "reverse_nested": { "path": "q" } },
+        "kinds": { "terms": { "field": "a.b.y" }, "aggs": { "in": { "reverse_nested": { "path": "a" }, "aggs": x() } } },
+    });
+    let body = json!({ "size": 0, "aggs": { "b": { "nested": { "path": "a.b" }, "aggs": below } } });
+    let answer = serde_json::to_value(place.answer(&body).await.aggregations).unwrap();
+    let bucket = |y: u64, count: u64, objects: u64, x: f64| json!({ "key": y, "doc_count": count, "in": { "doc_count": objects, "x": { "value": x } } });
+    let expected = json!({
+        "doc_count": 3,
+        "in": { "doc_count": 2, "x": { "value": 10.0 } },
+        "top": { "doc_count": 2, "n": { "value": 5.0 } },
+        "same": { "doc_count": 3, "y": { "value": 5.0 } },
+        "none": { "doc_count": 0, "x": { "value": 0.0 } },
+        "nothing": { "doc_count": 0 },
+        "kinds": { "doc_count_error_upper_bound": 0, "sum_other_doc_count": 0, "buckets": [
+            bucket(2, 2, 2, 10.0), bucket(1, 1, 1, 2.0),
+        ] },
+    });
+    assert_eq!(answer["b"], expected);
+    // In an index in which the outer objects are not told apart, they are none.
+    let inner = json!({ "properties": { "a": { "properties": { "b": { "type": "nested" } } } } });
+    let inner = Mapping::from_elasticsearch_json(&inner).unwrap();
+    let other = place
+        .beside_with(
+            "inner",
+            &[vec![json!({ "n": 6, "a": [{ "x": 1, "b": [{ "y": 5 }] }, { "x": 2 }] })]],
+            inner,
+        )
+        .await;
+    for (one, other) in [(&place, &other), (&other, &place)] {
+        let both = one.search_with(&[other], &body).unwrap().run().await.unwrap();
+        let both = serde_json::to_value(both.aggregations).unwrap();
+        assert_eq!((&both["b"]["doc_count"], &both["b"]["in"]), (&json!(4), &expected["in"]));
+        assert_eq!(both["b"]["top"], json!({ "doc_count": 3, "n": { "value": 11.0 } }));
     }
 }

@@ -1,8 +1,11 @@
 //! Searches of several indices, each of which declares fields in its own way.
 
+use std::sync::Arc;
+
 use frostline_split::Mapping;
 use serde_json::{Value, json};
 
+use crate::Sql;
 use crate::testing::{Place, numbers};
 
 fn mapping(properties: Value) -> Mapping {
@@ -117,4 +120,181 @@ async fn objects_are_nested_where_their_index_declares_them_so() {
     let answer = both(&one, &without, &nested(json!({}))).await;
     assert_eq!(answer["numbers"], json!([1]));
     assert_eq!(answer["aggregations"]["a"]["doc_count"], json!(2));
+}
+
+/// Three indices, the third of which has no documents.
+async fn named() -> [Place; 3] {
+    let one =
+        Place::with(&[vec![json!({ "n": 1, "_index": "mine" }), json!({ "n": 2 })], vec![json!({ "n": 3 })]])
+            .await;
+    let app = one.beside("app", &[vec![json!({ "n": 4 })]]).await;
+    let empty = one.beside("empty", &[]).await;
+    [one, app, empty]
+}
+
+#[tokio::test]
+async fn documents_are_counted_by_the_names_of_their_indices() {
+    let [one, app, empty] = named().await;
+    let terms = |how: Value| {
+        let mut terms = json!({ "field": "_index" });
+        terms.as_object_mut().unwrap().extend(how.as_object().unwrap().clone());
+        json!({ "terms": terms, "aggs": { "n": { "sum": { "field": "n" } } } })
+    };
+    let body = json!({ "size": 0, "aggs": {
+        "all": terms(json!({})),
+        "last": terms(json!({ "order": { "_key": "desc" }, "size": 1 })),
+        "chosen": terms(json!({ "include": "a.*" })),
+        "distinct": { "cardinality": { "field": "_index" } },
+        "values": { "value_count": { "field": "_index" } },
+        "missing": { "missing": { "field": "_index" } },
+        "filter": { "filter": { "term": { "_index": "app" } }, "aggs": { "n": { "sum": { "field": "n" } } } },
+        "pairs": { "composite": { "sources": [
+            { "of": { "terms": { "field": "_index" } } }, { "n": { "terms": { "field": "n" } } },
+        ] } },
+        "by": { "terms": { "field": "n", "order": { "_key": "desc" }, "size": 1 }, "aggs": { "in": { "terms": { "field": "_index" } } } },
+    } });
+    let bucket =
+        |name: &str, count: u64, n: f64| json!({ "key": name, "doc_count": count, "n": { "value": n } });
+    for places in [[&one, &app, &empty], [&empty, &app, &one]] {
+        let answer = places[0].search_with(&places[1..], &body).unwrap().run().await.unwrap();
+        assert_eq!(answer.warnings, [] as [&str; 0]);
+        let answer = serde_json::to_value(answer.aggregations).unwrap();
+        assert_eq!(answer["all"]["buckets"], json!([bucket("logs", 3, 6.0), bucket("app", 1, 4.0)]));
+        assert_eq!(answer["last"]["buckets"], json!([bucket("logs", 3, 6.0)]));
+        assert_eq!(answer["chosen"]["buckets"], json!([bucket("app", 1, 4.0)]));
+        assert_eq!(answer["distinct"]["value"], json!(2));
+        assert_eq!(answer["values"]["value"], json!(4));
+        assert_eq!(answer["missing"]["doc_count"], json!(0));
+        assert_eq!(answer["filter"], json!({ "doc_count": 1, "n": { "value": 4.0 } }));
+        let pairs: Vec<&Value> =
+            answer["pairs"]["buckets"].as_array().unwrap().iter().map(|bucket| &bucket["key"]).collect();
+        let pair = |name: &str, n: i64| json!({ "of": name, "n": n });
+        assert_eq!(pairs, [&pair("app", 4), &pair("logs", 1), &pair("logs", 2), &pair("logs", 3)]);
+        assert_eq!(answer["by"]["buckets"][0]["in"]["buckets"], json!([{ "key": "app", "doc_count": 1 }]));
+    }
+    // Of one index alone, and of none of its documents.
+    let alone = serde_json::to_value(one.answer(&body).await.aggregations).unwrap();
+    assert_eq!(alone["all"]["buckets"], json!([bucket("logs", 3, 6.0)]));
+    let of_app = json!({ "query": { "term": { "_index": "app" } }, "aggs": { "of": { "terms": { "field": "_index" } } } });
+    let answer = one.search_with(&[&app], &of_app).unwrap().run().await.unwrap();
+    let answer = serde_json::to_value(answer.aggregations).unwrap();
+    assert_eq!(answer["of"]["buckets"], json!([{ "key": "app", "doc_count": 1 }]));
+}
+
+#[tokio::test]
+async fn hits_are_sorted_by_the_names_of_their_indices() {
+    let [one, app, empty] = named().await;
+    let page = async |body: Value| {
+        let answer = one.search_with(&[&app, &empty], &body).unwrap().run().await.unwrap();
+        let sorts: Vec<Value> = answer.hits.hits.iter().map(|hit| json!(hit.sort)).collect();
+        (numbers(&answer), sorts)
+    };
+    let by = |order: &str| json!([{ "_index": order }, "n"]);
+    let (found, sorts) = page(json!({ "sort": by("asc") })).await;
+    assert_eq!(found, [4, 1, 2, 3]);
+    assert_eq!(sorts[..2], [json!(["app", 4]), json!(["logs", 1])]);
+    assert_eq!(page(json!({ "sort": by("desc") })).await.0, [1, 2, 3, 4]);
+    let after = json!({ "sort": by("desc"), "search_after": ["logs", 2] });
+    assert_eq!(page(after).await.0, [3, 4]);
+    assert_eq!(one.numbers(&json!({ "sort": ["_index", { "n": "desc" }] })).await, [3, 2, 1]);
+    for body in [json!({ "sort": "_id" }), json!({ "collapse": { "field": "_index" } })] {
+        assert!(one.search_with(&[&app], &body).is_err(), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn hits_are_sorted_by_what_is_the_time_of_some_and_not_of_others() {
+    let time = |day: u64| format!("2024-05-0{day}T00:00:00Z");
+    let when = || mapping(json!({ "n": { "type": "long" } })).with_time_field("when");
+    let one = Place::with(&[vec![
+        json!({ "n": 1, "@timestamp": time(9), "when": time(1) }),
+        json!({ "n": 3, "@timestamp": time(8), "when": [time(3), time(9)] }),
+        json!({ "n": 6, "@timestamp": time(7) }),
+    ]])
+    .await;
+    let other = one
+        .beside_with(
+            "other",
+            &[vec![
+                json!({ "n": 2, "when": "2024-05-02T00:00:00.000000001Z", "@timestamp": time(1) }),
+                json!({ "n": 4, "when": time(4), "@timestamp": [time(2), time(3)] }),
+                json!({ "n": 5 }),
+            ]],
+            when(),
+        )
+        .await;
+    let page = async |sort: Value, after: Option<Value>| {
+        let mut body = json!({ "sort": [sort, "n"] });
+        body.as_object_mut().unwrap().extend(after.map(|after| ("search_after".to_owned(), after)));
+        let mut answers = Vec::new();
+        for (one, other) in [(&one, &other), (&other, &one)] {
+            let answer = one.search_with(&[other], &body).unwrap().run().await.unwrap();
+            let sorts: Vec<Value> = answer.hits.hits.iter().map(|hit| json!(hit.sort)).collect();
+            answers.push((numbers(&answer), sorts));
+        }
+        assert_eq!(answers[0], answers[1]);
+        answers.remove(0)
+    };
+    let (found, sorts) = page(json!("when"), None).await;
+    assert_eq!(found, [1, 2, 3, 4, 5, 6]);
+    for (at, sort) in sorts.iter().enumerate() {
+        assert_eq!(page(json!("when"), Some(sort.clone())).await.0, found[at + 1..], "after {sort}");
+    }
+    // Of several dates of an ordinary field the largest counts; the time of a document is the first.
+    assert_eq!(page(json!({ "when": "desc" }), None).await.0, [3, 4, 2, 1, 5, 6]);
+    assert_eq!(page(json!({ "when": { "missing": "_first" } }), None).await.0, [5, 6, 1, 2, 3, 4]);
+    // The name of every time is here also that of a field.
+    assert_eq!(page(json!("@timestamp"), None).await.0, [2, 4, 6, 3, 1, 5]);
+    assert_eq!(page(json!({ "@timestamp": "desc" }), None).await.0, [1, 3, 6, 4, 2, 5]);
+    let counted = json!({ "aggs": { "last": { "max": { "field": "when" } } } });
+    assert!(one.search_with(&[&other], &counted).is_err());
+}
+
+#[tokio::test]
+async fn sql_knows_the_time_of_each_index_by_its_name() {
+    let time = |day: u64| format!("2024-05-0{day}T00:00:00Z");
+    let one = Place::with(&[vec![
+        json!({ "n": 1, "@timestamp": time(1) }),
+        json!({ "n": 3, "@timestamp": time(3) }),
+    ]])
+    .await;
+    let when = || Mapping::dynamic().with_time_field("when");
+    let groups = [
+        vec![json!({ "n": 2, "when": time(2) })],
+        vec![json!({ "n": 4 }), json!({ "n": 5, "when": time(5) })],
+    ];
+    let other = one.beside_with("other", &groups, when()).await;
+    let empty = one.beside_with("empty", &[], Mapping::dynamic().with_time_field("never")).await;
+    let ask = async |places: &[&Place], query: &str| {
+        let indices = places.iter().map(|place| Arc::clone(&place.index)).collect();
+        let sql = Sql::over(&one.searcher, [("all".to_owned(), indices)], None).unwrap();
+        let answer = sql.run(query).await.map_err(|e| e.to_string())?;
+        Ok::<Vec<Value>, String>(answer.rows().map(|row| json!(row.unwrap())).collect())
+    };
+    for places in [[&one, &other, &empty], [&empty, &other, &one]] {
+        let check = async |query: &str, expected: Value| {
+            assert_eq!(json!(ask(&places, query).await.unwrap()), expected, "{query}");
+        };
+        check("select n from all order by \"@timestamp\"", json!([[1], [2], [3], [5], [4]])).await;
+        check("select n from all order by \"@timestamp\" desc nulls last limit 2", json!([[5], [3]])).await;
+        check("select n from all where \"@timestamp\" >= '2024-05-02' order by n", json!([[2], [3], [5]]))
+            .await;
+        check("select n from all where not \"@timestamp\" >= '2024-05-02' order by n", json!([[1]])).await;
+        check("select n from all where \"when\" >= '2024-05-02' order by n", json!([[2], [5]])).await;
+        check("select n from all where \"when\" is null order by n", json!([[1], [3], [4]])).await;
+        check("select count(\"when\"), count(\"@timestamp\"), count(*) from all", json!([[2, 4, 5]])).await;
+        check("select sum(n), max(\"when\") from all where n < 5", json!([[10, "2024-05-02T00:00:00Z"]]))
+            .await;
+        check(
+            "select date_trunc('day', \"@timestamp\") as d, count(*) from all where n > 1 group by d order by d limit 1",
+            json!([["2024-05-02T00:00:00Z", 1]]),
+        )
+        .await;
+        check("select count(*) from (select * from all limit 2)", json!([[2]])).await;
+    }
+    // What is the time of some and something else of others is no column.
+    let third = one.beside("thirds", &[vec![json!({ "n": 6, "when": "now" })]]).await;
+    let unclear = ask(&[&other, &third], "select \"when\" from all").await.unwrap_err();
+    assert!(unclear.contains("when"), "{unclear}");
+    assert_eq!(json!(ask(&[&other, &third], "select count(*) from all").await.unwrap()), json!([[4]]));
 }
