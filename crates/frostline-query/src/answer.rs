@@ -9,3 +9,4 @@ pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod sql;
 mod sql_error;
+mod standard;

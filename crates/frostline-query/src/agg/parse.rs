@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use frostline_show::nearest;
-use frostline_split::{Mapping, ValueType, parse_cidr};
+use frostline_split::{FieldType, Mapping, ValueType, parse_cidr};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
@@ -22,11 +22,25 @@ use super::{
 };
 use crate::filter::{FieldRef, Filter, Measure, is_index};
 use crate::language::date::{DateReader, Format, parse_time_zone};
-use crate::language::{is_metadata, regexp};
+use crate::language::{Context, SearchRequest, is_metadata, regexp};
 use crate::{Error, Result};
 
 /// How deep aggregations may be nested.
 const DEPTH_MAX: usize = 32;
+/// What a `top_hits` may say of its hits, as a search of its own.
+const HITS_SHOW: [&str; 10] = [
+    "_source",
+    "docvalue_fields",
+    "explain",
+    "fields",
+    "highlight",
+    "script_fields",
+    "seq_no_primary_term",
+    "stored_fields",
+    "track_scores",
+    "version",
+];
+
 /// How many hits one `top_hits` may return (Elasticsearch: index.max_inner_result_window).
 const HITS_MAX: usize = 100;
 /// How many documents one `top_metrics` may tell of (Elasticsearch: index.max_top_metrics_size).
@@ -365,7 +379,7 @@ impl Parser<'_> {
         params.ignore(&["show_term_doc_count_error"]);
         let order = params.order(vec![by(OrderKey::Count, true)])?;
         let zone = TimeZone::UTC;
-        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
+        let missing = self.missing(params, field)?;
         Ok(Kind::Terms(Terms {
             field,
             common: Common::of(self.tree.fields[field].types(), missing.as_ref()),
@@ -679,9 +693,15 @@ impl Parser<'_> {
             Some(Value::Array(all)) => all.iter().map(|one| self.sort(params, one)).collect::<Result<_>>()?,
             Some(one) => vec![self.sort(params, &one)?],
         };
-        let source = params.take("_source").unwrap_or(Value::Bool(true));
-        params.ignore(&["track_scores", "version", "seq_no_primary_term", "explain"]);
-        Ok(Kind::TopHits(TopHits { from, size, sort, source }))
+        let shown = HITS_SHOW.iter().filter_map(|key| Some(((*key).to_owned(), params.take(key)?)));
+        let shown = Value::Object(shown.collect());
+        let ParseContext { now_us, mapping, .. } = *self.context;
+        let context = Context { now_us, mapping, joined: None, keeps_optional: false };
+        // It is read again for each index.
+        let request = SearchRequest::from_value(&shown, &context).map_err(|error| {
+            error.context(format!("[top_hits] in aggregation [{}] is not valid", params.path))
+        })?;
+        Ok(Kind::TopHits(TopHits { from, size, sort, shown, shows_numbers: request.shows_numbers() }))
     }
 
     fn sort(&mut self, params: &Params, sort: &Value) -> Result<SortBy> {
@@ -722,10 +742,10 @@ impl Parser<'_> {
             return Err(params.error("[sigma] must not be negative"));
         }
         let format = self.format(params, &TimeZone::UTC)?;
-        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
-        if kind != MetricKind::ValueCount && missing.as_ref().is_some_and(|key| key.number().is_none()) {
-            return Err(params.error("[missing] must be a number"));
-        }
+        let missing = match kind {
+            MetricKind::ValueCount => self.missing(params, field)?,
+            _ => missing_number(params)?,
+        };
         Ok(Kind::Metric(Metric { kind, field, missing, sigma, format }))
     }
 
@@ -783,12 +803,18 @@ impl Parser<'_> {
         format.map_err(|error| params.error(error.what()))
     }
 
-    /// A `missing` that is a number.
-    fn missing_number(&self, params: &mut Params) -> Result<Option<Key>> {
-        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
-        match missing {
-            Some(key) if key.number().is_none() => Err(params.error("[missing] must be a number")),
-            missing => Ok(missing),
+    /// What stands for no value of a field: of one with numbers alone a number, also in text.
+    fn missing(&self, params: &mut Params, field: FieldIndex) -> Result<Option<Key>> {
+        use ValueType::{Big, Double, Long};
+        let Some(value) = params.take("missing") else { return Ok(None) };
+        let (own, mapping) = (&self.tree.fields[field], self.context.mapping);
+        let declared = || mapping.type_of(own.name()).and_then(FieldType::value_type);
+        let mut types = own.types().chain(declared());
+        let has_numbers =
+            types.all(|ty| matches!(ty, Long | Double | Big)) && own.types().chain(declared()).count() > 0;
+        match number_in_text(&value).filter(|_| has_numbers) {
+            Some(number) => Ok(Some(number)),
+            None => params.key(&value).map(Some),
         }
     }
 
@@ -799,7 +825,7 @@ impl Parser<'_> {
             };
             let mut part = params.inner(rest);
             let field = parser.field(&mut part)?;
-            let missing = parser.missing_number(&mut part)?;
+            let missing = missing_number(&mut part)?;
             part.done()?;
             Ok((field, missing))
         };
@@ -879,7 +905,7 @@ impl Parser<'_> {
         }
         // How exact the filter of Elasticsearch is; there is none here.
         params.ignore(&["precision", "value_type"]);
-        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
+        let missing = self.missing(params, field)?;
         let chosen = self.chosen(params, field)?;
         if matches!(chosen.include, Some(Include::Partition { .. })) {
             return Err(params.error("[include] must be a pattern or an array"));
@@ -1026,7 +1052,7 @@ impl Parser<'_> {
         let field = self.field(params)?;
         let threshold = params.count("precision_threshold")?.unwrap_or(PRECISION_DEFAULT).min(PRECISION_MAX);
         params.ignore(&["execution_hint", "rehash"]);
-        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
+        let missing = self.missing(params, field)?;
         let exact_max =
             if self.bucketed == 0 { DISTINCT_MAX_ALONE } else { threshold.max(PRECISION_DEFAULT) };
         Ok(Kind::Cardinality(Cardinality { field, precision: Precision { exact_max }, missing }))
@@ -1270,6 +1296,21 @@ fn sorted(mut ranges: Vec<RangeBucket>) -> Vec<RangeBucket> {
 }
 
 /// A number, also one that is written as a string.
+/// A `missing` that is a number.
+fn missing_number(params: &mut Params) -> Result<Option<Key>> {
+    let Some(value) = params.take("missing") else { return Ok(None) };
+    let key = number_in_text(&value).map_or_else(|| params.key(&value), Ok)?;
+    match key.number() {
+        Some(_) => Ok(Some(key)),
+        None => Err(params.error("[missing] must be a number")),
+    }
+}
+
+fn number_in_text(value: &Value) -> Option<Key> {
+    let text = value.as_str()?;
+    text.parse().ok().map(Key::Long).or_else(|| Some(Key::Double(Real(real(value)?))))
+}
+
 pub(super) fn real(value: &Value) -> Option<f64> {
     let value = match value {
         Value::Number(number) => number.as_f64(),
