@@ -44,7 +44,7 @@ pub struct Response {
     /// document could not be read.
     #[serde(skip)]
     pub next: Option<Vec<Value>>,
-    /// The same, where the last hit is not shown, for whoever asks through a server.
+    /// The same, where the last hit does not show it, for whoever asks through a server.
     #[serde(default, rename = "next", skip_serializing_if = "Option::is_none")]
     pub next_unseen: Option<Vec<Value>>,
     /// What it cost.
