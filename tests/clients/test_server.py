@@ -335,7 +335,8 @@ def test_what_dashboards_and_operators_ask_is_answered(known):
     assert sum(segment["num_docs"] for segment in segments.values()) == DOCUMENTS
     assert client.nodes.stats()["_nodes"]["total"] == 1
     assert client.cluster.get_settings() == {"persistent": {}, "transient": {}}
-    assert client.tasks.list()["nodes"] == {}
+    tasks = [task for node in client.tasks.list()["nodes"].values() for task in node["tasks"].values()]
+    assert [task["action"] for task in tasks] == ["cluster:monitor/tasks/lists"]
     assert client.indices.forcemerge(index="app")["_shards"]["failed"] == 0
     assert client.indices.flush(index="app")["_shards"]["failed"] == 0
     assert "green" in client.cat.health() and client.cat.nodes() and client.cat.shards()

@@ -199,6 +199,15 @@ impl AggTree {
         }
         any(&self.aggs)
     }
+
+    /// Whether a hit of any `top_hits` shows its version or its sequence number.
+    pub(crate) fn hits_show_numbers(&self) -> bool {
+        fn any(aggs: &[Agg]) -> bool {
+            let shows = |kind: &Kind| matches!(kind, Kind::TopHits(top) if top.shows_numbers);
+            aggs.iter().any(|agg| shows(&agg.kind) || any(&agg.children))
+        }
+        any(&self.aggs)
+    }
 }
 
 /// One aggregation with those below it.
@@ -452,8 +461,11 @@ struct TopHits {
     from: usize,
     size: usize,
     sort: Vec<SortBy>,
+    /// What hits show of their documents, as the body of a search says it.
     #[serde(with = "wire::json")]
-    source: Value,
+    shown: Value,
+    /// Their versions or sequence numbers, too.
+    shows_numbers: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

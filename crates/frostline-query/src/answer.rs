@@ -10,3 +10,4 @@ pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod sql;
 mod sql_error;
+mod standard;

@@ -21,8 +21,13 @@ pub enum Json {
 impl Json {
     /// A text.
     pub fn text(text: &str) -> Json {
-        let quoted = serde_json::value::to_raw_value(text);
-        Json::Scalar(quoted.unwrap_or_else(|_| RawValue::NULL.to_owned()))
+        Json::scalar(text)
+    }
+
+    /// A value that is written as neither an object nor a list.
+    pub(crate) fn scalar<T: Serialize + ?Sized>(value: &T) -> Json {
+        let written = serde_json::value::to_raw_value(value);
+        Json::Scalar(written.unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 
     /// A value whose numbers were read.
@@ -30,10 +35,7 @@ impl Json {
         match value {
             Value::Object(members) => Json::members(members),
             Value::Array(items) => Json::Array(items.iter().map(Json::of).collect()),
-            scalar => {
-                let written = serde_json::value::to_raw_value(scalar);
-                Json::Scalar(written.unwrap_or_else(|_| RawValue::NULL.to_owned()))
-            }
+            scalar => Json::scalar(scalar),
         }
     }
 

@@ -148,6 +148,18 @@ pub struct Field {
     /// Where fields of several objects that are passed through have one name, the field of the highest is meant.
     #[serde(default)]
     priority: u64,
+    /// How its values are shown, as its author says.
+    #[serde(default)]
+    display: Display,
+}
+
+/// How the values of a field are shown where it is asked for by its name. Where writers differ, the greater text counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Display {
+    /// The formats of its dates; none for the usual ones.
+    format: Option<String>,
+    /// The `scaling_factor` of its numbers.
+    factor: Option<String>,
 }
 
 /// Where the values of one type of one field are.
@@ -541,6 +553,7 @@ impl Mapping {
                 unindexed: field.unindexed,
                 without_doc_values: field.without_doc_values,
                 priority: field.priority,
+                display: field.display.clone(),
                 ..Field::default()
             };
             (field != Field::default()).then(|| (path.clone(), field))
@@ -884,6 +897,17 @@ impl Field {
             || self.templated.as_ref().is_some_and(|templated| templated.without_doc_values)
     }
 
+    /// How its dates are written, unless in the usual way.
+    pub fn date_format(&self) -> Option<&str> {
+        self.display.format.as_deref()
+    }
+
+    /// What its numbers are multiplied by before they are rounded, where it is a `scaled_float`.
+    pub fn scaling_factor(&self) -> Option<f64> {
+        let templated = || self.templated.as_ref()?.scaling_factor.as_ref();
+        self.display.factor.as_ref().or_else(templated)?.parse().ok()
+    }
+
     /// The other names of its values, with what each is declared as.
     pub fn other_names(&self) -> BTreeMap<String, FieldType> {
         let mut names = self.multi_fields.clone();
@@ -907,6 +931,7 @@ impl Field {
         self.unindexed |= other.unindexed;
         self.without_doc_values |= other.without_doc_values;
         self.priority = self.priority.max(other.priority);
+        self.display.absorb(&other.display);
         self.absorb_making(other);
         for (ty, theirs) in &other.readings {
             let ours = self.readings.entry(*ty).or_default();
@@ -945,6 +970,14 @@ impl Field {
             check_same(&format!("{path}.{name}"), Some(*ty), other.multi_fields.get(name).copied())?;
         }
         Ok(())
+    }
+}
+
+impl Display {
+    fn absorb(&mut self, other: &Display) {
+        // None is the least.
+        self.format = self.format.take().max(other.format.clone());
+        self.factor = self.factor.take().max(other.factor.clone());
     }
 }
 

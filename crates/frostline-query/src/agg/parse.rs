@@ -24,11 +24,25 @@ use super::{
 use crate::filter::{FieldRef, Filter, Measure, is_index};
 use crate::language::date::{DateReader, Format, parse_time_zone};
 use crate::language::decimal::Decimal;
-use crate::language::{is_metadata, regexp};
+use crate::language::{Context, SearchRequest, is_metadata, regexp};
 use crate::{Error, Result};
 
 /// How deep aggregations may be nested.
 const DEPTH_MAX: usize = 32;
+/// What a `top_hits` may say of its hits, as a search of its own.
+const HITS_SHOW: [&str; 10] = [
+    "_source",
+    "docvalue_fields",
+    "explain",
+    "fields",
+    "highlight",
+    "script_fields",
+    "seq_no_primary_term",
+    "stored_fields",
+    "track_scores",
+    "version",
+];
+
 /// How many hits one `top_hits` may return (Elasticsearch: index.max_inner_result_window).
 const HITS_MAX: usize = 100;
 /// How many documents one `top_metrics` may tell of (Elasticsearch: index.max_top_metrics_size).
@@ -371,25 +385,24 @@ impl Parser<'_> {
 
     /// A `missing` as a value of the field, or of the type that `value_type` says where the field has none.
     fn missing(&self, params: &mut Params, field: FieldIndex) -> Result<Option<Key>> {
-        let declared = params.text("value_type")?;
+        use ValueType::{Big, Boolean, Date, Double, Long};
+        let said = params.text("value_type")?;
         let Some(value) = params.take("missing").filter(|value| !value.is_null()) else { return Ok(None) };
-        let key = params.key(&value)?;
-        let types: Vec<ValueType> = self.tree.fields[field].types().collect();
-        let is = |ty: ValueType, names: &[&str]| match types.as_slice() {
-            [] => declared.as_deref().is_some_and(|declared| names.contains(&declared)),
-            types => types.iter().all(|known| *known == ty),
+        let own = &self.tree.fields[field];
+        let declared = self.context.mapping.type_of(own.name()).and_then(FieldType::value_type);
+        let types: Vec<ValueType> = own.types().chain(declared).collect();
+        let is = |of: &[ValueType], names: &[&str]| match types.as_slice() {
+            [] => said.as_deref().is_some_and(|said| names.contains(&said)),
+            types => types.iter().all(|known| of.contains(known)),
         };
-        if is(ValueType::Date, &["date"]) {
+        if is(&[Date], &["date"]) {
             return Ok(Some(Key::Time(self.date(&value, None, &TimeZone::UTC)?)));
         }
-        let Key::Text(text) = &key else { return Ok(Some(key)) };
-        let read = (text.parse::<i64>(), real(&value), text.parse::<bool>());
-        Ok(Some(match read {
-            (Ok(long), ..) if is(ValueType::Long, &["long", "number", "numeric"]) => Key::Long(long),
-            (_, Some(double), _) if is(ValueType::Double, &["double"]) => Key::Double(Real(double)),
-            (.., Ok(value)) if is(ValueType::Boolean, &["boolean"]) => Key::Boolean(value),
-            _ => key,
-        }))
+        let numbers = is(&[Long, Double, Big], &["long", "double", "number", "numeric"]);
+        let number = number_in_text(&value).filter(|_| numbers);
+        let truth = value.as_str().and_then(|text| text.parse().ok());
+        let truth = truth.filter(|_| is(&[Boolean], &["boolean"])).map(Key::Boolean);
+        number.or(truth).map_or_else(|| params.key(&value), Ok).map(Some)
     }
 
     /// A date as a string or as milliseconds.
@@ -765,9 +778,15 @@ impl Parser<'_> {
             Some(Value::Array(all)) => all.iter().map(|one| self.sort(params, one)).collect::<Result<_>>()?,
             Some(one) => vec![self.sort(params, &one)?],
         };
-        let source = params.take("_source").unwrap_or(Value::Bool(true));
-        params.ignore(&["track_scores", "version", "seq_no_primary_term", "explain"]);
-        Ok(Kind::TopHits(TopHits { from, size, sort, source }))
+        let shown = HITS_SHOW.iter().filter_map(|key| Some(((*key).to_owned(), params.take(key)?)));
+        let shown = Value::Object(shown.collect());
+        let ParseContext { now_us, mapping, .. } = *self.context;
+        let context = Context { now_us, mapping, all: &[], keeps_optional: false };
+        // It is read again for each index.
+        let request = SearchRequest::from_value(&shown, &context).map_err(|error| {
+            error.context(format!("[top_hits] in aggregation [{}] is not valid", params.path))
+        })?;
+        Ok(Kind::TopHits(TopHits { from, size, sort, shown, shows_numbers: request.shows_numbers() }))
     }
 
     fn sort(&mut self, params: &Params, sort: &Value) -> Result<SortBy> {
@@ -808,10 +827,10 @@ impl Parser<'_> {
             return Err(params.error("[sigma] must not be negative"));
         }
         let format = self.value_format(params, field)?;
-        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
-        if kind != MetricKind::ValueCount && missing.as_ref().is_some_and(|key| key.number().is_none()) {
-            return Err(params.error("[missing] must be a number"));
-        }
+        let missing = match kind {
+            MetricKind::ValueCount => self.missing(params, field)?,
+            _ => missing_number(params)?,
+        };
         Ok(Kind::Metric(Metric { kind, field, missing, sigma, format }))
     }
 
@@ -869,15 +888,6 @@ impl Parser<'_> {
         format.map_err(|error| params.error(error.what()))
     }
 
-    /// A `missing` that is a number.
-    fn missing_number(&self, params: &mut Params) -> Result<Option<Key>> {
-        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
-        match missing {
-            Some(key) if key.number().is_none() => Err(params.error("[missing] must be a number")),
-            missing => Ok(missing),
-        }
-    }
-
     fn weighted_avg(&mut self, params: &mut Params) -> Result<Kind> {
         let mut part = |parser: &mut Self, name: &str| -> Result<(FieldIndex, Option<Key>)> {
             let Some(Value::Object(rest)) = params.take(name) else {
@@ -885,7 +895,7 @@ impl Parser<'_> {
             };
             let mut part = params.inner(rest);
             let field = parser.field(&mut part)?;
-            let missing = parser.missing_number(&mut part)?;
+            let missing = missing_number(&mut part)?;
             part.done()?;
             Ok((field, missing))
         };
@@ -1140,7 +1150,7 @@ impl Parser<'_> {
         let field = self.field(params)?;
         let threshold = params.count("precision_threshold")?.unwrap_or(PRECISION_DEFAULT).min(PRECISION_MAX);
         params.ignore(&["execution_hint", "rehash"]);
-        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
+        let missing = self.missing(params, field)?;
         let exact_max =
             if self.bucketed == 0 { DISTINCT_MAX_ALONE } else { threshold.max(PRECISION_DEFAULT) };
         Ok(Kind::Cardinality(Cardinality { field, precision: Precision { exact_max }, missing }))
@@ -1395,6 +1405,21 @@ fn sorted(mut ranges: Vec<RangeBucket>) -> Vec<RangeBucket> {
 }
 
 /// A number, also one that is written as a string.
+/// A `missing` that is a number.
+fn missing_number(params: &mut Params) -> Result<Option<Key>> {
+    let Some(value) = params.take("missing") else { return Ok(None) };
+    let key = number_in_text(&value).map_or_else(|| params.key(&value), Ok)?;
+    match key.number() {
+        Some(_) => Ok(Some(key)),
+        None => Err(params.error("[missing] must be a number")),
+    }
+}
+
+fn number_in_text(value: &Value) -> Option<Key> {
+    let text = value.as_str()?;
+    text.parse().ok().map(Key::Long).or_else(|| Some(Key::Double(Real(real(value)?))))
+}
+
 pub(super) fn real(value: &Value) -> Option<f64> {
     let value = match value {
         Value::Number(number) => number.as_f64(),

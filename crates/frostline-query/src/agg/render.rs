@@ -42,10 +42,9 @@ impl Default for FinalizeOptions {
 
 /// Knows the documents that `top_hits` shows.
 pub trait HitSource {
-    /// The hit at `address` as Elasticsearch writes one (`_index`, `_id`, `_score`, `_source` …) with
-    /// `_source` filtered as `source`, the value of the `_source` parameter, says; none if its document could not
-    /// be read.
-    fn hit(&self, address: HitAddress, source: &Value) -> Result<Option<Json>>;
+    /// The hit at `address` as Elasticsearch writes one (`_index`, `_id`, `_score`, `_source` …), with what `shown` says,
+    /// as the body of a search does; none if its document could not be read.
+    fn hit(&self, address: HitAddress, shown: &Value) -> Result<Option<Json>>;
 }
 
 /// No documents: for trees without `top_hits`.
@@ -763,7 +762,7 @@ impl Writer<'_> {
     fn top_hits(&mut self, top: &TopHits, hits: &Hits) -> Result<Json> {
         let mut shown = Vec::new();
         for hit in hits.hits.iter().skip(top.from).take(top.size) {
-            let Some(mut json) = self.hits.hit(hit.address, &top.source)? else { continue };
+            let Some(mut json) = self.hits.hit(hit.address, &top.shown)? else { continue };
             if let (Json::Object(json), false) = (&mut json, top.sort.is_empty()) {
                 let keys =
                     top.sort.iter().zip(&hit.keys).map(|(sort, key)| value_json(key, sort.format.as_ref()));

@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
-use frostline_split::{Document as Parsed, Limits, Mapping, Value as Typed, parse_document};
+use frostline_split::{Document as Parsed, Limits, Mapping, Moment, Value as Typed, parse_document};
 use futures::future::{BoxFuture, FutureExt};
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::Result;
@@ -13,6 +14,7 @@ use crate::answer::show::Fields;
 use crate::exec::order::Document;
 use crate::filter::Scalar;
 use crate::json::Json;
+use crate::language::date::Format;
 use crate::language::{InnerHits, Missing, Sort, SortBy, SortMode};
 use crate::read::memory::Permits;
 use crate::read::objects::{Objects, alone, objects_at, parsed};
@@ -58,6 +60,8 @@ async fn shown_of(
     let texts = wholes.iter().map(|whole| whole.document.source.as_deref().unwrap_or("{}"));
     let objects = Objects::new(texts, &levels, mapping)?;
     let matching = objects.matching(&inner.nested.filter, reads).await?;
+    let formats = inner.request.sort.iter().map(|sort| sort.format.as_deref().map(Format::parse).transpose());
+    let formats = formats.collect::<Result<Vec<_>>>()?;
     let (mut pages, mut hits, mut sorts) = (Vec::new(), Vec::new(), Vec::new());
     for (whole, numbers) in wholes.iter().zip(objects.of_documents()) {
         let document = parsed(whole.document.source.as_deref().unwrap_or("{}"))?;
@@ -77,7 +81,8 @@ async fn shown_of(
         for (keys, offsets, text) in found.into_iter().skip(inner.request.from).take(inner.request.size) {
             let Document { id, numbers, .. } = &whole.document;
             let document = Document { id: id.clone(), source: Some(text), numbers: *numbers };
-            sorts.push((!inner.request.sort.is_empty()).then(|| keys.iter().map(Key::shown).collect()));
+            let shown = formats.iter().zip(&keys).map(|(format, key)| key.shown(format.as_ref()));
+            sorts.push((!formats.is_empty()).then(|| shown.collect()));
             hits.push(Whole { index: whole.index.clone(), document, offsets });
         }
         pages.push((page, first..hits.len()));
@@ -88,7 +93,7 @@ async fn shown_of(
     };
     let mut below = below.into_iter();
     let mut made = Vec::with_capacity(hits.len());
-    let fields = Fields::of_request(&inner.request, mapping)?;
+    let fields = Fields::of_object(&inner.request, mapping, path)?;
     for (hit, sort) in hits.iter().zip(sorts) {
         let shown = Shown { request: &inner.request, highlighter: None, fields: fields.as_ref() };
         let own = Hit::new(&shown, &hit.index, hit.document.clone(), sort, effort)?;
@@ -178,13 +183,16 @@ impl Key {
         }
     }
 
-    fn shown(&self) -> Value {
+    fn shown(&self, format: Option<&Format>) -> Value {
         match self {
             Key::Missing => Value::Null,
             Key::Boolean(truth) => json!(truth),
             Key::Long(number) => json!(number),
             Key::Number(number) => json!(number),
-            Key::Time(us) => json!(us.div_euclid(1_000)),
+            Key::Time(us) => match format {
+                Some(format) => json!(format.write(Moment::of_us(*us), &TimeZone::UTC)),
+                None => json!(us.div_euclid(1_000)),
+            },
             Key::Text(text) => json!(text),
         }
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::answer::highlight::{Effort, Highlighter};
-use crate::answer::show::Fields;
+use crate::answer::show::{Fields, ShownFields};
 use crate::exec::order::Document;
 use crate::exec::report::{Report, both};
 use crate::exec::splits::{RuledOut, Splits};
@@ -44,7 +44,7 @@ pub struct Response {
     /// document could not be read.
     #[serde(skip)]
     pub next: Option<Vec<Value>>,
-    /// The same, where the last hit is not shown, for whoever asks through a server.
+    /// The same, where the last hit does not show it, for whoever asks through a server.
     #[serde(default, rename = "next", skip_serializing_if = "Option::is_none")]
     pub next_unseen: Option<Vec<Value>>,
     /// What it cost.
@@ -128,6 +128,9 @@ pub struct Hit {
     /// Fields that were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<Json>,
+    /// Values of these fields that their types cannot hold, as they are written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored_field_values: Option<Json>,
     /// What the query matched in its fields, by their names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub highlight: Option<Json>,
@@ -336,7 +339,8 @@ impl Hit {
             (Some(highlighter), Some(parsed)) => highlighter.of(parsed, effort)?,
             _ => None,
         };
-        let fields = fields.zip(parsed).map(|(fields, parsed)| fields.of(&parsed));
+        let shown_fields = fields.zip(parsed).map(|(fields, parsed)| fields.of(&parsed));
+        let ShownFields { fields, ignored } = shown_fields.unwrap_or_default();
         let (version, seq_no) = numbers.unzip();
         Ok(Hit {
             index: index.to_owned(),
@@ -347,6 +351,7 @@ impl Hit {
             score: None,
             source: shown,
             fields,
+            ignored_field_values: ignored,
             highlight,
             matched_queries: Vec::new(),
             sort,

@@ -1,8 +1,10 @@
 //! One search: a request in, hits and aggregations out, with their cost.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -43,7 +45,7 @@ use crate::exec::session::{context, ready, run};
 use crate::exec::splits::{RuledOut, Splits, time_field};
 use crate::filter::{FieldRef, Filter};
 use crate::json::Json;
-use crate::language::{self, IndexVersion, InnerHits, SearchRequest, TotalHits};
+use crate::language::{self, Context, IndexVersion, InnerHits, SearchRequest, TotalHits};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::Parts;
@@ -72,6 +74,7 @@ pub struct Search {
     typed_keys: bool,
     /// Whether of some indices only a part is searched: whoever asks may not know what else they have.
     is_narrowed: bool,
+    now_us: i64,
 }
 
 /// A request as some of the indices read it.
@@ -181,6 +184,7 @@ impl Search {
             partial: !options.strict,
             typed_keys: options.typed_keys,
             is_narrowed: !options.filters.is_empty(),
+            now_us: options.now_us,
         })
     }
 
@@ -268,23 +272,26 @@ impl Search {
             None => Vec::new(),
         };
         // Those of aggregations say themselves what they show.
-        let parts = if shown.is_empty() { self.parts() } else { Parts { source: true, ..self.parts() } };
+        let mut parts = self.parts();
+        if !shown.is_empty() {
+            parts = Parts { source: true, numbers: parts.numbers || self.tree.hits_show_numbers() };
+        }
         let mut documents = self.fetch(unread.chain(shown), parts, &context, &mut report).await?;
         self.hide(&mut rows, &mut documents)?;
         let rendering = info_span!(target: STAGE, "render hits", frostline.hits = rows.len() as i64);
-        let top_hits = TopHits { search: &self, documents: &documents };
-        let finalize = |state: AggState| state.finalize(&self.tree, options, &top_hits);
-        let aggregations = rendering.in_scope(|| state.map(finalize).transpose())?;
+        let (aggregations, fragments) =
+            rendering.in_scope(|| self.aggregations(state, options, &documents))?;
         let clauses = self.readings.iter().map(|reading| (&reading.splits, reading.named.as_ref()));
         let local = Arc::new(self.local());
         let named = named_of(clauses, &rows, &local, self.partial, &mut report);
         let named = named.instrument(rendering.clone()).await?;
         let mut effort = Effort::default();
-        let next = rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.sort.clone());
+        let next =
+            rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.position.clone());
         let wholes = self.wholes(&rows, &documents);
         let mut hits = rendering.in_scope(|| self.hits(rows, documents, named, &mut effort))?;
         self.add_inner_hits(wholes, &mut hits, &mut effort).instrument(rendering).await?;
-        memory.try_grow(effort.bytes()).map_err(internal)?;
+        memory.try_grow(fragments + effort.bytes()).map_err(internal)?;
         let mut ruled_out = RuledOut::default();
         asked.iter().for_each(|asked| ruled_out.add(asked.ruled_out()));
         let asked = asked.iter().map(|asked| asked.len() as u64).sum();
@@ -302,6 +309,23 @@ impl Search {
             response.warnings.extend(self.whole_texts());
         }
         Ok(response)
+    }
+
+    /// The aggregations, and the bytes of what is highlighted in them.
+    fn aggregations(
+        &self,
+        state: Option<AggState>,
+        options: FinalizeOptions,
+        documents: &BTreeMap<HitAddress, Document>,
+    ) -> Result<(Option<Json>, usize)> {
+        let hits = TopHits {
+            search: self,
+            documents,
+            effort: RefCell::new(Effort::default()),
+            ways: RefCell::new(HashMap::new()),
+        };
+        let aggregations = state.map(|state| state.finalize(&self.tree, options, &hits)).transpose()?;
+        Ok((aggregations, hits.effort.borrow().bytes()))
     }
 
     /// Why nothing may have matched: Elasticsearch would compare these with words.
@@ -588,18 +612,52 @@ fn by_address(documents: &RecordBatch) -> Result<BTreeMap<HitAddress, Document>>
 struct TopHits<'a> {
     search: &'a Search,
     documents: &'a BTreeMap<HitAddress, Document>,
+    effort: RefCell<Effort>,
+    /// How the hits of an index are shown, by what an aggregation says of it.
+    ways: RefCell<HashMap<(String, &'a IndexName), Rc<Way<'a>>>>,
+}
+
+/// How the hits of an aggregation in one index are shown.
+struct Way<'a> {
+    request: SearchRequest,
+    highlighter: Option<Highlighter>,
+    fields: Option<Fields<'a>>,
+}
+
+impl<'a> TopHits<'a> {
+    fn way(&self, shown: &Value, index: &'a IndexName) -> Result<Rc<Way<'a>>> {
+        let key = (shown.to_string(), index);
+        if let Some(known) = self.ways.borrow().get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        let search: &'a Search = self.search;
+        let of_index = search.indices().find(|own| own.name() == index);
+        let mapping =
+            of_index.ok_or_else(|| Error::internal("a hit of an aggregation is in no index"))?.mapping();
+        let mut body = shown.clone();
+        if let (Some(query), Some(_)) = (&search.request.query, body.get("highlight")) {
+            body["query"] = query.clone();
+        }
+        let context = Context { now_us: search.now_us, mapping, all: &[], keeps_optional: false };
+        let request = SearchRequest::from_value(&body, &context)?;
+        let highlighter = request.highlight.clone().map(Highlighter::new).transpose()?;
+        let fields = Fields::of_request(&request, mapping)?;
+        let way = Rc::new(Way { request, highlighter, fields });
+        self.ways.borrow_mut().insert(key, Rc::clone(&way));
+        Ok(way)
+    }
 }
 
 impl HitSource for TopHits<'_> {
-    fn hit(&self, address: HitAddress, source: &Value) -> Result<Option<Json>> {
-        let filter = language::SourceFilter::parse(source)?;
-        let request = SearchRequest { source: filter, ..SearchRequest::default() };
+    fn hit(&self, address: HitAddress, shown: &Value) -> Result<Option<Json>> {
         let split = self.search.splits.get(address.split);
         let (_, index) = split.ok_or_else(|| Error::internal("a hit of an aggregation is in no split"))?;
         // Its split is among the failed ones.
         let Some(document) = self.documents.get(&address).cloned() else { return Ok(None) };
-        let shown = Shown { request: &request, highlighter: None, fields: None };
-        let hit = Hit::new(&shown, index.name.as_str(), document, None, &mut Effort::default())?;
+        let way = self.way(shown, &index.name)?;
+        let Way { request, highlighter, fields } = way.as_ref();
+        let shown = Shown { request, highlighter: highlighter.as_ref(), fields: fields.as_ref() };
+        let hit = Hit::new(&shown, index.name.as_str(), document, None, &mut self.effort.borrow_mut())?;
         let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
         let written = serde_json::to_string(&hit).map_err(damaged)?;
         Ok(Some(serde_json::from_str(&written).map_err(damaged)?))

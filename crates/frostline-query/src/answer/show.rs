@@ -1,37 +1,72 @@
 //! The `fields` of a hit: leaf values of its source by the names of their fields.
+//!
+//! - A value is shown as the type of its field has it, however the document spells it. One that the type cannot hold is
+//!   told apart.
+//! - What no search finds is shown where that is asked for, as it is written.
+//! - Objects that are asked by themselves stay apart, each with its own fields.
 
 use std::collections::{BTreeSet, HashMap};
 
-use frostline_split::{Field, FieldType, Mapping, Moment, Value, parse_moment, parse_moment_field};
-use jiff::tz::TimeZone;
+use frostline_split::{Document, FieldType, Limits, Mapping, Moment, Value, parse_document};
 
 use crate::Result;
+use crate::answer::standard::Standard;
 use crate::json::Json;
 use crate::language::{FieldFormat, SearchRequest, ValueForm};
+use crate::read::objects::alone;
 
 /// Which fields hits show of documents that are read by one mapping.
 pub(crate) struct Fields<'a> {
-    wanted: Vec<(&'a FieldFormat, Option<ValueForm>)>,
+    wanted: Vec<Wanted>,
     mapping: &'a Mapping,
     /// Where a path is not the name of what it has: the names that are asked for, each with the place of what asks.
     named: HashMap<&'a str, Vec<(String, usize)>>,
+    /// The path of the objects of which documents have one alone; empty where they are whole.
+    object: &'a str,
+}
+
+/// What a request asks of one name.
+struct Wanted {
+    field: FieldFormat,
+    form: Option<ValueForm>,
+    /// The field is asked for as a column, which knows no objects and nothing that its type cannot hold.
+    is_column: bool,
+}
+
+/// What a hit shows of the fields that were asked for; none where it has nothing to show.
+#[derive(Default)]
+pub(crate) struct ShownFields {
+    /// Each an array of its values.
+    pub(crate) fields: Option<Json>,
+    /// The values that the types of their fields cannot hold, as they are written.
+    pub(crate) ignored: Option<Json>,
 }
 
 impl<'a> Fields<'a> {
     /// None where a request asks for none.
-    pub(crate) fn of_request(request: &'a SearchRequest, mapping: &'a Mapping) -> Result<Option<Fields<'a>>> {
+    pub(crate) fn of_request(request: &SearchRequest, mapping: &'a Mapping) -> Result<Option<Fields<'a>>> {
+        Fields::of_object(request, mapping, "")
+    }
+
+    /// The same for documents that have one object of this path alone.
+    pub(crate) fn of_object(
+        request: &SearchRequest,
+        mapping: &'a Mapping,
+        object: &'a str,
+    ) -> Result<Option<Fields<'a>>> {
         if !request.shows_fields() {
             return Ok(None);
         }
-        let wanted =
-            request.docvalue_fields.iter().chain(&request.fields).map(|field| Ok((field, field.form()?)));
+        let columns = request.docvalue_fields.iter().map(|field| (field, true));
+        let wanted = columns.chain(request.fields.iter().map(|field| (field, false)));
+        let wanted = wanted
+            .map(|(field, is_column)| Ok(Wanted { field: field.clone(), form: field.form()?, is_column }));
         let wanted = wanted.collect::<Result<Vec<_>>>()?;
-        let has_patterns = wanted.iter().any(|(field, _)| field.is_pattern());
+        let has_patterns = wanted.iter().any(|wanted| wanted.field.is_pattern());
         let mut names = if has_patterns { mapping.other_names() } else { BTreeSet::new() };
-        names.extend(
-            wanted.iter().filter(|(field, _)| !field.is_pattern()).map(|(field, _)| field.field.clone()),
-        );
-        let mut fields = Fields { wanted, mapping, named: HashMap::new() };
+        let asked = wanted.iter().map(|wanted| &wanted.field);
+        names.extend(asked.filter(|field| !field.is_pattern()).map(|field| field.field.clone()));
+        let mut fields = Fields { wanted, mapping, named: HashMap::new(), object };
         for name in names {
             let Some(place) = fields.wanting(&name) else { continue };
             for path in mapping.places_of(&name).into_iter().filter(|path| *path != name) {
@@ -41,74 +76,179 @@ impl<'a> Fields<'a> {
         Ok(Some(fields))
     }
 
-    /// Every field that the request asks for and the document has, each an array of its values. What the mapping declares
-    /// as a date is one however it is written.
-    pub(crate) fn of(&self, source: &Json) -> Json {
-        let mut leaves = Vec::new();
-        collect(source, String::new(), &mut leaves);
-        // The values of each name, at the place of its first.
-        let mut shown: Vec<(String, Vec<Json>)> = Vec::new();
-        let mut places: HashMap<String, usize> = HashMap::new();
-        for (path, value) in leaves {
-            let is_date = is_date(self.mapping, &path);
-            let named = self.named.get(path.as_str()).into_iter().flatten().cloned();
-            let own = self.wanting(&path).map(|wanting| (path, wanting));
-            for (name, wanting) in own.into_iter().chain(named) {
-                let format = self.wanted.get(wanting).and_then(|(_, format)| format.as_ref());
-                let place = *places.entry(name).or_insert_with_key(|name| {
-                    shown.push((name.clone(), Vec::new()));
-                    shown.len() - 1
-                });
-                shown[place].1.push(formatted(value, format, is_date));
-            }
-        }
-        Json::Object(shown.into_iter().map(|(name, values)| (name, Json::Array(values))).collect())
+    /// Every field that the request asks for and the document has.
+    pub(crate) fn of(&self, source: &Json) -> ShownFields {
+        let mut walk = Walk {
+            fields: self,
+            document: Document::new(),
+            types: HashMap::new(),
+            scopes: vec![Scope::default()],
+            ignored: Group::default(),
+        };
+        walk.value(source, "");
+        let shown = walk.scopes.pop().unwrap_or_default();
+        ShownFields { fields: shown.group.into_json(), ignored: walk.ignored.into_json() }
     }
 
     /// The place of what asks for the field of this name last.
     fn wanting(&self, name: &str) -> Option<usize> {
-        self.wanted.iter().rposition(|(field, _)| field.matches(name))
+        self.wanted.iter().rposition(|wanted| wanted.field.matches(name))
+    }
+
+    /// Whether what the mapping does not know at this path is wanted.
+    fn wants_unmapped(&self, path: &str) -> bool {
+        self.wanted.iter().any(|wanted| wanted.field.include_unmapped && wanted.field.matches(path))
+    }
+
+    /// Whether objects of this path are shown apart.
+    fn is_apart(&self, path: &str) -> bool {
+        let is_inside = self.object.is_empty() || rest_below(path, self.object).is_some();
+        is_inside && self.mapping.is_nested(path)
+    }
+
+    /// A value of a document as its field is read; none where no search finds it.
+    fn read<'d>(&self, path: &str, value: &Json, document: &'d mut Document) -> Option<Value<'d>> {
+        // The document that has it was taken.
+        let limits = Limits {
+            document_bytes_max: usize::MAX,
+            depth_max: usize::MAX,
+            path_bytes_max: usize::MAX,
+            ..Limits::default()
+        };
+        let text = alone(path, value.clone()).ok()?;
+        // What a strict mapping does not have is not known to it.
+        parse_document(text.as_bytes(), self.mapping, &limits, document).ok()?;
+        let time: Option<Moment> = document.time;
+        time.map(Value::Date).or_else(|| document.values().next().map(|(_, value)| value))
     }
 }
 
-fn collect<'a>(value: &'a Json, path: String, leaves: &mut Vec<(String, &'a Json)>) {
-    match value {
-        Json::Object(members) => {
-            for (name, value) in members {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                collect(value, path, leaves);
+/// One document, from its first value to its last.
+struct Walk<'f> {
+    fields: &'f Fields<'f>,
+    document: Document,
+    types: HashMap<String, Option<FieldType>>,
+    /// The document, and the objects that are shown apart and have what is looked at.
+    scopes: Vec<Scope>,
+    ignored: Group,
+}
+
+/// The fields of a document, or of an object that is shown apart.
+#[derive(Default)]
+struct Scope {
+    path: String,
+    group: Group,
+}
+
+/// The values of each name, at the place of its first.
+#[derive(Default)]
+struct Group {
+    members: Vec<(String, Vec<Json>)>,
+    places: HashMap<String, usize>,
+}
+
+impl Group {
+    fn add(&mut self, name: &str, value: Json) {
+        let place = *self.places.entry(name.to_owned()).or_insert_with(|| {
+            self.members.push((name.to_owned(), Vec::new()));
+            self.members.len() - 1
+        });
+        self.members[place].1.push(value);
+    }
+
+    fn into_json(self) -> Option<Json> {
+        let members = self.members.into_iter().map(|(name, values)| (name, Json::Array(values)));
+        let members: Vec<(String, Json)> = members.collect();
+        (!members.is_empty()).then_some(Json::Object(members))
+    }
+}
+
+impl Walk<'_> {
+    fn value(&mut self, value: &Json, path: &str) {
+        match value {
+            Json::Object(members) => {
+                let is_apart = self.fields.is_apart(path);
+                if is_apart {
+                    self.open(path);
+                }
+                members.iter().for_each(|(name, value)| self.member(path, name, value));
+                if is_apart {
+                    self.close();
+                }
+            }
+            Json::Array(items) => items.iter().for_each(|item| self.value(item, path)),
+            null if null.is_null() => {}
+            leaf => self.leaf(leaf, path),
+        }
+    }
+
+    fn member(&mut self, parent: &str, name: &str, value: &Json) {
+        let path = if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
+        // A name with dots is an object in an object.
+        let start = path.len() - name.len();
+        let inside = name.match_indices('.').map(|(at, _)| &path[..start + at]);
+        let apart: Vec<&str> = inside.filter(|inside| self.fields.is_apart(inside)).collect();
+        apart.iter().for_each(|apart| self.open(apart));
+        self.value(value, &path);
+        apart.iter().for_each(|_| self.close());
+    }
+
+    fn leaf(&mut self, leaf: &Json, path: &str) {
+        let Walk { fields, document, types, scopes, ignored } = self;
+        let own = fields.wanting(path).map(|wanting| (path, wanting));
+        let named =
+            fields.named.get(path).into_iter().flatten().map(|(name, wanting)| (name.as_str(), *wanting));
+        let mut wanted = own.into_iter().chain(named).peekable();
+        if wanted.peek().is_none() {
+            return;
+        }
+        let Some(value) = fields.read(path, leaf, document) else {
+            if fields.wants_unmapped(path) {
+                add(scopes, path, leaf.clone(), false);
+            }
+            return;
+        };
+        let field = fields.mapping.field(path);
+        for (name, wanting) in wanted {
+            let Some(Wanted { form, is_column, .. }) = fields.wanted.get(wanting) else { continue };
+            let ty = match types.get(name) {
+                Some(known) => *known,
+                None => *types.entry(name.to_owned()).or_insert(fields.mapping.type_of(name)),
+            };
+            let standard = Standard { ty, field, form: form.as_ref() };
+            match standard.of(&value, leaf) {
+                Some(shown) => add(scopes, name, shown, *is_column),
+                None if *is_column => {}
+                None => ignored.add(name, leaf.clone()),
             }
         }
-        Json::Array(items) => items.iter().for_each(|item| collect(item, path.clone(), leaves)),
-        null if null.is_null() => {}
-        leaf => leaves.push((path, leaf)),
     }
-}
 
-fn is_date(mapping: &Mapping, path: &str) -> bool {
-    let declared = mapping.field(path).and_then(Field::ty);
-    mapping.is_time(path) || declared == Some(FieldType::Date)
-}
+    fn open(&mut self, path: &str) {
+        self.scopes.push(Scope { path: path.to_owned(), group: Group::default() });
+    }
 
-fn formatted(value: &Json, form: Option<&ValueForm>, is_date: bool) -> Json {
-    let Some(form) = form else { return value.clone() };
-    let text = match (moment(value, is_date), value) {
-        (Some(time), _) => form.date.as_ref().map(|format| format.write(time, &TimeZone::UTC)),
-        (None, Json::Scalar(number)) => {
-            let number: Option<f64> = number.get().parse().ok();
-            form.number.as_ref().zip(number).map(|(format, number)| format.text(number))
+    fn close(&mut self) {
+        let Some(Scope { path, group }) = self.scopes.pop() else { return };
+        if let Some(object) = group.into_json() {
+            add(&mut self.scopes, &path, object, false);
         }
-        (None, _) => None,
-    };
-    text.map_or_else(|| value.clone(), |text| Json::text(&text))
+    }
 }
 
-fn moment(value: &Json, is_date: bool) -> Option<Moment> {
-    if let Some(text) = value.as_text() {
-        return parse_moment(&text).or_else(|| parse_moment_field(&Value::Text(&text)).filter(|_| is_date));
-    }
-    let Json::Scalar(number) = value else { return None };
-    let whole = number.get().parse().ok().map(Value::Long);
-    let number = whole.or_else(|| number.get().parse().ok().map(Value::Double));
-    number.filter(|_| is_date).and_then(|number| parse_moment_field(&number))
+/// Adds a value to the innermost object in which its name is; of a column, to the document.
+fn add(scopes: &mut [Scope], name: &str, value: Json, is_column: bool) {
+    let (document, inner) = match scopes.split_first_mut() {
+        Some(scopes) => scopes,
+        None => return,
+    };
+    let inner = inner.iter_mut().rev().filter(|_| !is_column);
+    let found = { inner }.find_map(|scope| Some((rest_below(name, &scope.path)?, &mut scope.group)));
+    let (name, group) = found.unwrap_or((name, &mut document.group));
+    group.add(name, value);
+}
+
+/// A path as seen from the object at `parent`.
+fn rest_below<'p>(path: &'p str, parent: &str) -> Option<&'p str> {
+    path.strip_prefix(parent)?.strip_prefix('.')
 }

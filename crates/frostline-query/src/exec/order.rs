@@ -132,7 +132,10 @@ enum Place {
 /// A hit in order.
 pub(crate) struct Row {
     pub(crate) address: HitAddress,
+    /// What it was sorted by, as it is shown.
     pub(crate) sort: Option<Vec<Value>>,
+    /// Where it is in the order, exactly; of the last alone.
+    pub(crate) position: Option<Vec<Value>>,
     /// The document, where it was read with the sort keys.
     pub(crate) document: Option<Document>,
     /// The value that it alone of all hits has, where hits are collapsed.
@@ -319,11 +322,13 @@ impl Order {
         let (ordinals, rows) = (address("_split")?, address("_row")?);
         let hits = (from..batch.num_rows()).map(|at| {
             let address = HitAddress { split: ordinals.value(at), row: rows.value(at) };
-            let sort = self
-                .shown
-                .then(|| self.keys.iter().map(|key| self.value(key, batch, at, address, splits)).collect());
-            let group = self.collapse.as_ref().map(|key| self.value(key, batch, at, address, splits));
-            Row { address, sort, document: Document::at(batch, at), group }
+            let value = |key: &OrderKey, times| self.value(key, batch, (at, address), splits, times);
+            let values = |times| self.keys.iter().map(|key| value(key, times)).collect::<Vec<Value>>();
+            let sort = self.shown.then(|| values(Times::Formatted));
+            let group = self.collapse.as_ref().map(|key| value(key, Times::Exact));
+            // No page starts after another.
+            let position = (self.shown && at + 1 == batch.num_rows()).then(|| values(Times::Exact));
+            Row { address, sort, position, document: Document::at(batch, at), group }
         });
         Ok(hits.collect())
     }
@@ -332,9 +337,9 @@ impl Order {
         &self,
         key: &OrderKey,
         batch: &RecordBatch,
-        at: usize,
-        address: HitAddress,
+        (at, address): (usize, HitAddress),
         splits: &Splits,
+        times: Times,
     ) -> Value {
         match &key.of {
             KeyOf::Score => Value::Null,
@@ -346,11 +351,11 @@ impl Order {
                 position.map_or(Value::Null, Value::from)
             }
             KeyOf::Column(output) => match batch.column_by_name(&output.name) {
-                Some(column) => key.sort_value(column, at),
+                Some(column) => key.sort_value(column, at, times),
                 None => Value::Null,
             },
             KeyOf::Time(time, nanos) => match moment_at(batch, time, nanos, at) {
-                Some(moment) => time_value(moment, key.format.as_ref()),
+                Some(moment) => times.value(moment, key.format.as_ref()),
                 None => Value::Null,
             },
         }
@@ -387,7 +392,7 @@ impl Order {
 }
 
 impl OrderKey {
-    fn sort_value(&self, column: &ArrayRef, at: usize) -> Value {
+    fn sort_value(&self, column: &ArrayRef, at: usize, times: Times) -> Value {
         if column.is_null(at) {
             return Value::Null;
         }
@@ -397,7 +402,7 @@ impl OrderKey {
             DataType::Boolean => Value::from(column.as_boolean().value(at)),
             ty if *ty == merge::EXACT_TIME => {
                 let date = Moment::of_ns(column.as_primitive::<Decimal128Type>().value(at));
-                date.map_or(Value::Null, |date| time_value(date, self.format.as_ref()))
+                date.map_or(Value::Null, |date| times.value(date, self.format.as_ref()))
             }
             DataType::Decimal128(..) => merge::whole_value(column.as_primitive::<Decimal128Type>().value(at)),
             DataType::Binary => mixed::value(column.as_binary::<i32>().value(at), self.descending),
@@ -599,6 +604,24 @@ fn big(value: &Value) -> Option<i128> {
         .map(i128::from)
         .or_else(|| value.as_u64().map(i128::from))
         .or_else(|| value.as_str()?.parse().ok())
+}
+
+/// How times are written.
+#[derive(Clone, Copy)]
+enum Times {
+    /// In the format of their key, whatever it leaves out.
+    Formatted,
+    /// So that they are read back.
+    Exact,
+}
+
+impl Times {
+    fn value(self, moment: Moment, format: Option<&Format>) -> Value {
+        match (self, format) {
+            (Times::Formatted, Some(format)) => Value::from(format.write(moment, &TimeZone::UTC)),
+            (_, format) => time_value(moment, format),
+        }
+    }
 }
 
 /// A time in milliseconds, with a fraction only if the time has one; or in the given format. A position in the

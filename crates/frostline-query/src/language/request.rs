@@ -92,6 +92,8 @@ pub struct SearchRequest {
     pub seq_no_primary_term: bool,
     /// The raw `aggs` object, if there is one.
     pub aggs: Option<Map<String, Value>>,
+    /// The raw `query` beside it, which hits of aggregations are highlighted for.
+    pub query: Option<Value>,
     /// How long the search may take before it answers with what it has.
     pub timeout_ms: Option<u64>,
     /// What was asked for without effect, in sentences.
@@ -205,6 +207,8 @@ pub struct FieldFormat {
     pub field: String,
     /// The format of its values: of dates, or a pattern of numbers.
     pub format: Option<String>,
+    /// Whether what no search finds is shown, too.
+    pub include_unmapped: bool,
 }
 
 /// How the values of a field are written: its dates, and its other numbers.
@@ -345,6 +349,7 @@ impl Default for SearchRequest {
             version: false,
             seq_no_primary_term: false,
             aggs: None,
+            query: None,
             timeout_ms: None,
             warnings: Vec::new(),
         }
@@ -424,6 +429,7 @@ impl SearchRequest {
             sort: body.take("sort").map_or(Ok(Vec::new()), |value| sort(value, &at.key("sort"), context))?,
             ..SearchRequest::default()
         };
+        request.query = query.filter(|_| request.aggs.is_some()).cloned();
         stored_fields(&mut body, &at, &mut request)?;
         window(&mut body, &at, &mut request)?;
         request.collapse = collapse(&mut body, &at, &request, context)?;
@@ -721,14 +727,14 @@ fn field_formats(body: &mut Object<'_>, at: &At<'_>, key: &'static str) -> Resul
 
 fn field_format(value: &Value, at: &At<'_>) -> Result<FieldFormat> {
     if let Value::String(field) = value {
-        return Ok(FieldFormat { field: field.clone(), format: None });
+        return Ok(FieldFormat { field: field.clone(), format: None, include_unmapped: false });
     }
     let mut object = Object::new(value, at)?;
-    object.ignore(&["include_unmapped"]);
+    let include_unmapped = object.boolean("include_unmapped")?.unwrap_or(false);
     let field = object.string("field")?.ok_or_else(|| at.invalid("[field] is missing"))?.to_owned();
     let format = object.string("format")?.map(str::to_owned).filter(|format| format != "use_field_mapping");
     object.finish()?;
-    let field = FieldFormat { field, format };
+    let field = FieldFormat { field, format, include_unmapped };
     field.form().map_err(|error| at.invalid(error))?;
     Ok(field)
 }

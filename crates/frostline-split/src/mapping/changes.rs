@@ -74,7 +74,7 @@ impl Mapping {
         const SAID: &str = ": its fields are declared";
         match known.and_then(|known| known.declared) {
             Some(old) if old != new => return refused(old, ""),
-            Some(_) => return self.check_priority(path, wanted),
+            Some(_) => return self.check_parameters(path, wanted),
             None => {}
         }
         let is_new = known.is_none_or(|known| known.readings.is_empty());
@@ -120,14 +120,28 @@ impl Mapping {
         path.match_indices('.').map(|(end, _)| &path[..end]).find(is_opaque)
     }
 
-    fn check_priority(&self, path: &str, wanted: &Field) -> Result<()> {
-        match self.field(path).map(|known| known.priority) {
-            // The lowest is also what nobody gave.
-            Some(known) if known != 0 && known != wanted.priority => Err(Error::invalid(format!(
+    fn check_parameters(&self, path: &str, wanted: &Field) -> Result<()> {
+        let Some(known) = self.field(path) else { return Ok(()) };
+        // The lowest is also what nobody gave.
+        if known.priority != 0 && known.priority != wanted.priority {
+            return Err(Error::invalid(format!(
                 "the [priority] of the passthrough object [{path}] cannot be changed"
-            ))),
-            _ => Ok(()),
+            )));
         }
+        let (ours, theirs) = (&known.display, &wanted.display);
+        for (name, ours, theirs) in
+            [("format", &ours.format, &theirs.format), ("scaling_factor", &ours.factor, &theirs.factor)]
+        {
+            if let (Some(ours), Some(theirs)) = (ours, theirs)
+                && ours != theirs
+            {
+                return Err(Error::invalid(format!(
+                    "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{name}] from [{ours}] \
+                     to [{theirs}]"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Whether nothing is lost where an object is no longer read.

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// Parameters that say how Elasticsearch stores or ranks a field, not what a search finds: taken and
 /// forgotten.
-const HARMLESS: [&str; 20] = [
+const HARMLESS: [&str; 19] = [
     "store",
     "norms",
     "similarity",
@@ -30,7 +30,6 @@ const HARMLESS: [&str; 20] = [
     "time_series_dimension",
     "time_series_metric",
     "synthetic_source_keep",
-    "scaling_factor",
 ];
 
 /// Likewise, of fields of one type.
@@ -42,6 +41,13 @@ const HARMLESS_OF_TYPE: [(FieldType, &str); 7] = [
     (FieldType::AggregateMetricDouble, "metrics"),
     (FieldType::AggregateMetricDouble, "default_metric"),
     (FieldType::AggregateMetricDouble, "metric_type"),
+];
+
+/// What dates are read and written by where nothing else is said.
+const USUAL_FORMATS: [&str; 3] = [
+    "strict_date_optional_time||epoch_millis",
+    "strict_date_optional_time_nanos||epoch_millis",
+    "strict_date_optional_time",
 ];
 
 const DATE_FORMATS: [&str; 5] = [
@@ -104,6 +110,14 @@ impl Mapping {
             let full = self.passed_through().map(|parent| format!("{parent}.{name}"));
             { full }.find_map(|full| self.own_type_name_of(&full))
         })
+    }
+
+    /// The type of what has this name.
+    pub fn type_of(&self, name: &str) -> Option<FieldType> {
+        match self.type_name_of(name)? {
+            DATE_NANOS => Some(FieldType::Date),
+            name => FieldType::NAMES.iter().find(|(_, known)| *known == name).map(|(ty, _)| *ty),
+        }
     }
 
     fn own_type_name_of(&self, name: &str) -> Option<&'static str> {
@@ -260,6 +274,20 @@ impl Mapping {
                     let field = self.fields.entry(path.to_owned()).or_default();
                     field.without_doc_values |= !read_flag(path, key, value)?;
                 }
+                (FieldType::Date, "format") => {
+                    let text = value.as_str().filter(|_| is_date_format(value));
+                    let text = text.ok_or_else(|| unsupported(path, key, value))?;
+                    let format = (!USUAL_FORMATS.contains(&text)).then(|| text.to_owned());
+                    self.fields.entry(path.to_owned()).or_default().display.format = format;
+                }
+                (FieldType::ScaledFloat, "scaling_factor") => {
+                    let factor = real(value).filter(|factor| *factor > 0.0 && factor.is_finite());
+                    let factor = factor.ok_or_else(|| {
+                        Error::invalid(format!("field {path:?}: [scaling_factor] must be a positive number"))
+                    })?;
+                    self.fields.entry(path.to_owned()).or_default().display.factor =
+                        Some(json!(factor).to_string());
+                }
                 _ => check_parameter(path, ty, key, value)?,
             }
         }
@@ -361,6 +389,12 @@ impl Field {
         let mut body = Map::from_iter([("type".to_owned(), json!(name))]);
         if ty == FieldType::Passthrough {
             body.insert("priority".to_owned(), json!(self.priority));
+        }
+        if let Some(format) = self.date_format() {
+            body.insert("format".to_owned(), json!(format));
+        }
+        if let Some(factor) = self.scaling_factor() {
+            body.insert("scaling_factor".to_owned(), json!(factor));
         }
         if self.is_unindexed() {
             body.insert("index".to_owned(), json!(false));
@@ -556,17 +590,20 @@ fn instead_of_root(key: &str) -> &'static str {
 }
 
 fn check_parameter(path: &str, ty: FieldType, key: &str, value: &Value) -> Result<()> {
-    let is_format = key == "format" && ty == FieldType::Date && is_date_format(value);
     // All text is analyzed in one way, which goes by these names.
     let is_analyzer = matches!(key, "analyzer" | "search_analyzer" | "search_quote_analyzer")
         && matches!(value.as_str(), Some("default" | "standard"))
         && ty.value_type() == Some(ValueType::Text)
         && !ty.is_exact();
     let is_harmless = HARMLESS.contains(&key) || HARMLESS_OF_TYPE.contains(&(ty, key));
-    if is_format || is_analyzer || is_harmless {
+    if is_analyzer || is_harmless {
         return Ok(());
     }
     Err(unsupported(path, key, value))
+}
+
+fn real(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }
 
 fn read_flag(path: &str, key: &str, value: &Value) -> Result<bool> {

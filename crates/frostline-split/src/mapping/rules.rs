@@ -64,6 +64,9 @@ pub struct Templated {
     pub without_doc_values: bool,
     /// Its values stay in their documents, and no search finds them.
     pub ignored: bool,
+    /// What its numbers are multiplied by before they are rounded; of several the greater text counts.
+    #[serde(default)]
+    pub scaling_factor: Option<String>,
 }
 
 /// What a value is, to a template.
@@ -387,6 +390,7 @@ impl Templated {
         self.unindexed |= other.unindexed;
         self.without_doc_values |= other.without_doc_values;
         self.ignored |= other.ignored;
+        self.scaling_factor = self.scaling_factor.take().max(other.scaling_factor.clone());
     }
 }
 
@@ -554,6 +558,7 @@ impl Conditions {
             unindexed: field.unindexed,
             without_doc_values: field.without_doc_values,
             ignored: mode == Some(Mode::Disabled),
+            scaling_factor: field.display.factor,
         })
     }
 }

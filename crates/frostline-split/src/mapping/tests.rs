@@ -140,6 +140,35 @@ fn dates_may_be_declared_with_nanoseconds_and_have_columns_of_them_once_some_do(
 }
 
 #[test]
+fn how_values_are_shown_is_kept() {
+    let written = json!({"properties": {
+        "@timestamp": {"type": "date", "format": "epoch_second"},
+        "millis": {"type": "date_nanos", "format": "epoch_millis||strict_date_optional_time"},
+        "usual": {"type": "date", "format": "strict_date_optional_time||epoch_millis"},
+        "scaled": {"type": "scaled_float", "scaling_factor": "100"},
+    }});
+    let mapping = read(written);
+    let shown = mapping.to_elasticsearch_json()["properties"].clone();
+    let expected = json!({
+        "@timestamp": {"type": "date", "format": "epoch_second"},
+        "millis": {"type": "date", "format": "epoch_millis||strict_date_optional_time"},
+        "usual": {"type": "date"},
+        "scaled": {"type": "scaled_float", "scaling_factor": 100.0},
+    });
+    assert_eq!(shown, expected);
+    assert_eq!(mapping.field("scaled").and_then(Field::scaling_factor), Some(100.0));
+    let again = read(json!({"properties": shown}));
+    assert_eq!(again, mapping);
+    assert_eq!(again.declarations(), mapping);
+    // Writers that were told different things agree in any order.
+    let mut other = read(json!({"properties": {"scaled": {"type": "scaled_float", "scaling_factor": 10}}}));
+    let mut both = mapping.clone();
+    both.merge(&other).unwrap();
+    other.merge(&mapping).unwrap();
+    assert_eq!(other.field("scaled"), both.field("scaled"));
+}
+
+#[test]
 fn what_is_not_done_is_refused_by_name() {
     let field = |body| json!({"properties": {"a": {"properties": {"b": body}}}});
     check_refused(field(json!({"type": "join"})), r#"field "a.b": the type "join" is not supported"#);
@@ -148,6 +177,11 @@ fn what_is_not_done_is_refused_by_name() {
     check_refused(field(json!({"index": true})), "field \"a.b\" has no type");
     check_refused(field(json!({"type": "text", "analyzer": "french"})), r#""analyzer": "french""#);
     check_refused(field(json!({"type": "date", "format": "yyyy"})), r#""format": "yyyy""#);
+    for factor in [json!(0), json!("x"), json!(-1)] {
+        let scaled = json!({"type": "scaled_float", "scaling_factor": factor});
+        check_refused(field(scaled), "[scaling_factor] must be a positive number");
+    }
+    check_refused(field(json!({"type": "float", "scaling_factor": 10})), r#""scaling_factor": 10"#);
     check_refused(field(json!({"type": "keyword", "null_value": "x"})), "null_value");
     check_refused(field(json!({"type": "keyword", "fields": {"n": {"type": "long"}}})), "field \"a.b.n\"");
     check_refused(field(json!({"type": "object", "enabled": "no"})), "enabled");

@@ -138,6 +138,7 @@ mod tests {
             fields,
             highlight: None,
             inner_hits: None,
+            ignored_field_values: None,
             matched_queries: Vec::new(),
             sort: None,
         }

@@ -13,7 +13,7 @@ use crate::stats;
 /// Comparisons that get a card; the rest are in a table.
 const CARDS_MAX: usize = 60;
 /// Ratios in the chart that is not folded.
-const ROWS_OPEN: usize = 12;
+const ROWS_OPEN: usize = 9;
 /// Comparisons that the answer in words names.
 const WORDS_MAX: usize = 6;
 

@@ -14,7 +14,7 @@ const PANELS_MAX: usize = 48;
 /// Rows of one metric; the rest of the cells are in the table.
 const ROWS_MAX: usize = 200;
 /// Rows that are not folded.
-const ROWS_OPEN: usize = 12;
+const ROWS_OPEN: usize = 9;
 /// Lines that colours can tell apart in one chart.
 const SERIES_MAX: usize = 5;
 /// Levels from which on a line says more than a row for each.

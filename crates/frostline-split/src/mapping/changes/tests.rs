@@ -16,6 +16,9 @@ fn known() -> Mapping {
         "off": { "type": "object", "enabled": false },
         "pass": { "type": "passthrough", "priority": 3 },
         "empty": { "type": "object" },
+        "scaled": { "type": "scaled_float", "scaling_factor": 10 },
+        "date": { "type": "date" },
+        "millis": { "type": "date", "format": "epoch_millis" },
     } }));
     for (path, ty) in
         [("x", ValueType::Long), ("y", ValueType::Long), ("s", ValueType::Text), ("o.p", ValueType::Long)]
@@ -38,6 +41,17 @@ fn check_refused(properties: Value, reason: &str) {
     let error = change(properties).expect_err(reason);
     assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
     assert!(error.what().contains(reason), "{error}");
+}
+
+#[test]
+fn how_values_are_shown_may_be_said_later_and_is_not_changed() {
+    let scaled = |factor: i64| json!({ "scaled": { "type": "scaled_float", "scaling_factor": factor } });
+    let date = |name: &str, format: &str| json!({ name: { "type": "date", "format": format } });
+    check_refused(scaled(100), "Cannot update parameter [scaling_factor] from [10.0] to [100.0]");
+    check_refused(date("millis", "epoch_second"), "Cannot update parameter [format]");
+    change(scaled(10)).unwrap();
+    let changed = change(date("date", "epoch_second")).unwrap();
+    assert_eq!(changed.field("date").and_then(Field::date_format), Some("epoch_second"));
 }
 
 #[test]

@@ -416,8 +416,8 @@ async fn a_date_that_is_written_as_a_number_is_formatted_where_it_is_declared() 
     let format = |field: &str| json!({"field": field, "format": "yyyy-MM-dd'T'HH:mm:ss.SSS"});
     let body = json!({"fields": ["seen", "count"], "docvalue_fields": [format("@timestamp")]});
     let fields = place.answer(&body).await.hits.hits[0].fields.as_ref().unwrap().to_value();
-    let as_written = json!({"seen": [1_714_521_600_123_u64], "@timestamp": ["2024-05-01T00:00:00.000"], "count": [1_714_521_600]});
-    assert_eq!(fields, as_written);
+    let expected = json!({"seen": ["2024-05-01T00:00:00.123Z"], "@timestamp": ["2024-05-01T00:00:00.000"], "count": [1_714_521_600]});
+    assert_eq!(fields, expected);
     let body = json!({"fields": [format("seen"), format("count")]});
     let fields = place.answer(&body).await.hits.hits[0].fields.as_ref().unwrap().to_value();
     assert_eq!(fields, json!({"seen": ["2024-05-01T00:00:00.123"], "count": [1_714_521_600]}));
@@ -428,7 +428,140 @@ async fn shown(place: &Place, body: Value) -> Vec<Value> {
     let mut search = json!({"sort": "n", "_source": false});
     search.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
     let hits = place.answer(&search).await.hits.hits;
-    hits.iter().map(|hit| hit.fields.as_ref().unwrap().to_value()).collect()
+    hits.iter().map(|hit| hit.fields.as_ref().map_or(json!({}), |fields| fields.to_value())).collect()
+}
+
+/// A document in which every value is spelled otherwise than its type has it.
+async fn spelled() -> Place {
+    let mapping = Mapping::from_elasticsearch_json(&json!({"properties": {
+        "n": {"type": "long"},
+        "whole": {"type": "integer", "fields": {"raw": {"type": "keyword"}}},
+        "small": {"type": "byte"},
+        "large": {"type": "unsigned_long"},
+        "truth": {"type": "boolean"},
+        "word": {"type": "keyword"},
+        "double": {"type": "double"},
+        "single": {"type": "float"},
+        "half": {"type": "half_float"},
+        "scaled": {"type": "scaled_float", "scaling_factor": 100},
+        "date": {"type": "date"},
+        "millis": {"type": "date", "format": "epoch_millis"},
+        "address": {"type": "ip"},
+        "hidden": {"type": "object", "enabled": false},
+    }, "dynamic_templates": [
+        {"used": {"match": "*_used", "mapping": {"type": "scaled_float", "scaling_factor": 10}}},
+    ]}));
+    let documents = [
+        json!({
+            "n": 0, "@timestamp": "2024-05-01", "whole": ["42", 42.0, 1.7, "-1.7"], "small": 100,
+            "large": 18_446_744_073_709_551_615_u64, "truth": ["true", false], "word": [7, true, 1.5, "x"],
+            "double": ["1.50", 7], "single": 0.123_456_789, "half": 0.1, "scaled": ["1.239", 2, -0.001],
+            "date": [1_700_000_000_123_u64, "2023-11-14"], "millis": "2023-11-14T22:13:20.123Z",
+            "address": ["0:0:0:0:0:0:0:1", "10.0.0.1"], "memory_used": 0.26,
+            "learned": ["2024-05-01", "2024-05-01T01:00:00.5+01:00"], "mixed": [1, "a"], "numbers": [1, 2.5],
+            "hidden": {"deep": {"x": 1}},
+        }),
+        json!({
+            "n": 1, "@timestamp": "no date", "whole": "twelve", "small": 1000, "large": -1, "truth": 1,
+            "double": "1e400", "scaled": "much", "date": "soon", "address": "10.0.0.256",
+        }),
+    ];
+    Place::with_mapping(&[documents.to_vec()], mapping.unwrap()).await
+}
+
+#[tokio::test]
+async fn values_of_fields_are_shown_as_their_types_have_them() {
+    let place = spelled().await;
+    let expected = json!({
+        "n": [0], "@timestamp": ["2024-05-01T00:00:00.000Z"], "whole": [42, 42, 1, -1],
+        "whole.raw": ["42", "42.0", "1.7", "-1.7"], "small": [100], "large": [18_446_744_073_709_551_615_u64],
+        "truth": [true, false], "word": ["7", "true", "1.5", "x"], "double": [1.5, 7.0], "single": [0.123_456_79],
+        "half": [0.099_975_586], "scaled": [1.24, 2.0, 0.0], "date": ["2023-11-14T22:13:20.123Z", "2023-11-14T00:00:00.000Z"],
+        "millis": ["1700000000123"], "address": ["::1", "10.0.0.1"], "memory_used": [0.3],
+        "learned": ["2024-05-01T00:00:00.000Z", "2024-05-01T00:00:00.500Z"], "mixed": ["1", "a"],
+        "mixed.keyword": ["1", "a"], "numbers": [1.0, 2.5],
+    });
+    for by in ["fields", "docvalue_fields"] {
+        let all = shown(&place, json!({by: ["*"]})).await;
+        assert_eq!(all, [expected.clone(), json!({"n": [1], "whole.raw": ["twelve"]})], "{by}");
+    }
+    let dates =
+        json!({"fields": [{"field": "date", "format": "yyyy"}, {"field": "millis", "format": "dd/MM/yyyy"}]});
+    assert_eq!(shown(&place, dates).await[0], json!({"date": ["2023", "2023"], "millis": ["14/11/2023"]}));
+}
+
+#[tokio::test]
+async fn values_that_their_types_cannot_hold_are_told_apart() {
+    let place = spelled().await;
+    let body =
+        |by: &str| json!({"query": {"term": {"n": 1}}, by: ["*d*", "whole", "small", "truth", "address"]});
+    let hit = place.answer(&body("fields")).await.hits.hits.remove(0);
+    assert!(hit.fields.is_none());
+    let expected = json!({
+        "whole": ["twelve"], "small": [1000], "truth": [1], "double": ["1e400"], "scaled": ["much"],
+        "date": ["soon"], "address": ["10.0.0.256"],
+    });
+    assert_eq!(hit.ignored_field_values.unwrap().to_value(), expected);
+    let written = serde_json::to_value(&place.answer(&body("docvalue_fields")).await.hits.hits[0]).unwrap();
+    assert!(written.get("fields").is_none() && written.get("ignored_field_values").is_none(), "{written}");
+}
+
+#[tokio::test]
+async fn what_no_search_finds_is_shown_where_it_is_asked_for() {
+    let place = spelled().await;
+    let fields = async |body: Value| shown(&place, json!({"fields": [body]})).await.remove(0);
+    assert_eq!(fields(json!("hidden*")).await, json!({}));
+    let all = json!({"field": "hidden*", "include_unmapped": true});
+    assert_eq!(fields(all).await, json!({"hidden.deep.x": [1]}));
+}
+
+#[tokio::test]
+async fn fields_of_nested_objects_stay_together() {
+    let mapping = Mapping::from_elasticsearch_json(&json!({"properties": {
+        "group": {"type": "keyword"},
+        "user": {"type": "nested", "properties": {
+            "first": {"type": "keyword", "copy_to": "names"},
+            "age": {"type": "integer"},
+            "kids": {"type": "nested", "properties": {"name": {"type": "keyword"}}},
+        }},
+    }}));
+    let documents = [
+        json!({"n": 0, "group": "fans", "user": [
+            {"first": "John", "last": "Smith", "age": "42", "kids": [{"name": ["a", "b"]}, {"name": "c"}]},
+            {"first": "Alice", "age": 7},
+            {"other": null},
+        ]}),
+        json!({"n": 1, "user.first": "dotted"}),
+    ];
+    let place = Place::with_mapping(&[documents.to_vec()], mapping.unwrap()).await;
+    let check = async |by: &str, names: Value, expected: [Value; 2]| {
+        assert_eq!(shown(&place, json!({by: names})).await, expected, "{by} {names}");
+    };
+    let named = [
+        json!({"user": [{"first": ["John"]}, {"first": ["Alice"]}]}),
+        json!({"user": [{"first": ["dotted"]}]}),
+    ];
+    check("fields", json!(["user.first"]), named.clone()).await;
+    let names = [json!({"names": ["John", "Alice"]}), json!({"names": ["dotted"]})];
+    check("fields", json!(["names"]), names).await;
+    check(
+        "docvalue_fields",
+        json!(["user.first"]),
+        [json!({"user.first": ["John", "Alice"]}), json!({"user.first": ["dotted"]})],
+    )
+    .await;
+    let kids = json!({"user": [{"kids": [{"name": ["a", "b"]}, {"name": ["c"]}]}]});
+    check("fields", json!(["user.kids.*"]), [kids, json!({})]).await;
+    let all = json!({"group": ["fans"], "user": [
+        {"first": ["John"], "last": ["Smith"], "age": [42], "kids": [{"name": ["a", "b"]}, {"name": ["c"]}]},
+        {"first": ["Alice"], "age": [7]},
+    ]});
+    check(
+        "fields",
+        json!(["group", "user.first", "user.last", "user.age", "user.kids.name"]),
+        [all, named[1].clone()],
+    )
+    .await;
 }
 
 /// Fields that have several names.
@@ -515,7 +648,7 @@ async fn of_several_formats_of_a_field_the_last_counts() {
         assert_eq!(shown(&place, body.clone()).await[0]["@timestamp"], json!([expected]), "{body}");
     };
     check(json!({"fields": ["*", year("@timestamp")]}), "2024").await;
-    check(json!({"fields": [year("@timestamp"), "@*"]}), "2024-05-01T00:00:00Z").await;
+    check(json!({"fields": [year("@timestamp"), "@*"]}), "2024-05-01T00:00:00.000Z").await;
     check(json!({"docvalue_fields": [year("@timestamp")], "fields": ["n"]}), "2024").await;
 }
 
@@ -620,4 +753,87 @@ async fn numbers_are_written_by_a_pattern() {
     let body = json!({"docvalue_fields": [format("n", "#.0"), format("share", "0.0%"), format("@timestamp", "#.0")]});
     let fields = place.answer(&body).await.hits.hits[0].fields.as_ref().unwrap().to_value();
     assert_eq!(fields, json!({"n": ["1.0"], "share": ["25.4%"], "@timestamp": ["2024-05-01T00:00:00Z"]}));
+}
+
+#[tokio::test]
+async fn what_stands_for_no_number_may_be_text() {
+    let mapping = Mapping::from_elasticsearch_json(&json!({"properties": {"none": {"type": "integer"}}}));
+    let documents = [json!({"n": 1, "v": 5, "r": 1.5, "t": "a"}), json!({"n": 2})];
+    let place = Place::with_mapping(&[documents.to_vec()], mapping.unwrap()).await;
+    let check = async |agg: Value, expected: Value| {
+        let answer = place.answer(&json!({"size": 0, "aggs": {"a": agg}})).await;
+        let answer = answer.aggregations.unwrap().to_value()["a"].clone();
+        let found = match answer["buckets"].as_array() {
+            Some(buckets) => buckets.iter().map(|bucket| bucket["key"].clone()).collect(),
+            None => answer["value"].clone(),
+        };
+        assert_eq!(found, expected, "{agg}");
+    };
+    check(json!({"sum": {"field": "v", "missing": "2"}}), json!(7.0)).await;
+    check(json!({"avg": {"field": "r", "missing": "0.5"}}), json!(1.0)).await;
+    check(json!({"min": {"field": "none", "missing": "-3"}}), json!(-3.0)).await;
+    check(json!({"value_count": {"field": "v", "missing": "0"}}), json!(2)).await;
+    check(json!({"cardinality": {"field": "v", "missing": "5"}}), json!(1)).await;
+    check(json!({"terms": {"field": "v", "missing": "-1", "order": {"_key": "asc"}}}), json!([-1, 5])).await;
+    check(json!({"terms": {"field": "r", "missing": "-1", "order": {"_key": "asc"}}}), json!([-1.0, 1.5]))
+        .await;
+    check(json!({"terms": {"field": "none", "missing": "-1"}}), json!([-1])).await;
+    check(json!({"terms": {"field": "t", "missing": "-1", "order": {"_key": "asc"}}}), json!(["-1", "a"]))
+        .await;
+    check(json!({"rare_terms": {"field": "v", "missing": "-1"}}), json!([-1, 5])).await;
+    let refused = place.search(&json!({"aggs": {"a": {"sum": {"field": "v", "missing": "x"}}}}));
+    assert!(refused.err().unwrap().to_string().contains("[missing] must be a number"));
+}
+
+#[tokio::test]
+async fn sort_values_are_written_in_the_format_of_their_key() {
+    let documents: Vec<Value> = (0..4)
+        .map(|n| json!({"n": n, "@timestamp": format!("2024-05-0{}T12:30:00.25Z", n + 1), "at": 1_714_566_600_250_i64 + n * 86_400_000}))
+        .collect();
+    let mut mapping = Mapping::dynamic();
+    mapping.declare("at", FieldType::Date).unwrap();
+    let place = Place::with_mapping(&[documents], mapping).await;
+    for field in ["@timestamp", "at"] {
+        let sort = json!([{field: {"order": "desc", "format": "yyyy-MM-dd"}}]);
+        let answer = place.answer(&json!({"sort": sort, "size": 2})).await;
+        let values: Vec<Value> = answer.hits.hits.iter().map(|hit| json!(hit.sort)).collect();
+        assert_eq!(values, [json!(["2024-05-04"]), json!(["2024-05-03"])], "{field}");
+        // The text is the start of the day, as in any request; what is exact says the answer.
+        let after = json!({"sort": sort, "search_after": ["2024-05-03"]});
+        assert_eq!(place.numbers(&after).await, [1, 0], "{field}");
+        assert_eq!(answer.next, Some(vec![json!("2024-05-03T12:30:00.25Z")]), "{field}");
+        let next = json!({"sort": sort, "search_after": answer.next});
+        assert_eq!(place.numbers(&next).await, [1, 0], "{field}");
+    }
+}
+
+#[tokio::test]
+async fn hits_of_aggregations_show_what_hits_of_searches_do() {
+    let place = named_twice().await;
+    let how = json!({
+        "_source": false, "fields": ["node", {"field": "when", "format": "yyyy"}], "docvalue_fields": ["n"],
+        "highlight": {"fields": {"message": {}}}, "version": true, "seq_no_primary_term": true, "explain": false,
+        "script_fields": {}, "stored_fields": ["_source"],
+    });
+    let mut body = how.clone();
+    body["query"] = json!({"match": {"message": "high"}});
+    body["sort"] = json!(["n"]);
+    let mut top = how.clone();
+    top["sort"] = json!(["n"]);
+    body["aggs"] = json!({"top": {"top_hits": top}});
+    let answer = serde_json::to_value(place.answer(&body).await).unwrap();
+    let (own, hits) = (&answer["hits"]["hits"], &answer["aggregations"]["top"]["hits"]["hits"]);
+    assert_eq!(own, hits);
+    let first = &hits[0];
+    assert_eq!(first["fields"], json!({"n": [0], "when": ["2024"], "node": ["a"]}));
+    assert_eq!(first["highlight"], json!({"message": ["Very <em>High</em>"]}));
+    assert_eq!(
+        (&first["_version"], &first["_seq_no"], &first["_primary_term"]),
+        (&json!(1), &json!(0), &json!(1))
+    );
+    let none = json!({"aggs": {"top": {"top_hits": {"stored_fields": "_none_"}}}});
+    let answer = serde_json::to_value(place.answer(&none).await).unwrap();
+    assert!(answer["aggregations"]["top"]["hits"]["hits"][0].get("_source").is_none());
+    let scripts = json!({"aggs": {"top": {"top_hits": {"script_fields": {"x": {"script": "1"}}}}}});
+    assert!(place.search(&scripts).err().unwrap().to_string().contains("script_fields"));
 }
