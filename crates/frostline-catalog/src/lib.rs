@@ -56,7 +56,7 @@ pub use index::{Index, IsSeen};
 pub use looked_up::{Located, LookedUp, Numbers, UnknownId};
 pub use names::{Alias, DataStream, Lifecycle};
 pub use pin::Pin;
-pub use records::{INDEX_SETTINGS, RecordChange, Records, TAKEN};
+pub use records::{ALIAS_TAKEN, INDEX_SETTINGS, RecordChange, Records, TAKEN};
 pub use repository_log::index_of_folder;
 pub use schema::Settings;
 pub use snapshot::{Mounted, SNAPSHOT_INDICES_MAX, SNAPSHOTS_MAX, Snapshot, SnapshotIndex};

@@ -17,6 +17,8 @@ pub const INDEX_SETTINGS: &str = "index_settings";
 
 /// The fact of a `Conflict` that says which name is taken already.
 pub const TAKEN: &str = "taken";
+/// The fact of a `Conflict` that names an alias whose name something else has.
+pub const ALIAS_TAKEN: &str = "taken_alias";
 
 /// The names and records of a repository at one version of its log.
 #[derive(Clone, Debug)]
@@ -158,7 +160,7 @@ impl Records {
 }
 
 /// Adds changes to an entry that is to follow `registry`. `Conflict` where a name would mean two things; with the fact
-/// [`TAKEN`] where that is the name of an alias.
+/// [`ALIAS_TAKEN`] where that is the name of an alias.
 pub(crate) fn add(entry: &mut LogEntry, registry: &Registry, changes: Vec<RecordChange>) -> Result<()> {
     let made: BTreeSet<String> = entry.puts.iter().map(|record| record.name.clone()).collect();
     let streams = changes.iter().filter_map(|change| match change {
@@ -173,7 +175,7 @@ pub(crate) fn add(entry: &mut LogEntry, registry: &Registry, changes: Vec<Record
                 let is_stream = registry.data_streams.contains_key(&name) || streams.contains(&name);
                 if alias.is_some() && (is_index(&name) || is_stream) {
                     let what = format!("the alias {name} would have the name of an index or a data stream");
-                    return Err(Error::conflict(what).with(TAKEN, name));
+                    return Err(Error::conflict(what).with(ALIAS_TAKEN, name));
                 }
                 let record = alias.map(|alias| Record::of(ALIAS, name.as_str(), &alias)).transpose()?;
                 (ALIAS, name.into(), record)

@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn yaml_has_the_values_of_the_json() {
         let json = r#"{"a.b":1.10,"no":"x: \"y\"\n","list":[{"n":null,"empty":{}},[1,[]],true],"é":""}"#;
-        let expected = "---\na.b: 1.10\n\"no\": \"x: \\\"y\\\"\\n\"\nlist:\n  -\n    n: null\n    empty: {}\n  -\n    - 1\n    - []\n  - true\n\"é\": \"\"\n";
+        let expected = "---\na.b: 1.10\n\"no\": \"x: \\\"y\\\"\\n\"\nlist:\n  -\n    \"n\": null\n    empty: {}\n  -\n    - 1\n    - []\n  - true\n\"é\": \"\"\n";
         assert_eq!(of_json(json.as_bytes()).unwrap(), expected);
         assert_eq!(of_json(b"[]").unwrap(), "--- []\n");
         assert_eq!(of_json(b"{"), None);

@@ -729,7 +729,8 @@ impl Mapping {
     /// and those without the name of an object that is passed through.
     pub fn other_names(&self) -> BTreeSet<String> {
         let mut names: BTreeSet<String> = self.aliases.keys().chain(self.copies.keys()).cloned().collect();
-        for (path, field) in &self.fields {
+        // The time is shown by its own name alone: as a text it is what could not be read.
+        for (path, field) in self.fields.iter().filter(|(path, _)| !self.is_time(path)) {
             names.extend(field.shown_names().into_keys().map(|name| format!("{path}.{name}")));
         }
         let of_fields = || self.fields.keys().chain(&names);

@@ -909,7 +909,7 @@ fn a_page_answers_in_words_and_folds_what_is_for_checking() {
     many.comparisons = (0..15).map(|_| many.comparisons[0].clone()).collect();
     let page = html(&many, &[], Language::English);
     check_page(&page);
-    assert!(page.contains("3 more ratios"));
+    assert!(page.contains("6 more ratios"));
 }
 
 #[test]

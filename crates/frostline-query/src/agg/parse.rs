@@ -783,9 +783,8 @@ impl Parser<'_> {
         let ParseContext { now_us, mapping, .. } = *self.context;
         let context = Context { now_us, mapping, all: &[], keeps_optional: false };
         // It is read again for each index.
-        let request = SearchRequest::from_value(&shown, &context).map_err(|error| {
-            error.context(format!("[top_hits] in aggregation [{}] is not valid", params.path))
-        })?;
+        let request = SearchRequest::from_value(&shown, &context);
+        let request = request.map_err(|error| params.error(error.what()))?;
         Ok(Kind::TopHits(TopHits { from, size, sort, shown, shows_numbers: request.shows_numbers() }))
     }
 

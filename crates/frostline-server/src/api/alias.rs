@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::{Access, Alias, Index, RecordChange, Records, Resolve, TAKEN, Wildcards};
+use frostline_catalog::{ALIAS_TAKEN, Access, Alias, Index, RecordChange, Records, Resolve, Wildcards};
 use frostline_query::Search;
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
@@ -272,7 +272,7 @@ async fn apply(state: &State, steps: Vec<Step>) -> Result<Answer> {
         true => catalog.change_records("aliases", plan).await.map(drop),
         false => catalog.delete_with(&removed, plan).await,
     };
-    done.map_err(|e| match (e.kind(), e.fact(TAKEN)) {
+    done.map_err(|e| match (e.kind(), e.fact(ALIAS_TAKEN)) {
         (ErrorKind::NotFound, _) => {
             ApiError::new(StatusCode::NOT_FOUND, "aliases_not_found_exception", e.to_string())
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use frostline_base::{Error, ErrorKind, IndexName};
-use frostline_catalog::{Access, Alias, DataStream, RecordChange, Records, Settings, TAKEN};
+use frostline_catalog::{ALIAS_TAKEN, Access, Alias, DataStream, RecordChange, Records, Settings};
 use frostline_ingest::Birth;
 use frostline_split::Mapping;
 use http::StatusCode;
@@ -131,7 +131,7 @@ pub(crate) async fn make_index(
     Birth { mapping, also }: Birth,
 ) -> Result<()> {
     let made = state.node.catalog().create_with(name, mapping, Settings::default(), &*also).await;
-    made.map(drop).map_err(|e| match (e.kind(), e.fact(TAKEN)) {
+    made.map(drop).map_err(|e| match (e.kind(), e.fact(ALIAS_TAKEN)) {
         (_, Some(alias)) => alias::taken(alias),
         (ErrorKind::Conflict, None) => exists(name),
         _ => e.into(),

@@ -76,8 +76,8 @@ async fn a_closed_index_is_neither_read_nor_written_until_it_is_opened() {
     assert_eq!(state["blocks"]["indices"]["web"]["4"]["levels"], json!(["read", "write"]));
     let rows = tested.ok("GET", "/_cat/indices?h=index,status,dc&s=index&format=json", "").await;
     let expected = json!([
-        { "index": "app", "status": "open", "docs.count": "11" },
-        { "index": "web", "status": "close", "docs.count": null },
+        { "index": "app", "status": "open", "dc": "11" },
+        { "index": "web", "status": "close", "dc": null },
     ]);
     assert_eq!(rows, expected);
     tested.ok("POST", "/_all/_open", "").await;
