@@ -155,8 +155,8 @@ async fn merges_are_counted_by_index() {
     let merged = merge.run(&name(), &tens()).await.unwrap();
     let (after, figures) = (bench.index().await, counts.figures(&table));
     assert_eq!(figures.merges, merged.merges);
-    let is_gone = |split: &&Arc<SplitEntry>| after.splits().all(|left| left.id != split.id);
-    let gone = before.splits().filter(is_gone).map(|split| split.object.bytes).sum::<u64>();
+    let is_gone = |split: &&Arc<SplitEntry>| after.splits().iter().all(|left| left.id != split.id);
+    let gone = before.splits().iter().filter(is_gone).map(|split| split.object.bytes).sum::<u64>();
     // What was merged twice counts twice.
     assert!(gone > 0 && figures.bytes >= gone, "{figures:?}, {gone}");
     assert!(figures.documents >= 1_000 && figures.took > Duration::ZERO, "{figures:?}");

@@ -710,7 +710,7 @@ async fn sql_groups_and_filters_by_an_alias_as_by_its_field() {
     let mapping = Mapping::from_elasticsearch_json(&json).unwrap();
     let documents: Vec<Value> =
         (0..9).map(|n| json!({"n": n, "code": 200 + n % 3, "host": format!("H {}", n % 2)})).collect();
-    let place = Place::with_mapping(&[documents.clone()], mapping.clone()).await;
+    let place = Place::with_mapping(std::slice::from_ref(&documents), mapping.clone()).await;
     for [alias, field] in [["status", "code"], ["node", "host"]] {
         for query in [
             "select count(*) from logs group by F order by F",
