@@ -845,34 +845,34 @@ fn code_terms(
 
 /// The words of each document's texts, each once.
 fn code_words(column: &FieldColumn, keyed: &mut Keyed, docs: &Docs) -> Coded {
-    let mut coded = Coded::default();
-    let mut ids: Vec<u32> = Vec::new();
-    for (at, bucket) in docs.iter() {
-        ids.clear();
-        column.each(at as usize, |value| {
-            if let Scalar::Text(text) = value {
-                let phrase = Phrase::new(text);
-                ids.extend(phrase.words().iter().map(|word| keyed.keys.scalar(Scalar::Text(word))));
-            }
-        });
-        ids.sort_unstable();
-        ids.dedup();
-        for id in &ids {
-            coded.docs.push(at, bucket);
-            coded.codes.push(*id);
+    code_each(column, None, keyed, docs, |keyed, value, ids| {
+        if let Scalar::Text(text) = value {
+            let phrase = Phrase::new(text);
+            ids.extend(phrase.words().iter().map(|word| keyed.keys.scalar(Scalar::Text(word))));
         }
-    }
-    coded.ids = (0..keyed.keys.len() as u32).collect();
-    coded
+    })
 }
 
-/// Any number of values for each document.
+/// Any number of values for each document, of which each is in one bucket or in none.
 fn code_any<'a>(
     column: &'a FieldColumn,
     missing: Option<Key>,
     keyed: &mut Keyed,
     docs: &Docs,
     mut key: impl FnMut(Scalar<'a>) -> Option<Key>,
+) -> Coded {
+    code_each(column, missing, keyed, docs, |keyed, value, ids| {
+        ids.extend(key(value).map(|key| keyed.keys.key(&key)));
+    })
+}
+
+/// Any number of values for each document, which is once in each of their buckets.
+fn code_each<'a>(
+    column: &'a FieldColumn,
+    missing: Option<Key>,
+    keyed: &mut Keyed,
+    docs: &Docs,
+    mut add: impl FnMut(&mut Keyed, Scalar<'a>, &mut Vec<u32>),
 ) -> Coded {
     let mut coded = Coded::default();
     let mut ids: Vec<u32> = Vec::new();
@@ -881,7 +881,7 @@ fn code_any<'a>(
         let mut any = false;
         column.each(at as usize, |value| {
             any = true;
-            ids.extend(key(value).map(|key| keyed.keys.key(&key)));
+            add(keyed, value, &mut ids);
         });
         if let (false, Some(missing)) = (any, &missing) {
             ids.push(keyed.keys.key(missing));

@@ -1098,17 +1098,24 @@ impl Parser<'_> {
         Ok(Kind::IpRange(Ranges { field, format: None, decimal: None, keyed, missing, ranges }))
     }
 
-    fn auto_date(&mut self, params: &mut Params) -> Result<Kind> {
+    /// The field of a histogram that is asked for a number of buckets, and this. Below several buckets there is the `other` one.
+    fn few_buckets(&mut self, params: &mut Params, most: usize, other: &str) -> Result<(FieldIndex, usize)> {
         if self.bucketed > 0 {
-            return Err(params.error(
-                "[auto_date_histogram] cannot be below an aggregation with several buckets: use a date_histogram there",
-            ));
+            return Err(params.error(format!(
+                "[{}] cannot be below an aggregation with several buckets: use {other} there",
+                params.word()
+            )));
         }
         let field = self.field(params)?;
         let buckets = params.count("buckets")?.unwrap_or(10);
-        if !(1..=auto_date::BUCKETS_MAX).contains(&buckets) {
-            return Err(params.error(format!("[buckets] must be between 1 and {}", auto_date::BUCKETS_MAX)));
+        if !(1..=most).contains(&buckets) {
+            return Err(params.error(format!("[buckets] must be between 1 and {most}")));
         }
+        Ok((field, buckets))
+    }
+
+    fn auto_date(&mut self, params: &mut Params) -> Result<Kind> {
+        let (field, buckets) = self.few_buckets(params, auto_date::BUCKETS_MAX, "a date_histogram")?;
         let level_min = match params.text("minimum_interval")? {
             None => 0,
             Some(name) => {
@@ -1128,16 +1135,7 @@ impl Parser<'_> {
     }
 
     fn variable_width(&mut self, params: &mut Params) -> Result<Kind> {
-        if self.bucketed > 0 {
-            return Err(params.error(
-                "[variable_width_histogram] cannot be below an aggregation with several buckets: use a histogram there",
-            ));
-        }
-        let field = self.field(params)?;
-        let buckets = params.count("buckets")?.unwrap_or(10);
-        if !(1..=widths::BUCKETS_MAX).contains(&buckets) {
-            return Err(params.error(format!("[buckets] must be between 1 and {}", widths::BUCKETS_MAX)));
-        }
+        let (field, buckets) = self.few_buckets(params, widths::BUCKETS_MAX, "a histogram")?;
         // How the work is spread.
         params.ignore(&["shard_size", "initial_buffer"]);
         let missing = params.number("missing")?;

@@ -61,11 +61,17 @@ pub(super) enum Sketch {
     Steps(Steps),
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Buckets {
+/// What is known exactly of values in buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Ends {
     count: u64,
     min: f64,
     max: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Buckets {
+    ends: Ends,
     zeros: u64,
     /// Bucket `i` holds values in `(gamma^(i-1), gamma^i]`.
     positive: BTreeMap<i32, u64>,
@@ -73,11 +79,9 @@ pub(super) struct Buckets {
 }
 
 /// Counts in steps of 2^level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Steps {
-    count: u64,
-    min: f64,
-    max: f64,
+    ends: Ends,
     level: u32,
     /// Step `i` holds values from `i * 2^level` to before the next one.
     steps: BTreeMap<i64, u64>,
@@ -94,9 +98,7 @@ impl Sketch {
     pub(super) fn of(distribution: &Distribution, min: f64, max: f64) -> Sketch {
         let Distribution { zeros, positive, negative } = distribution;
         Sketch::Buckets(Buckets {
-            count: distribution.count(),
-            min,
-            max,
+            ends: Ends { count: distribution.count(), min, max },
             zeros: *zeros,
             positive: positive.iter().copied().collect(),
             negative: negative.iter().copied().collect(),
@@ -134,12 +136,9 @@ impl Sketch {
             && values.len() > VALUES_MAX
         {
             let values = std::mem::take(values);
-            let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
             *self = match accuracy {
-                Accuracy::Relative(_) => Sketch::Buckets(Buckets { min, max, ..Buckets::default() }),
-                Accuracy::Steps => {
-                    Sketch::Steps(Steps { count: 0, min, max, level: 0, steps: BTreeMap::new() })
-                }
+                Accuracy::Relative(_) => Sketch::Buckets(Buckets::default()),
+                Accuracy::Steps => Sketch::Steps(Steps::default()),
             };
             values.into_iter().for_each(|value| self.add(value, accuracy));
         }
@@ -190,8 +189,8 @@ impl Sketch {
                 let (low, high) = (sorted.get(place.floor() as usize)?, sorted.get(place.ceil() as usize)?);
                 Some(low + (high - low) * place.fract())
             }
-            Sketch::Buckets(buckets) => Some(buckets.ends().at(share, buckets.ascending(accuracy))),
-            Sketch::Steps(steps) => Some(steps.ends().at(share, steps.ascending())),
+            Sketch::Buckets(buckets) => Some(buckets.ends.at(share, buckets.ascending(accuracy))),
+            Sketch::Steps(steps) => Some(steps.ends.at(share, steps.ascending())),
         }
     }
 
@@ -201,26 +200,21 @@ impl Sketch {
             Sketch::Values(values) => {
                 (values.iter().filter(|v| **v <= value).count() as u64, values.len() as u64)
             }
-            Sketch::Buckets(buckets) => (buckets.at_most(value, accuracy), buckets.count),
-            Sketch::Steps(steps) => (steps.at_most(value), steps.count),
+            Sketch::Buckets(buckets) => (buckets.at_most(value, accuracy), buckets.ends.count),
+            Sketch::Steps(steps) => (steps.at_most(value), steps.ends.count),
         };
         (count > 0).then(|| below as f64 / count as f64 * 100.0)
     }
 }
 
 impl Buckets {
-    /// There is a value, each is in a bucket, and the ends are in order. Counts whose sums could
-    /// overflow are in no index.
     fn is_sound(&self) -> bool {
         let counts = self.positive.values().chain(self.negative.values()).chain([&self.zeros]);
-        let counted = counts.copied().try_fold(0u64, u64::checked_add);
-        (1..=COUNT_MAX).contains(&self.count) && counted == Some(self.count) && self.min <= self.max
+        self.ends.are_sound(counts)
     }
 
     fn add(&mut self, value: f64, accuracy: Accuracy) {
-        self.count += 1;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        self.ends.add(Ends { count: 1, min: value, max: value });
         match bucket(value.abs(), accuracy.gamma_ln()) {
             None => self.zeros += 1,
             Some(bucket) if value > 0.0 => *self.positive.entry(bucket).or_default() += 1,
@@ -229,9 +223,7 @@ impl Buckets {
     }
 
     fn merge(&mut self, other: Buckets) {
-        self.count += other.count;
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
+        self.ends.add(other.ends);
         self.zeros += other.zeros;
         for (bucket, count) in other.positive {
             *self.positive.entry(bucket).or_default() += count;
@@ -248,33 +240,22 @@ impl Buckets {
         negative.chain((self.zeros > 0).then_some((0.0, self.zeros))).chain(positive)
     }
 
-    fn ends(&self) -> Ends {
-        Ends { count: self.count, min: self.min, max: self.max }
-    }
-
     fn at_most(&self, value: f64, accuracy: Accuracy) -> u64 {
         // The bucket of the value itself counts whole, as its middle may be on either side.
         let limit =
             bucket(value.abs(), accuracy.gamma_ln()).map_or(0.0, |i| middle(i, accuracy).copysign(value));
         let ascending = self.ascending(accuracy).map(|(middle, count)| (middle <= limit, count));
-        self.ends().at_most(value, ascending)
+        self.ends.at_most(value, ascending)
     }
 }
 
 impl Steps {
     fn is_sound(&self) -> bool {
-        let counted = self.steps.values().copied().try_fold(0u64, u64::checked_add);
-        (1..=COUNT_MAX).contains(&self.count)
-            && counted == Some(self.count)
-            && self.min <= self.max
-            && self.level <= LEVEL_MAX
-            && self.steps.len() <= STEPS_MAX
+        self.ends.are_sound(self.steps.values()) && self.level <= LEVEL_MAX && self.steps.len() <= STEPS_MAX
     }
 
     fn add(&mut self, value: f64) {
-        self.count += 1;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        self.ends.add(Ends { count: 1, min: value, max: value });
         *self.steps.entry(self.step(value)).or_default() += 1;
         self.shrink();
     }
@@ -283,9 +264,7 @@ impl Steps {
         while self.level != other.level {
             if self.level < other.level { self.double() } else { other.double() }
         }
-        self.count += other.count;
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
+        self.ends.add(other.ends);
         for (step, count) in other.steps {
             *self.steps.entry(step).or_default() += count;
         }
@@ -321,24 +300,32 @@ impl Steps {
         self.steps.iter().map(move |(step, count)| (*step as f64 * size + (size - 1.0) / 2.0, *count))
     }
 
-    fn ends(&self) -> Ends {
-        Ends { count: self.count, min: self.min, max: self.max }
-    }
-
     fn at_most(&self, value: f64) -> u64 {
         let limit = self.step(value);
-        self.ends().at_most(value, self.steps.iter().map(|(step, count)| (*step <= limit, *count)))
+        self.ends.at_most(value, self.steps.iter().map(|(step, count)| (*step <= limit, *count)))
     }
 }
 
-/// What is known exactly of values in buckets.
-struct Ends {
-    count: u64,
-    min: f64,
-    max: f64,
+impl Default for Ends {
+    /// Of no values.
+    fn default() -> Ends {
+        Ends { count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY }
+    }
 }
 
 impl Ends {
+    fn add(&mut self, other: Ends) {
+        self.count += other.count;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// There is a value, each is in a bucket, and the ends are in order. Counts whose sums could overflow are in no index.
+    fn are_sound<'c>(&self, mut counts: impl Iterator<Item = &'c u64>) -> bool {
+        let counted = counts.try_fold(0u64, |sum, count| sum.checked_add(*count));
+        (1..=COUNT_MAX).contains(&self.count) && counted == Some(self.count) && self.min <= self.max
+    }
+
     /// The value with this share of the others below it. `ascending` has a value for each bucket, and how many it holds.
     fn at(&self, share: f64, ascending: impl Iterator<Item = (f64, u64)>) -> f64 {
         let place = (share * (self.count - 1) as f64).round() as u64;

@@ -147,6 +147,8 @@ pub(super) struct Together<'a> {
     now_us: i64,
     indices: &'a [Arc<Index>],
     alike: Vec<Alike<'a>>,
+    /// One index of each mapping, and these mappings.
+    heads: Vec<Arc<Index>>,
     mappings: Vec<&'a Mapping>,
 }
 
@@ -181,8 +183,9 @@ impl Notes {
 impl<'a> Together<'a> {
     pub(super) fn new(indices: &'a [Arc<Index>], now_us: i64) -> Together<'a> {
         let alike = Alike::all(indices);
+        let heads = alike.iter().map(|alike| Arc::clone(alike.head)).collect();
         let mappings = alike.iter().map(|alike| alike.head.mapping()).collect();
-        Together { now_us, indices, alike, mappings }
+        Together { now_us, indices, alike, heads, mappings }
     }
 
     /// The request as it is answered: its order is of what names mean in any of the indices.
@@ -196,11 +199,10 @@ impl<'a> Together<'a> {
                 SearchRequest::from_value(body, &context)?
             }
         };
-        let heads = self.heads();
         let joined = |field: &FieldRef| FieldRef::in_any(&self.mappings, field.name());
         for Sort { by, .. } in &mut request.sort {
             if let SortBy::Field(field) = by {
-                let is_clear = check_time(&heads, field.name()).is_ok();
+                let is_clear = check_time(&self.heads, field.name()).is_ok();
                 *field = if is_clear { joined(field) } else { joined(field).of_several_times() };
             }
         }
@@ -211,11 +213,10 @@ impl<'a> Together<'a> {
     /// The aggregations of the request as they are answered, and the queries in them. `Invalid` where documents of some of the
     /// indices are counted by their time, and others by something else.
     pub(super) fn tree(&self, request: &SearchRequest) -> Result<(AggTree, Vec<Clause>)> {
-        let heads = self.heads();
-        let joined = mapping(&heads);
         let clauses = RefCell::new(Vec::new());
         let mut tree = AggTree::empty();
         if let Some(aggs) = &request.aggs {
+            let joined = mapping(&self.heads);
             let filter = |query: &Value, position: &str| {
                 clauses.borrow_mut().push(Clause { query: query.clone(), position: position.to_owned() });
                 let context = Context {
@@ -231,7 +232,7 @@ impl<'a> Together<'a> {
             tree = AggTree::parse(&Value::Object(aggs.clone()), &context)?;
         }
         let counted = tree.fields().iter().chain(&request.collapse);
-        counted.into_iter().try_for_each(|field| check_time(&heads, field.name()))?;
+        counted.into_iter().try_for_each(|field| check_time(&self.heads, field.name()))?;
         Ok((tree, clauses.into_inner()))
     }
 
@@ -259,14 +260,8 @@ impl<'a> Together<'a> {
                     let own = self.filter(own, "filter", alike)?;
                     asked.filter = prune::and([asked.filter, own].into_iter());
                 }
-                let parts = match names_index || asked.asks_index() {
-                    true => positions.chunks(1),
-                    false => positions.chunks(positions.len().max(1)),
-                };
-                for part in parts {
-                    let Some(first) = part.first().and_then(|first| self.indices.get(*first)) else {
-                        continue;
-                    };
+                let is_each = names_index || asked.asks_index();
+                for (first, part) in self.parts(&positions, is_each) {
                     let asked = asked.clone().within(first)?;
                     match classes.iter_mut().find(|class| class.asked.is_same(&asked)) {
                         Some(class) => class.indices.extend(part),
@@ -281,6 +276,16 @@ impl<'a> Together<'a> {
             classes.push(Class { indices: Vec::new(), asked });
         }
         Ok((classes, notes))
+    }
+
+    /// Indices that understand the same, each by itself or all together: the first, and the positions of all.
+    fn parts<'p>(
+        &'p self,
+        positions: &'p [usize],
+        is_each: bool,
+    ) -> impl Iterator<Item = (&'a Arc<Index>, &'p [usize])> {
+        let parts = positions.chunks(if is_each { 1 } else { positions.len().max(1) });
+        parts.filter_map(|part| Some((self.indices.get(*part.first()?)?, part)))
     }
 
     /// The request as indices read it.
@@ -301,10 +306,6 @@ impl<'a> Together<'a> {
     fn context(&self, mapping: &'a Mapping) -> Context<'_> {
         Context { now_us: self.now_us, mapping, all: &self.mappings, keeps_optional: false }
     }
-
-    fn heads(&self) -> Vec<Arc<Index>> {
-        self.alike.iter().map(|alike| Arc::clone(alike.head)).collect()
-    }
 }
 
 /// The types of values served to read it; those that an index has are found by any.
@@ -322,9 +323,7 @@ pub(super) fn read_filter(
     let mut classes: Vec<(Vec<usize>, Filter)> = Vec::new();
     for alike in &together.alike {
         let filter = together.filter(query, "filter", alike)?;
-        let parts = if filter.asks_index() { 1 } else { alike.indices.len().max(1) };
-        for part in alike.indices.chunks(parts) {
-            let Some(first) = part.first().and_then(|first| indices.get(*first)) else { continue };
+        for (first, part) in together.parts(&alike.indices, filter.asks_index()) {
             let filter = prune::in_index(filter.clone(), first.name().as_str())?;
             match classes.iter_mut().find(|(_, known)| *known == filter) {
                 Some((class, _)) => class.extend(part),

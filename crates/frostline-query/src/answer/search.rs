@@ -97,18 +97,7 @@ impl Reading {
     fn new(class: Class, indices: &[Arc<Index>], splits: &Splits) -> Result<Reading> {
         let Class { indices: places, asked } = class;
         let Asked { filter, post_filter, tree, order, highlight, named, inner_hits, .. } = asked;
-        let is_whole = places.len() == indices.len();
-        let splits = match is_whole {
-            true => splits.clone(),
-            false => {
-                let mut is_wanted = vec![false; indices.len()];
-                places
-                    .iter()
-                    .filter_map(|place| is_wanted.get_mut(*place).map(|is| *is = true))
-                    .for_each(drop);
-                splits.of_indices(|place| is_wanted.get(place) == Some(&true))
-            }
-        };
+        let splits = splits.of_indices(&places);
         let indices = places.iter().filter_map(|place| indices.get(*place).cloned()).collect();
         let highlighter = highlight.map(Highlighter::new).transpose()?.map(Arc::new);
         let (tree, named, inner_hits) = (Arc::new(tree), named.into(), inner_hits.into());

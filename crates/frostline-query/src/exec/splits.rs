@@ -1,7 +1,7 @@
 //! The splits of a query, and the numbers by which query and answer refer to them.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use frostline_base::{Cost, ObjectRef, SplitId};
@@ -252,8 +252,12 @@ impl Splits {
     }
 
     /// The splits of the indices at these positions.
-    pub(crate) fn of_indices(&self, wanted: impl Fn(usize) -> bool) -> Splits {
-        self.filtered(|split| wanted(split.index as usize))
+    pub(crate) fn of_indices(&self, positions: &[usize]) -> Splits {
+        if positions.len() == self.indices().len() {
+            return self.clone();
+        }
+        let positions: HashSet<usize> = positions.iter().copied().collect();
+        self.filtered(|split| positions.contains(&(split.index as usize)))
     }
 
     /// A part of the splits. Each is in one part, of as many as there are.

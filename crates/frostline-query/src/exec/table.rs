@@ -94,12 +94,10 @@ impl Part {
         if places.is_empty() {
             places.insert((0, TIME_FIELD), (0..indices.len()).collect());
         }
-        let is_only = places.len() == 1;
         let part = |((number, _), places): ((usize, &str), Vec<usize>)| {
             let own: Vec<Arc<Index>> =
                 places.iter().filter_map(|place| indices.get(*place).cloned()).collect();
-            let splits =
-                if is_only { splits.clone() } else { splits.of_indices(|place| places.contains(&place)) };
+            let splits = splits.of_indices(&places);
             let filter = filters.get(number).map_or(Filter::None, |(_, filter)| filter.clone());
             Part { filter, mapping: mapping(&own).into_owned(), indices: own, splits }
         };

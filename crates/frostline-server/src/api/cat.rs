@@ -7,6 +7,7 @@ use frostline_query::language::wildcard_matches;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::cluster::host_of;
 use crate::api::index::index_uuid;
 use crate::api::info::{NAME, VERSION, uuid};
 use crate::api::stats::Figures;
@@ -57,18 +58,8 @@ pub(crate) async fn indices(call: Call) -> Result<Answer> {
         column("uuid", &["id"], "index uuid"),
         column("pri", &["p", "shards.primary", "shardsPrimary"], "number of primary shards"),
         column("rep", &["r", "shards.replica", "shardsReplica"], "number of replica shards"),
-        Column {
-            name: "creation.date",
-            aliases: &["cd"],
-            about: "index creation date (millisecond value)",
-            shown: false,
-        },
-        Column {
-            name: "creation.date.string",
-            aliases: &["cds"],
-            about: "index creation date (as string)",
-            shown: false,
-        },
+        hidden("creation.date", &["cd"], "index creation date (millisecond value)"),
+        hidden("creation.date.string", &["cds"], "index creation date (as string)"),
         column("docs.count", &["dc", "docsCount"], "available docs"),
         column("docs.deleted", &["dd", "docsDeleted"], "deleted docs"),
         column("store.size", &["ss", "storeSize"], "store size of primaries & replicas"),
@@ -448,7 +439,7 @@ pub(crate) async fn shards(call: Call) -> Result<Answer> {
     ];
     let columns = [COLUMNS, COUNTERS].concat();
     let address = &call.state.address;
-    let ip = address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip);
+    let ip = host_of(address);
     let text = |text: &str| Cell::Text(text.to_owned());
     let found = self::indices::named_of_any(&call, Wildcards::SHOWN).await?;
     let id = uuid(&call.state);
@@ -487,7 +478,7 @@ pub(crate) async fn segments(call: Call) -> Result<Answer> {
         column("compound", &["ico", "isCompound"], "is segment compound"),
     ];
     let (id, address) = (uuid(&call.state), &call.state.address);
-    let ip = address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip);
+    let ip = host_of(address);
     let text = |text: &str| Cell::Text(text.to_owned());
     let found = self::indices::named(&call).await?;
     let rows = found.iter().flat_map(|index| {
@@ -531,7 +522,7 @@ pub(crate) async fn tasks(call: Call) -> Result<Answer> {
         hidden("x_opaque_id", &["x"], "X-Opaque-ID header"),
     ];
     let (node, address) = (uuid(&call.state), &call.state.address);
-    let ip = address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip);
+    let ip = host_of(address);
     let rows = tasks::with_own(&call).into_iter().map(|task| {
         let cells = [
             tasks::action(&task),

@@ -489,10 +489,15 @@ pub(crate) async fn nodes(call: Call) -> Result<Answer> {
     answer_of_node(&call, node_id, node)
 }
 
+/// An address without its port.
+pub(crate) fn host_of(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host)
+}
+
 /// What every answer about the node begins with.
 pub(crate) fn about_node(call: &Call) -> Map<String, Value> {
     let address = call.published_address();
-    let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+    let host = host_of(&address);
     let about = [
         ("name", json!(NAME)),
         ("transport_address", json!(address)),

@@ -22,13 +22,13 @@ fn a_stored_sketch_that_nobody_counted_is_not() {
     type Change = fn(&mut Buckets);
     let changes: [(&str, Change); 7] = [
         ("no values", |b| *b = Buckets::default()),
-        ("a value more than in its buckets", |b| b.count += 1),
+        ("a value more than in its buckets", |b| b.ends.count += 1),
         ("a value less", |b| b.zeros += 1),
-        ("ends out of order", |b| std::mem::swap(&mut b.min, &mut b.max)),
-        ("an end that is no number", |b| b.min = f64::NAN),
+        ("ends out of order", |b| std::mem::swap(&mut b.ends.min, &mut b.ends.max)),
+        ("an end that is no number", |b| b.ends.min = f64::NAN),
         ("counts whose sum overflows", |b| *b.positive.entry(1).or_default() = u64::MAX),
         ("more values than any index has", |b| {
-            b.count = COUNT_MAX + 1;
+            b.ends.count = COUNT_MAX + 1;
             b.zeros += COUNT_MAX + 1 - (VALUES_MAX as u64 + 1);
         }),
     ];
@@ -91,9 +91,9 @@ fn steps_depend_on_the_values_alone() {
 fn stored_steps_that_nobody_counted_are_not_sound() {
     type Change = fn(&mut Steps);
     let changes: [(&str, Change); 4] = [
-        ("a value more than in its steps", |s| s.count += 1),
+        ("a value more than in its steps", |s| s.ends.count += 1),
         ("steps without end", |s| s.level = LEVEL_MAX + 1),
-        ("ends out of order", |s| std::mem::swap(&mut s.min, &mut s.max)),
+        ("ends out of order", |s| std::mem::swap(&mut s.ends.min, &mut s.ends.max)),
         ("more steps than are kept", |s| s.steps.extend((0..=STEPS_MAX as i64).map(|i| (-i, 0)))),
     ];
     for (what, change) in changes {
