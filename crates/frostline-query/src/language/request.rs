@@ -45,10 +45,8 @@ const INNER_KEYS: [&str; 12] = [
     "version",
 ];
 
-const INNER_REFUSED: &[(&str, &str)] = &[
-    ("collapse", "sort the objects instead"),
-    ("script_fields", "scripts are not run"),
-];
+const INNER_REFUSED: &[(&str, &str)] =
+    &[("collapse", "sort the objects instead"), ("script_fields", "scripts are not run")];
 
 /// A search body, read and checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
