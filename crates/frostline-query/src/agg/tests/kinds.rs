@@ -720,10 +720,66 @@ proptest! {
         prop_assert_eq!(&answer["pairs"]["buckets"], &json!(pairs));
     }
 
+    /// A document with several times is once in each bucket that has any of them, and so is what is below.
+    #[test]
+    fn documents_with_several_times_are_once_in_a_bucket_whatever_the_partition(
+        docs in prop::collection::vec((prop::collection::vec(0i64..1_000, 0..6), 0i64..10, 0usize..4), 0..30),
+        scale in prop::sample::select(vec![1i64, 7, 60, 1_000, 5_000]),
+    ) {
+        let start = jiff::Timestamp::from_second(1_704_067_200).unwrap();
+        let at = |n: &i64| (start + jiff::SignedDuration::from_secs(n * scale)).to_string();
+        let json: Vec<Value> = docs.iter()
+            .map(|(times, n, _)| json!({"n": n, "t": times.iter().map(at).collect::<Vec<_>>()})).collect();
+        let aggs = json!({"a": {"auto_date_histogram": {"field": "t"}, "aggs": {
+            "s": {"sum": {"field": "n"}},
+            "h": {"terms": {"field": "n"}, "aggs": {"s": {"sum": {"field": "n"}}}},
+            "f": {"range": {"field": "n", "ranges": [{"from": 0}]}, "aggs": {"s": {"sum": {"field": "n"}}}},
+            "top": {"top_hits": {"size": 0}},
+        }}});
+        let tree = parse_over(&mapping_of(&json), &aggs).unwrap();
+        let mut merged = AggState::empty(&tree);
+        for part in 0..4 {
+            let chosen: Vec<u32> = (0..docs.len() as u32).filter(|row| docs[*row as usize].2 == part).collect();
+            let mut collector = Collector::new(&tree, MEMORY);
+            let (one, two) = chosen.split_at(chosen.len() / 2);
+            collect(&mut collector, &tree, &json, part as u32, one);
+            collect(&mut collector, &tree, &json, part as u32, two);
+            let bytes = collector.finish().write().unwrap();
+            merged.merge(AggState::read(&bytes, &tree).unwrap(), &tree, MEMORY).unwrap();
+        }
+        let answer = merged.answer(&tree, &Echo).unwrap();
+
+        let seconds: Vec<i64> = docs.iter().flat_map(|(times, ..)| times).map(|n| n * scale).collect();
+        let (interval, buckets) = auto_model(&seconds);
+        prop_assert_eq!(&answer["a"]["interval"], &json!(interval));
+        let got = answer["a"]["buckets"].as_array().unwrap();
+        prop_assert_eq!(got.len(), buckets.len());
+        for (index, bucket) in got.iter().enumerate() {
+            let from = buckets[index].0;
+            prop_assert_eq!(bucket["key"].as_i64().unwrap() / 1_000 - 1_704_067_200, from);
+            let to = buckets.get(index + 1).map_or(i64::MAX, |next| next.0);
+            let inside = docs.iter().filter(|(times, ..)| times.iter().any(|n| (from..to).contains(&(n * scale))));
+            let numbers: Vec<i64> = inside.map(|(_, n, _)| *n).collect();
+            let sum = json!(numbers.iter().sum::<i64>() as f64);
+            prop_assert_eq!(&bucket["doc_count"], &json!(numbers.len()));
+            prop_assert_eq!(&bucket["s"]["value"], &sum);
+            prop_assert_eq!(&bucket["f"]["buckets"][0]["doc_count"], &json!(numbers.len()));
+            prop_assert_eq!(&bucket["f"]["buckets"][0]["s"]["value"], &sum);
+            prop_assert_eq!(&bucket["top"]["hits"]["total"]["value"], &json!(numbers.len()));
+            for term in bucket["h"]["buckets"].as_array().unwrap() {
+                let n = term["key"].as_i64().unwrap();
+                let count = numbers.iter().filter(|other| **other == n).count();
+                prop_assert_eq!(&term["doc_count"], &json!(count));
+                prop_assert_eq!(&term["s"]["value"], &json!((n * count as i64) as f64));
+            }
+        }
+    }
+
     /// Bytes that hold no state of the tree are refused or answered, and never panic.
     #[test]
     fn stored_states_that_are_damaged_are_refused(at in 0usize..400, byte in any::<u8>()) {
-        let docs: Vec<Value> = (0..9).map(|n| json!({"n": n, "h": format!("h{n}"), "t": format!("2024-01-0{}T00:00:00Z", n + 1)})).collect();
+        let day = |n: u32| format!("2024-01-0{}T00:00:00Z", n + 1);
+        let docs: Vec<Value> = (0..9).map(|n| json!({"n": n, "h": format!("h{n}"), "t": [day(n), day(n / 2)]})).collect();
         let aggs = json!({
             "auto": {"auto_date_histogram": {"field": "t"}, "aggs": {"n": {"top_metrics": {"metrics": {"field": "n"}, "sort": "n"}}}},
             "mad": {"median_absolute_deviation": {"field": "n"}},
