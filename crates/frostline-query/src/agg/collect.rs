@@ -21,7 +21,7 @@ use super::time::{Rounding, Span};
 use super::weighted::Weighted;
 use super::{
     Adjacency, Agg, AggState, AggTree, AutoDate, Cardinality, Composite, Filters, Kind, MedianDeviation,
-    Metric, MetricKind, MultiTerms, Percentiles, RangeBound, Ranges, SourceBy, StringStats, TermSource,
+    Metric, MetricKind, MultiTerms, Percentiles, RangeBound, Ranges, Rate, SourceBy, StringStats, TermSource,
     TopHits, TopMetrics, VariableWidth, WeightedAvg,
 };
 use crate::filter::{FieldRef, Measure};
@@ -224,6 +224,10 @@ fn collect(agg: &Agg, node: &mut Node, batch: &Work<'_>, docs: &Docs, parents: u
         }
         (Kind::Range(ranges), Node::Slots(slots)) => ranges.collect(agg, slots, batch, docs)?,
         (Kind::Metric(metric), Node::Moments(all)) => metric.collect(all, batch, docs),
+        (Kind::Rate(Rate { of: Some(of), .. }), Node::Moments(all)) => of.collect(all, batch, docs),
+        (Kind::Rate(_), Node::Moments(all)) => {
+            docs.buckets.iter().for_each(|parent| all[*parent as usize].count += 1);
+        }
         (Kind::Percentiles(of), Node::Sketches(all)) => of.collect(all, batch, docs),
         (Kind::Cardinality(of), Node::Distinct(all)) => of.collect(all, batch, docs),
         (Kind::TopHits(top), Node::Hits(all)) => top.collect(all, batch, docs),
@@ -621,7 +625,7 @@ impl TopMetrics {
             let address = HitAddress { split: batch.split, row: batch.rows[at as usize] };
             let mut keys = vec![self.sort.key(batch, at as usize)];
             // Of several values it is the smallest.
-            keys.extend(self.metrics.iter().map(|(_, field)| smallest(batch, *field, false, at as usize)));
+            keys.extend(self.metrics.iter().map(|(_, field, _)| smallest(batch, *field, false, at as usize)));
             all[parent as usize].offer(Hit { keys, address }, &best);
         }
     }
@@ -794,6 +798,12 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Result<O
         }
         Kind::Composite(composite) => Some(composite.code(keyed, batch, docs)?),
         Kind::MultiTerms(terms) => Some(terms.code(keyed, batch, docs)?),
+        Kind::IpPrefix(of) => {
+            Some(code_any(&batch.columns[of.field], None, keyed, docs, |value| match value {
+                Scalar::Text(text) => of.key(text),
+                _ => None,
+            }))
+        }
         _ => None,
     })
 }

@@ -184,6 +184,7 @@ impl Node {
             | Kind::Histogram(_)
             | Kind::Composite(_)
             | Kind::RareTerms(_)
+            | Kind::IpPrefix(_)
             | Kind::Significant(_) => Node::Keyed(Keyed::new(nodes(&agg.children, 0))),
             Kind::AutoDate(of) => Node::Auto(Auto::new(of, nodes(&agg.children, 0))),
             Kind::VariableWidth(_) => Node::Widths(Widths::new(nodes(&agg.children, 0))),
@@ -203,7 +204,7 @@ impl Node {
             Kind::WeightedAvg(_) => Node::Weighted(Vec::new()),
             Kind::StringStats(_) => Node::Texts(Vec::new()),
             Kind::MedianDeviation(_) => Node::Counted(Vec::new()),
-            Kind::Metric(_) => Node::Moments(Vec::new()),
+            Kind::Metric(_) | Kind::Rate(_) => Node::Moments(Vec::new()),
             Kind::Percentiles(_) => Node::Sketches(Vec::new()),
             Kind::Cardinality(_) => Node::Distinct(Vec::new()),
         };
@@ -354,6 +355,7 @@ impl Node {
                 | Kind::Histogram(_)
                 | Kind::Composite(_)
                 | Kind::RareTerms(_)
+                | Kind::IpPrefix(_)
                 | Kind::Significant(_),
             ) => keyed.fits(parents) && below(&keyed.children, keyed.counts.len()),
             (
@@ -372,7 +374,7 @@ impl Node {
                     && slots.counts.len() <= parents.saturating_mul(slots.per_parent as usize)
                     && below(&slots.children, slots.counts.len())
             }
-            (Node::Moments(all), Kind::Metric(_)) => all.len() <= parents,
+            (Node::Moments(all), Kind::Metric(_) | Kind::Rate(_)) => all.len() <= parents,
             (Node::Sketches(all), Kind::Percentiles(of)) => {
                 all.len() <= parents && all.iter().all(|sketch| sketch.is_sound(of.accuracy))
             }

@@ -5,7 +5,6 @@
 use frostline_show::nearest;
 use serde_json::Value;
 
-use super::date::DateReader;
 use super::json::{self, At, Object};
 use super::parts::{BY_NAME, check_analysis, check_field, check_fuzziness, exists, refuse_index};
 use super::query_string::QueryStringOptions;
@@ -627,7 +626,7 @@ fn equals(field: &str, values: &[&Value], at: &At<'_>, context: &Context<'_>) ->
     if text::dates_of(&field) == text::Dates::No {
         return Ok(plain);
     }
-    let reader = DateReader::new(context.now_us);
+    let reader = context.dates_of(&field);
     let mut parts = Vec::new();
     for value in values {
         let one = Filter::Equals { field: field.clone(), values: vec![scalar(value, at)?] };

@@ -7,7 +7,7 @@ use super::date::Format;
 use super::decimal::Decimal;
 use super::highlight::{self, Highlight};
 use super::json::{self, At, Object};
-use super::parts::{check_field, milliseconds, refuse_index};
+use super::parts::{milliseconds, refuse_index};
 use super::point_in_time::Held;
 use super::text::wildcard_matches;
 use super::{Context, query};
@@ -631,8 +631,7 @@ fn collapse(
     let name = object.string("field")?.ok_or_else(|| at.invalid("[field] is missing"))?;
     object.finish()?;
     check_sort(name, &at)?;
-    refuse_index(name, &at, "search each index by itself")?;
-    let field = context.field(check_field(name, &at)?);
+    let field = context.field(name);
     if field.is_time() {
         return Err(at.unsupported(name, "hits are not collapsed by the time of documents"));
     }
