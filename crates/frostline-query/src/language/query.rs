@@ -151,6 +151,8 @@ fn inner_clauses(kind: &str) -> &'static [&'static str] {
 /// A clause over objects of which hits show those that match.
 pub(crate) struct Shown<'a> {
     pub(crate) nested: Nested,
+    /// What they match.
+    pub(crate) query: &'a Value,
     /// How they are shown.
     pub(crate) how: &'a Value,
     /// The same of objects inside of them.
@@ -175,7 +177,7 @@ pub(crate) fn shown<'a>(
         shown(query, &at_kind.key("query"), context, &mut inner)?;
         // None of a path that is not mapped.
         if let Filter::Nested(nested) = parse(clause, at, context)? {
-            all.push(Shown { nested: *nested, how, inner });
+            all.push(Shown { nested: *nested, query, how, inner });
         }
         return Ok(());
     }

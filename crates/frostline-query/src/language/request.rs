@@ -30,12 +30,13 @@ const INNER_SIZE_DEFAULT: usize = 3;
 const INNER_WINDOW_MAX: usize = 100;
 
 /// What a request may say of them.
-const INNER_KEYS: [&str; 11] = [
+const INNER_KEYS: [&str; 12] = [
     "_source",
     "docvalue_fields",
     "explain",
     "fields",
     "from",
+    "highlight",
     "seq_no_primary_term",
     "size",
     "sort",
@@ -44,11 +45,8 @@ const INNER_KEYS: [&str; 11] = [
     "version",
 ];
 
-const INNER_REFUSED: &[(&str, &str)] = &[
-    ("collapse", "sort the objects instead"),
-    ("highlight", "highlight the fields of the document"),
-    ("script_fields", "scripts are not run"),
-];
+const INNER_REFUSED: &[(&str, &str)] =
+    &[("collapse", "sort the objects instead"), ("script_fields", "scripts are not run")];
 
 /// A search body, read and checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -414,13 +412,7 @@ impl SearchRequest {
                 .map_or(Ok(SourceFilter::All), |value| source(value, &at.key("_source")))?,
             fields: field_formats(&mut body, &at, "fields")?,
             docvalue_fields: field_formats(&mut body, &at, "docvalue_fields")?,
-            highlight: body
-                .take("highlight")
-                .map(|value| {
-                    highlight::parse(value, &at.key("highlight"), (query, &at.key("query")), context)
-                })
-                .transpose()?
-                .filter(|highlight| !highlight.fields.is_empty()),
+            highlight: highlighted(body.take("highlight"), &at, query, context)?,
             version: body.boolean("version")?.unwrap_or(false),
             seq_no_primary_term: body.boolean("seq_no_primary_term")?.unwrap_or(false),
             aggs: aggregations(&mut body, &at)?,
@@ -468,10 +460,22 @@ impl InnerHits {
     }
 }
 
+/// What hits of a query show of their texts; none without a field.
+fn highlighted(
+    value: Option<&Value>,
+    at: &At<'_>,
+    query: Option<&Value>,
+    context: &Context<'_>,
+) -> Result<Option<Highlight>> {
+    let read = |value| highlight::parse(value, &at.key("highlight"), (query, &at.key("query")), context);
+    let highlight = value.map(read).transpose()?;
+    Ok(highlight.filter(|highlight| !highlight.fields.is_empty()))
+}
+
 /// Reads how objects are shown.
 fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec<InnerHits>> {
     let mut all: Vec<InnerHits> = Vec::new();
-    for query::Shown { nested, how, inner } in shown {
+    for query::Shown { nested, query, how, inner } in shown {
         let position = format!("inner_hits of [nested] [{}]", nested.path);
         let at = At::root(&position);
         let mut object = Object::new(how, &at)?;
@@ -483,8 +487,10 @@ fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec
             return Err(at.invalid(format_args!("unknown key [{key}]")));
         }
         body.entry("size").or_insert(INNER_SIZE_DEFAULT.into());
-        let request = SearchRequest::from_value(&Value::Object(body), context)
+        let highlight = body.remove("highlight").filter(|highlight| !highlight.is_null());
+        let mut request = SearchRequest::from_value(&Value::Object(body), context)
             .map_err(|error| error.context(format!("the {position} is not valid")))?;
+        request.highlight = highlighted(highlight.as_ref(), &at, Some(query), context)?;
         let window = request.from.saturating_add(request.size);
         if window > INNER_WINDOW_MAX {
             return Err(Error::invalid(format!(
