@@ -5,7 +5,7 @@ use std::sync::Arc;
 use frostline_split::{FieldType, Mapping};
 use serde_json::{Value, json};
 
-use crate::testing::{NOW_US, Place};
+use crate::testing::{NOW_US, Place, numbers};
 use crate::{Results, Search, SearchOptions, Sql};
 
 async fn count(place: &Place, query: Value) -> u64 {
