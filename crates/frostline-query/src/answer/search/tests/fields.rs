@@ -438,7 +438,7 @@ async fn dates_are_asked_and_answered_in_the_format_that_a_mapping_declares() {
         "s": {"type": "date", "format": "epoch_second"}, "other": {"type": "alias", "path": "s"},
     }}));
     // From 2024-05-01, an hour apart.
-    let start = 1_714_521_600;
+    let start = 1_714_521_600_i64;
     let documents: Vec<Value> =
         (0..4).map(|n| json!({"n": n, "s": format!("2024-05-01T0{n}:00:00Z")})).collect();
     let place = Place::with_mapping(&[documents], mapping.unwrap()).await;
