@@ -198,8 +198,16 @@ async fn hits_are_sorted_by_the_names_of_their_indices() {
     let after = json!({ "sort": by("desc"), "search_after": ["logs", 2] });
     assert_eq!(page(after).await.0, [3, 4]);
     assert_eq!(one.numbers(&json!({ "sort": ["_index", { "n": "desc" }] })).await, [3, 2, 1]);
-    for body in [json!({ "sort": "_id" }), json!({ "collapse": { "field": "_index" } })] {
-        assert!(one.search_with(&[&app], &body).is_err(), "{body}");
+    assert!(one.search_with(&[&app], &json!({ "sort": "_id" })).is_err());
+    // Of each index the best.
+    for (sort, best) in [(by("asc"), vec![4, 1]), (json!([{ "n": "desc" }]), vec![4, 3])] {
+        let body = json!({ "collapse": { "field": "_index" }, "sort": sort });
+        assert_eq!(page(body.clone()).await.0, best, "{body}");
+        let answer = one.search_with(&[&app, &empty], &body).unwrap().run().await.unwrap();
+        let fields = answer.hits.hits.iter().map(|hit| hit.fields.as_ref().unwrap().to_value());
+        let expected = [json!({ "_index": ["app"] }), json!({ "_index": ["logs"] })];
+        assert_eq!(fields.collect::<Vec<_>>(), expected);
+        assert_eq!(answer.hits.total.unwrap().value, 4);
     }
 }
 
