@@ -29,13 +29,14 @@ const SIGNS_MAX: usize = 50_000;
 pub(super) fn check_text(query: &str) -> Result<()> {
     // What is no SQL is refused by the parser.
     let tokens = Tokenizer::new(&GenericDialect {}, query).tokenize().unwrap_or_default();
+    if brackets(&tokens) > DEPTH_MAX {
+        return Err(Error::invalid(format!("the query has brackets in more than {DEPTH_MAX} others")));
+    }
     let is_operator = |token: &&Token| match token {
-        Token::Word(word) => matches!(
-            word.keyword,
-            Keyword::AND | Keyword::OR | Keyword::XOR | Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT
-        ),
+        Token::Word(word) => is_operator(word.keyword),
         Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod | Token::StringConcat => true,
         Token::Ampersand | Token::Pipe | Token::Caret | Token::ShiftLeft | Token::ShiftRight => true,
+        Token::Arrow | Token::Colon => true,
         _ => false,
     };
     let operators = tokens.iter().filter(is_operator).count();
@@ -55,6 +56,32 @@ pub(super) fn check_text(query: &str) -> Result<()> {
         more => Err(Error::invalid(format!(
             "the query has {more} names and signs beside its values, and {SIGNS_MAX} are allowed"
         ))),
+    }
+}
+
+/// How many brackets are in one another.
+fn brackets(tokens: &[Token]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for token in tokens {
+        match token {
+            Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+            Token::RParen | Token::RBracket | Token::RBrace => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+/// Whether what follows may be nested in it.
+fn is_operator(keyword: Keyword) -> bool {
+    match keyword {
+        Keyword::AND | Keyword::OR | Keyword::XOR => true,
+        Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT => true,
+        Keyword::EXPLAIN | Keyword::PREPARE | Keyword::IF | Keyword::INTERVAL | Keyword::PIVOT => true,
+        // Types of values in others.
+        Keyword::ARRAY | Keyword::STRUCT | Keyword::MAP => true,
+        _ => false,
     }
 }
 

@@ -36,11 +36,11 @@ async fn nested_queries_are_answered_or_refused() {
         (nested(20, ("select n from (", ")"), "select n from logs where n > 1"), json!(2)),
         (format!("select {}", nested(20, ("abs(", ")"), "1")), json!(1)),
         (format!("select {}true", "not ".repeat(40)), json!(true)),
-        (format!("select 1{}", "::int".repeat(240)), json!(1)),
-        (format!("select null{}", " is null".repeat(240)), json!(false)),
-        (format!("select count(*) from logs where {}", vec!["n = 2"; 240].join(" or ")), json!(1)),
-        (chained(100, |before| format!("select n from q{before}")), json!(2)),
-        (chained(40, filtered), json!(2)),
+        (format!("select 1{}", "::int".repeat(120)), json!(1)),
+        (format!("select null{}", " is null".repeat(120)), json!(false)),
+        (format!("select count(*) from logs where {}", vec!["n = 2"; 120].join(" or ")), json!(1)),
+        (chained(40, |before| format!("select n from q{before}")), json!(2)),
+        (chained(20, filtered), json!(2)),
     ];
     for (query, expected) in answered {
         assert_eq!(rows(&query).await.unwrap(), [[expected]], "{query}");
@@ -50,6 +50,9 @@ async fn nested_queries_are_answered_or_refused() {
         (format!("select 1{}", "::int".repeat(251)), "deeper than 250 levels"),
         (format!("select 1{}", "::int".repeat(20_000)), "deeper than 250 levels"),
         (format!("select 1{}", "::int".repeat(100_000)), "names and signs"),
+        (format!("{}select 1", "explain ".repeat(5_000)), "operators and 250"),
+        (format!("select 1::{}", nested(5_000, ("array<", ">"), "int")), "operators and 250"),
+        (nested(5_000, ("(", ")"), "select 1"), "brackets in more than 250 others"),
         (chained(250, |before| format!("select n from q{before}")), "tables and subqueries"),
         (chained(20, doubled), "more than 5000 steps"),
     ];
