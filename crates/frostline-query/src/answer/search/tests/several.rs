@@ -488,3 +488,18 @@ async fn indices_that_understand_the_same_are_asked_together() {
     let seen = one.index.with_fields(Arc::new(|path| path != "w"));
     assert_ne!(one.index.mapping_digest(), seen.mapping_digest());
 }
+
+#[tokio::test]
+async fn hits_of_aggregations_are_highlighted_where_another_index_has_dates() {
+    let typed = |ty: &str| mapping(json!({ "w": { "type": ty } }));
+    let one = Place::with_mapping(&[vec![json!({ "n": 1, "w": "2024-05-01" })]], typed("date")).await;
+    let other = one.beside_with("other", &[vec![json!({ "n": 2, "w": "a word" })]], typed("text")).await;
+    let body = json!({
+        "query": { "bool": { "should": [{ "match": { "w": "word" } }, { "term": { "n": 1 } }] } },
+        "aggs": { "hits": { "top_hits": { "sort": ["n"], "highlight": { "fields": { "w": {} } } } } },
+    });
+    let answer = both(&one, &other, &body).await;
+    let hits = &answer["aggregations"]["hits"]["hits"]["hits"];
+    assert_eq!(hits[0].get("highlight"), None);
+    assert_eq!(hits[1]["highlight"], json!({ "w": ["a <em>word</em>"] }));
+}
