@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use frostline_base::{Error, Result};
 
@@ -42,6 +43,16 @@ fn hypervisor(cpuinfo: &str) -> Option<String> {
 /// Absent where the kernel does not count it.
 pub fn cpu_pressure() -> Option<f64> {
     parse_pressure(&read("/proc/pressure/cpu"))
+}
+
+/// For how long this thread has waited for a CPU so far; absent where the kernel does not count it.
+pub fn waited_for_cpu() -> Option<Duration> {
+    parse_waited(&read("/proc/thread-self/schedstat"))
+}
+
+/// Nanoseconds on a CPU, waiting for one, and how often.
+fn parse_waited(text: &str) -> Option<Duration> {
+    text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 fn parse_pressure(text: &str) -> Option<f64> {

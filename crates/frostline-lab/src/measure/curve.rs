@@ -10,7 +10,7 @@ const GAP_MAX: f64 = 0.05;
 const RISE_MIN: f64 = 2.0;
 /// A knee at this part of the limit or more is the volume's, however busy this host is.
 const AT_LIMIT_MIN: f64 = 0.9;
-/// Percent of CPU pressure above which latencies are also this host's.
+/// Percent of time spent waiting for a CPU above which latencies are also this host's.
 pub const CPU_PRESSURE_MAX: f64 = 25.0;
 
 /// What a load did.
@@ -28,6 +28,9 @@ pub struct Point {
     pub p99_ms: f64,
     /// Percent of the last 10 s in which something waited for a CPU of this host.
     pub cpu_pressure: Option<f64>,
+    /// Percent of the latencies in which these requests waited for one. Absent where fio offered them.
+    #[serde(default)]
+    pub cpu_wait: Option<f64>,
 }
 
 /// The load beyond which latency rises steeply.
@@ -48,7 +51,7 @@ pub struct Knee {
 pub struct Doubt {
     /// Where latency bends, requests a second; absent where it hardly rises.
     pub bends_at_iops: Option<f64>,
-    /// The largest percentage of 10 s in which something waited for a CPU of this host, from there up to the limit.
+    /// For how much of the time something waited for a CPU of this host, from there up to the limit: [`cpu_share`].
     pub cpu_pressure: f64,
 }
 
@@ -62,13 +65,19 @@ pub fn told(points: &[Point]) -> Result<Option<Knee>, Doubt> {
     let at = place(&sorted);
     let limit_iops = sorted.last().map_or(f64::NAN, |point| point.iops);
     let is_at_limit = at.is_some_and(|at| sorted[at].iops >= limit_iops * AT_LIMIT_MIN);
-    let pressures = sorted[at.unwrap_or(0)..].iter().filter_map(|point| point.cpu_pressure);
-    match pressures.reduce(f64::max).filter(|pressure| *pressure > CPU_PRESSURE_MAX) {
+    match cpu_share(&sorted[at.unwrap_or(0)..]).filter(|share| *share > CPU_PRESSURE_MAX) {
         Some(cpu_pressure) if !is_at_limit => {
             Err(Doubt { bends_at_iops: at.map(|at| sorted[at].iops), cpu_pressure })
         }
         _ => Ok(knee(points)),
     }
+}
+
+/// The largest percentage of time in which these requests waited for a CPU of this host. Where nobody knows that of them,
+/// in which anything did.
+pub fn cpu_share(points: &[Point]) -> Option<f64> {
+    let most = |of: fn(&Point) -> Option<f64>| points.iter().filter_map(of).reduce(f64::max);
+    most(|point| point.cpu_wait).or_else(|| most(|point| point.cpu_pressure))
 }
 
 /// The point farthest below the line from the least load to the most, both axes taken as parts of the whole

@@ -73,6 +73,12 @@ fn a_knee_at_the_limit_or_of_a_quiet_host_is_told() {
     assert_eq!(iops(&on_a_host(1.0, Some(97.0))), 2925.0);
     assert_eq!(iops(&on_a_host(0.5, Some(3.0))), 1500.0);
     assert_eq!(iops(&on_a_host(0.5, None)), 1500.0, "a host without pressure information");
+    // Busy with other work, for which these requests did not wait; at the limit, fio does not say.
+    let mut others = on_a_host(0.5, Some(94.0));
+    others[..8].iter_mut().for_each(|point| point.cpu_wait = Some(2.0));
+    assert_eq!(iops(&others), 1500.0);
+    others[1].cpu_wait = Some(60.0);
+    assert_eq!(told(&others).unwrap_err().cpu_pressure, 60.0);
     // Busy only below the knee.
     let mut points = on_a_host(0.5, Some(3.0));
     points.iter_mut().filter(|point| point.iops < 1500.0).for_each(|point| point.cpu_pressure = Some(90.0));
