@@ -110,14 +110,31 @@ fn sorted(points: &[Point]) -> Vec<Point> {
 }
 
 fn place(sorted: &[Point]) -> Option<usize> {
-    let (first, last) = (sorted.first()?, sorted.last()?);
-    let most = sorted.iter().map(|point| point.p50_ms).fold(0.0, f64::max);
-    let (width, height) = (last.iops - first.iops, most - first.p50_ms);
-    if sorted.len() < 3 || width <= 0.0 || most < first.p50_ms * RISE_MIN {
+    let medians = rising(&sorted.iter().map(|point| point.p50_ms).collect::<Vec<_>>());
+    let (least, most) = (*medians.first()?, *medians.last()?);
+    let (first, last) = (sorted.first()?.iops, sorted.last()?.iops);
+    let (width, height) = (last - first, most - least);
+    if sorted.len() < 3 || width <= 0.0 || most < least * RISE_MIN {
         return None;
     }
-    let below = |point: &Point| (point.iops - first.iops) / width - (point.p50_ms - first.p50_ms) / height;
-    (0..sorted.len()).max_by(|a, b| below(&sorted[*a]).total_cmp(&below(&sorted[*b])))
+    let below = |at: usize| (sorted[at].iops - first) / width - (medians[at] - least) / height;
+    (0..sorted.len()).max_by(|a, b| below(*a).total_cmp(&below(*b)))
+}
+
+/// The closest values that never fall (least squares; pools adjacent violators): no volume is faster under more load, so
+/// that what is slower under less is scatter of this host.
+fn rising(values: &[f64]) -> Vec<f64> {
+    let mut pools: Vec<(f64, usize)> = Vec::new();
+    for value in values {
+        let mut pool = (*value, 1);
+        while let Some((sum, count)) =
+            pools.pop_if(|(sum, count)| *sum / *count as f64 > pool.0 / pool.1 as f64)
+        {
+            pool = (pool.0 + sum, pool.1 + count);
+        }
+        pools.push(pool);
+    }
+    pools.into_iter().flat_map(|(sum, count)| std::iter::repeat_n(sum / count as f64, count)).collect()
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ use rustix::thread::{Timespec, nanosleep};
 
 use super::curve::Point;
 use super::load::{Load, OUTSTANDING};
-use crate::host::{facts, io};
+use crate::host::facts::{self, WaitedForCpu};
+use crate::host::io;
 use crate::stats;
 
 /// Longest sleep: how late a wish to stop may be seen.
@@ -58,8 +59,9 @@ struct Served {
     ms: [Vec<f64>; 2],
     /// When the last one was done.
     last: Option<Instant>,
-    /// For how long it waited for a CPU, if the kernel counts that.
-    waited: Option<Duration>,
+    /// For how long its requests waited for a CPU, if the kernel counts that.
+    waited: Duration,
+    counts_waiting: bool,
 }
 
 impl Paced {
@@ -123,7 +125,7 @@ impl Paced {
         let from = room.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         let buffer = &mut room[from..from + bytes as usize];
         let end = began + Duration::from_secs_f64(self.seconds);
-        let waited_before = facts::waited_for_cpu();
+        let waited = WaitedForCpu::of_this_thread();
         let mut served = Served::default();
         loop {
             let due_s = next.fetch_add(1, Ordering::Relaxed) as f64 / self.iops;
@@ -132,6 +134,12 @@ impl Paced {
                 break;
             }
             let due = began + Duration::from_secs_f64(due_s);
+            // Not what the thread waits for before that: it delays no request.
+            let soon = due.checked_sub(SLEEP_MAX).unwrap_or(due);
+            if !is_due(soon, is_over) {
+                break;
+            }
+            let waited_before = waited.so_far();
             if !is_due(due, is_over) || Instant::now() >= end {
                 break;
             }
@@ -143,9 +151,10 @@ impl Paced {
             serve(Request { write, offset }, buffer)?;
             served.ms[usize::from(write)].push(due.elapsed().as_secs_f64() * 1e3);
             served.last = Some(Instant::now());
+            let both = waited.so_far().zip(waited_before);
+            served.waited += both.map_or(Duration::ZERO, |(after, before)| after.saturating_sub(before));
         }
-        let both = facts::waited_for_cpu().zip(waited_before);
-        served.waited = both.map(|(after, before)| after.saturating_sub(before));
+        served.counts_waiting = waited.so_far().is_some();
         Ok(served)
     }
 
@@ -157,7 +166,8 @@ impl Paced {
         });
         let slower = |part: f64| sides.iter().filter_map(|ms| stats::quantile(ms, part)).fold(0.0, f64::max);
         let total_ms: f64 = sides.iter().flatten().sum();
-        let waited: Option<Duration> = served.iter().map(|thread| thread.waited).sum();
+        let waited: Duration = served.iter().map(|thread| thread.waited).sum();
+        let is_known = total_ms > 0.0 && served.iter().all(|thread| thread.counts_waiting);
         let iops = sides.iter().map(Vec::len).sum::<usize>() as f64 / seconds;
         Point {
             offered_iops: Some(self.iops),
@@ -166,7 +176,7 @@ impl Paced {
             p50_ms: slower(0.5),
             p99_ms: slower(0.99),
             cpu_pressure: facts::cpu_pressure(),
-            cpu_wait: waited.filter(|_| total_ms > 0.0).map(|waited| waited.as_secs_f64() * 1e5 / total_ms),
+            cpu_wait: is_known.then(|| waited.as_secs_f64() * 1e5 / total_ms),
         }
     }
 }

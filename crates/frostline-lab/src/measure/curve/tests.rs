@@ -26,6 +26,29 @@ fn a_slow_point_below_the_knee_does_not_move_it() {
 }
 
 #[test]
+fn scatter_of_the_host_below_the_limit_does_not_move_the_knee() {
+    // Medians of a volume of 3,000 requests a second on a host whose CPUs were busy.
+    let measured = [
+        (300.0, 0.55),
+        (751.0, 0.57),
+        (1502.0, 0.78),
+        (2102.0, 3.02),
+        (2403.0, 1.49),
+        (2553.0, 2.41),
+        (2627.0, 1.66),
+        (2704.0, 0.53),
+        (2854.0, 2.22),
+        (2929.0, 2.9),
+        (3005.0, 21.36),
+    ];
+    let knee = knee(&measured.map(|(iops, p50_ms)| point(iops, p50_ms))).unwrap();
+    assert_eq!((knee.iops, knee.p50_ms), (2854.0, 2.22));
+    assert_eq!(rising(&[1.0, 3.0, 2.0, 2.0, 5.0, 4.0]), [1.0, 7.0 / 3.0, 7.0 / 3.0, 7.0 / 3.0, 4.5, 4.5]);
+    assert_eq!(rising(&[3.0, 2.0, 1.0]), [2.0; 3]);
+    assert!(rising(&[]).is_empty());
+}
+
+#[test]
 fn a_knee_between_wide_points_is_placed_more_exactly() {
     // Latency rises from half of the limit on.
     let at = |part: f64| point(1000.0 * part, if part <= 0.5 { 1.0 } else { 1.0 + 200.0 * (part - 0.5) });

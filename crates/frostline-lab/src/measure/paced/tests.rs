@@ -49,6 +49,18 @@ fn no_more_is_offered_than_is_due() {
 }
 
 #[test]
+fn waiting_is_that_of_requests() {
+    // Few requests, and long waits between them: what the threads do meanwhile is not theirs.
+    let spin = |_, _: &mut [u8]| {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(5) {}
+        Ok(())
+    };
+    let point = Paced { iops: 4.0, seconds: 1.0, ..PACED }.through(spin, || false).unwrap();
+    assert!(point.cpu_wait.is_none_or(|percent| (0.0..=100.0).contains(&percent)), "{point:?}");
+}
+
+#[test]
 fn an_error_and_a_stop_end_all() {
     let serve = |_, _: &mut [u8]| Err(Error::unavailable("the volume is gone"));
     assert_eq!(PACED.through(serve, || false).unwrap_err().what(), "the volume is gone");
