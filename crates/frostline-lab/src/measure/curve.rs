@@ -81,7 +81,8 @@ pub fn cpu_share(points: &[Point]) -> Option<f64> {
 }
 
 /// The point farthest below the line from the least load to the most, both axes taken as parts of the whole
-/// (Satopää et al., "Finding a 'Kneedle' in a Haystack", 2011). By the median: a tail is also this host's.
+/// (Satopää et al., "Finding a 'Kneedle' in a Haystack", 2011); of several as far, the one of the most load. By the median:
+/// a tail is also this host's.
 ///
 /// `None` where latency hardly rises: then the requests that may be outstanding do not bring the volume to its limit.
 pub fn knee(points: &[Point]) -> Option<Knee> {
@@ -118,7 +119,9 @@ fn place(sorted: &[Point]) -> Option<usize> {
         return None;
     }
     let below = |at: usize| (sorted[at].iops - first) / width - (medians[at] - least) / height;
-    (0..sorted.len()).max_by(|a, b| below(*a).total_cmp(&below(*b)))
+    let farthest = (0..sorted.len()).map(below).max_by(f64::total_cmp)?;
+    // Loads this far apart are not told apart.
+    (0..sorted.len()).rev().find(|at| below(*at) >= farthest - GAP_MAX)
 }
 
 /// The closest values that never fall (least squares; pools adjacent violators): no volume is faster under more load, so
