@@ -129,8 +129,8 @@ impl Paced {
         let mut served = Served::default();
         loop {
             let due_s = next.fetch_add(1, Ordering::Relaxed) as f64 / self.iops;
-            // Nor if none is ever due, because the limit was 0.
-            if !(due_s < self.seconds) {
+            // Not a number if none is ever due, because the limit was 0.
+            if due_s >= self.seconds || due_s.is_nan() {
                 break;
             }
             let due = began + Duration::from_secs_f64(due_s);

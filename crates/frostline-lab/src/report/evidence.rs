@@ -297,9 +297,9 @@ fn limits(measured: &Measurement) -> String {
     for path in &measured.paths {
         let dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
         let watched = path.watched.as_ref();
-        // Also of measurements from before doubts were recorded.
-        let is_doubtful = path.doubt.is_some() || told(&path.points).is_err();
-        let knee = path.knee.filter(|_| !is_doubtful);
+        // Of the points, as all figures of a page: also of measurements that found it in another way.
+        let told = told(&path.points);
+        let (is_doubtful, knee) = (told.is_err(), told.ok().flatten());
         let share = cpu_share(&path.points);
         let cells = [
             escape(&path.path.display().to_string()),

@@ -21,6 +21,11 @@ fn pages_are_made_of_the_runs_beside_them() {
 #[test]
 fn a_block_is_made_anew_and_the_rest_is_kept() {
     let folder = tempfile::tempdir().unwrap();
+    let points = [(10.0, 1.5), (40.0, 1.5), (60.0, 400.0), (80.0, 800.0)].map(|(iops, p50_ms)| {
+        serde_json::json!({
+            "offered_iops": iops, "iops": iops, "mib_per_s": 5.0, "p50_ms": p50_ms, "p99_ms": p50_ms + 1.0, "cpu_pressure": 7.0,
+        })
+    });
     let measured = serde_json::json!({
         "started": "2026-01-01T00:00:00Z", "as": "postgres", "block_bytes": 8192, "outstanding": 64,
         "extent": {"data_mib": 64, "watch_seconds": 30.0, "step_seconds": 5.0}, "fio": "fio-3.33",
@@ -29,15 +34,15 @@ fn a_block_is_made_anew_and_the_rest_is_kept() {
             "path": "/mnt/a|b", "volume": "ext4", "rounds": [], "cost": null, "failed": null,
             "watched": {"sustained": {"iops": 80.0, "mib_per_s": 10.0, "seconds": 20.0}, "burst": null,
                 "is_steady": true, "excursion": 0.01, "slope_excursion": 0.0},
-            "points": [{"offered_iops": 40.0, "iops": 40.0, "mib_per_s": 5.0, "p50_ms": 1.5, "p99_ms": 2.5, "cpu_pressure": 7.0}],
-            "knee": {"iops": 78.0, "mib_per_s": 9.0, "p50_ms": 2.0, "p99_ms": 8.0},
+            "points": points,
+            "knee": null,
         }],
     });
     fs::write(folder.path().join("m.json"), measured.to_string()).unwrap();
     let page =
         format!("# A\n\n{BEGIN}m.json limits -->\nold\n{END}\n\n{BEGIN}m.json curve -->\n{END}\nlast\n");
     let made = fill(&page, folder.path(), "a.md").unwrap();
-    assert!(made.contains("| /mnt/a\\|b | 80.00 | – | 78.00 | 8.00 | – | 7 % |"), "{made}");
+    assert!(made.contains("| /mnt/a\\|b | 80.00 | – | 40.00 | 2.50 | – | 7 % |"), "{made}");
     assert!(made.contains("| 50 % | 40.00 | 1.50 | 2.50 |\n"), "{made}");
     assert!(
         made.starts_with("# A\n\n<!--") && made.ends_with("end -->\nlast\n") && !made.contains("old"),
