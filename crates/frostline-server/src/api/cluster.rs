@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use frostline_catalog::{Index, Resolve, Wildcards};
+use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -12,10 +13,10 @@ use crate::api::index::settings_of;
 use crate::api::info::{BUILD_TYPE, NAME, VERSION, uuid};
 use crate::api::settings::nested;
 use crate::api::stats::{Wanted, level, of_node, unknown_metric};
-use crate::api::{alias, blocks, indices, template};
+use crate::api::{alias, blocks, indices, shards, template};
 use crate::error::{ApiError, Result};
 use crate::host::Host;
-use crate::state::{Call, only};
+use crate::state::{Call, State, only};
 
 /// What a client waits for, which is there already.
 pub(crate) const WAITS: &[&str] = &[
@@ -107,23 +108,19 @@ fn is_met(wanted: Option<&str>, there: usize) -> Result<bool> {
 pub(crate) async fn state(call: Call) -> Result<Answer> {
     let asked = call.part("metric").unwrap_or("_all");
     let metrics: Vec<&str> = asked.split(',').collect();
+    Answer::json(&state_of(&call, &format!("/_cluster/state/{asked}"), &metrics).await?)
+}
+
+/// Those parts of the state. `path` is named where one of them is unknown.
+pub(crate) async fn state_of(call: &Call, path: &str, metrics: &[&str]) -> Result<Map<String, Value>> {
     if let Some(other) = metrics.iter().find(|metric| !STATE_METRICS.contains(metric)) {
-        return Err(unknown_metric(&format!("/_cluster/state/{asked}"), other, STATE_METRICS));
+        return Err(unknown_metric(path, other, STATE_METRICS));
     }
     let default = if call.part("index").is_some() { Wildcards::OPEN } else { Wildcards::ALL };
-    let found = indices::named_of_any(&call, default).await?;
+    let found = indices::named_of_any(call, default).await?;
     let records = call.state.node.records().await?;
     let (id, name) = (uuid(&call.state), |index: &Arc<Index>| index.name().to_string());
-    let shard = |index: &Arc<Index>| {
-        json!({
-            "state": "STARTED",
-            "primary": true,
-            "node": id,
-            "relocating_node": null,
-            "shard": 0,
-            "index": index.name(),
-        })
-    };
+    let shard = |index: &Arc<Index>| shards::of_index(&id, index.name());
     let metadata = |index: &Arc<Index>| {
         let aliases = alias::of_index(&records, &call.client.scope, index.name());
         let aliases = aliases.map(|(alias, _)| alias.to_string());
@@ -174,7 +171,7 @@ pub(crate) async fn state(call: Call) -> Result<Answer> {
     let is_wanted = |metric: &str| metrics.contains(&"_all") || metrics.contains(&metric);
     let wanted = all.into_iter().filter(|(metric, ..)| is_wanted(metric));
     answer.extend(wanted.map(|(_, member, value)| (member.to_owned(), value)));
-    Answer::json(&answer)
+    Ok(answer)
 }
 
 /// The parts of the state.
@@ -509,14 +506,25 @@ pub(crate) fn about_node(call: &Call) -> Map<String, Value> {
     about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// Whether the one node is among those of a list: of names, ids and roles such as `data:true`, of which a later one that is
+/// false takes away.
+pub(crate) fn is_the_node(state: &State, asked: &str) -> bool {
+    asked.split(',').map(str::trim).fold(false, |is_it, wanted| match wanted.rsplit_once(':') {
+        Some((role, flag @ ("true" | "false"))) => {
+            let has_role = ROLES.contains(&role) || role == "cluster_manager";
+            if has_role { flag == "true" } else { is_it }
+        }
+        _ => {
+            let others = ["_all", "_local", "_master", "_cluster_manager"];
+            let is_named = |name: &str| wildcard_matches(wanted, name);
+            is_it || others.contains(&wanted) || is_named(NAME) || is_named(&uuid(state))
+        }
+    })
+}
+
 /// The one node, if it is among those that are asked for.
 fn answer_of_node(call: &Call, asked: Option<&str>, node: Map<String, Value>) -> Result<Answer> {
-    let is_it = |wanted: &str| {
-        matches!(wanted, "_all" | "_local" | "_master" | "_cluster_manager" | "*")
-            || wanted == NAME
-            || wanted == uuid(&call.state)
-    };
-    let found = asked.unwrap_or("_all").split(',').any(is_it);
+    let found = asked.is_none_or(|asked| is_the_node(&call.state, asked));
     let nodes = if found { json!({ uuid(&call.state): node }) } else { json!({}) };
     let count = usize::from(found);
     Answer::json(&json!({
