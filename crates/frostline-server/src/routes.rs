@@ -586,6 +586,15 @@ pub(crate) static APIS: &[Api] = &[
         answer: |call| Box::pin(index::create(call)),
     },
     Api {
+        name: "indices.clone",
+        methods: POST_OR_PUT,
+        paths: &["/{index}/_clone/{target}"],
+        action: Action::Manage,
+        takes: &[&["wait_for_completion"]],
+        ignores: &[CLUSTER, &["task_execution_timeout"]],
+        answer: |call| Box::pin(index::clone(call)),
+    },
+    Api {
         name: "indices.delete",
         methods: DELETE,
         paths: &["/{index}"],
