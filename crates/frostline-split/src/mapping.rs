@@ -237,6 +237,8 @@ pub enum FieldType {
     ConstantKeyword,
     /// `match_only_text`
     MatchOnlyText,
+    /// `binary`
+    Binary,
     /// `object`
     Object,
     /// `nested`
@@ -1040,7 +1042,7 @@ impl FieldType {
             Float | Double | HalfFloat | ScaledFloat => ValueType::Double,
             Date => ValueType::Date,
             Ip => ValueType::Ip,
-            Keyword | Text | Wildcard | ConstantKeyword | MatchOnlyText => ValueType::Text,
+            Keyword | Text | Wildcard | ConstantKeyword | MatchOnlyText | Binary => ValueType::Text,
             Object
             | Nested
             | Flattened
@@ -1071,7 +1073,8 @@ impl FieldType {
 
     /// Whether a query on it means the whole value.
     pub fn is_exact(self) -> bool {
-        matches!(self, FieldType::Keyword | FieldType::Wildcard | FieldType::ConstantKeyword)
+        use FieldType::*;
+        matches!(self, Keyword | Wildcard | ConstantKeyword | Binary)
     }
 }
 

@@ -413,7 +413,7 @@ impl Field {
 
 impl FieldType {
     /// Every type with its Elasticsearch name.
-    const NAMES: [(FieldType, &str); 26] = [
+    const NAMES: [(FieldType, &str); 27] = [
         (FieldType::Boolean, "boolean"),
         (FieldType::Byte, "byte"),
         (FieldType::Short, "short"),
@@ -431,6 +431,7 @@ impl FieldType {
         (FieldType::Wildcard, "wildcard"),
         (FieldType::ConstantKeyword, "constant_keyword"),
         (FieldType::MatchOnlyText, "match_only_text"),
+        (FieldType::Binary, "binary"),
         (FieldType::Object, "object"),
         (FieldType::Nested, "nested"),
         (FieldType::Flattened, "flattened"),
@@ -553,7 +554,7 @@ fn instead_of_type(name: &str) -> &'static str {
         "date_range" | "double_range" | "float_range" | "integer_range" | "ip_range" | "long_range" => {
             "leave it out: its bounds are fields of their own, such as NAME.gte"
         }
-        "binary" | "completion" | "search_as_you_type" | "token_count" | "version" => "use keyword",
+        "completion" | "search_as_you_type" | "token_count" | "version" => "use keyword",
         "annotated_text" | "semantic_text" => "use text",
         "dense_vector" | "join" | "percolator" | "rank_feature" | "rank_features" | "sparse_vector" => {
             "leave the field out: there is no query for it"
