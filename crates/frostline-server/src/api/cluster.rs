@@ -8,14 +8,14 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::cat::{readable_bytes, size};
+use crate::api::cat::readable_bytes;
 use crate::api::index::settings_of;
 use crate::api::info::{BUILD_TYPE, NAME, VERSION, uuid};
 use crate::api::settings::nested;
 use crate::api::stats::{Wanted, level, of_node, unknown_metric};
 use crate::api::{alias, blocks, indices, shards, template};
 use crate::error::{ApiError, Result};
-use crate::host::Host;
+use crate::host::{Disk, Host, Memory};
 use crate::state::{Call, State, only};
 
 /// What a client waits for, which is there already.
@@ -190,24 +190,19 @@ const STATE_METRICS: &[&str] = &[
 /// `GET /_cluster/stats`.
 pub(crate) async fn stats(call: Call) -> Result<Answer> {
     let found = indices::named_of_any(&call, Wildcards::ALL).await?;
-    let (mut documents, mut bytes) = (0, 0);
-    for (of, stored) in found.iter().map(|index| size(index)) {
-        documents += of;
-        bytes += stored;
-    }
+    let wanted = Wanted::of(Some(STATS_METRICS), "/_cluster/stats", &call.params)?;
+    let mut of_indices = of_node(&call.state, &found, &wanted, "node");
+    of_indices["count"] = json!(found.len());
+    of_indices["shards"] = json!({ "total": found.len(), "primaries": found.len(), "replication": 0.0 });
+    let Host { disk, memory, process, .. } = Host::read(&call.state).await;
+    let open = process.files_open.map(|open| json!({ "min": open, "max": open, "avg": open }));
     Answer::json(&json!({
         "_nodes": { "total": 1, "successful": 1, "failed": 0 },
         "cluster_name": NAME,
         "cluster_uuid": uuid(&call.state),
         "timestamp": call.state.node.clock().now_us() / 1_000,
         "status": "green",
-        "indices": {
-            "count": found.len(),
-            "shards": { "total": found.len(), "primaries": found.len(), "replication": 0.0 },
-            "docs": { "count": documents, "deleted": 0 },
-            "store": { "size_in_bytes": bytes },
-            "segments": { "count": found.iter().map(|index| index.splits().len()).sum::<usize>() },
-        },
+        "indices": of_indices,
         "nodes": {
             "count": {
                 "total": 1, "coordinating_only": 0, "data": 1, "ingest": 1, "master": 1, "cluster_manager": 1,
@@ -215,8 +210,33 @@ pub(crate) async fn stats(call: Call) -> Result<Answer> {
             "versions": [VERSION],
             "discovery_types": { "single-node": 1 },
             "packaging_types": [{ "flavor": "default", "type": BUILD_TYPE, "count": 1 }],
+            "os": { "mem": memory.map(of_memory) },
+            "process": { "count": 1, "open_file_descriptors": open },
+            "fs": disk.as_ref().map(of_disk),
+            "plugins": [],
         },
     }))
+}
+
+/// What is told of all indices together.
+const STATS_METRICS: &str = "docs,store,fielddata,query_cache,completion,segments";
+
+fn of_memory(memory: Memory) -> Value {
+    let used = memory.total.saturating_sub(memory.free);
+    json!({
+        "total_in_bytes": memory.total,
+        "free_in_bytes": memory.free,
+        "available_in_bytes": memory.available,
+        "used_in_bytes": used,
+        "free_percent": memory.free * 100 / memory.total.max(1),
+        "used_percent": used * 100 / memory.total.max(1),
+    })
+}
+
+fn of_disk(disk: &Disk) -> Value {
+    json!({
+        "total_in_bytes": disk.total, "free_in_bytes": disk.free, "available_in_bytes": disk.available,
+    })
 }
 
 /// `GET /_cluster/pending_tasks`: nothing waits for a cluster to change.
@@ -328,22 +348,10 @@ pub(crate) async fn node_stats(call: Call) -> Result<Answer> {
     });
     let os = json!({
         "cpu": load.map(|[one, five, fifteen]| json!({ "load_average": { "1m": one, "5m": five, "15m": fifteen } })),
-        "mem": memory.map(|memory| {
-            let used = memory.total.saturating_sub(memory.free);
-            json!({
-                "total_in_bytes": memory.total,
-                "free_in_bytes": memory.free,
-                "available_in_bytes": memory.available,
-                "used_in_bytes": used,
-                "free_percent": memory.free * 100 / memory.total.max(1),
-                "used_percent": used * 100 / memory.total.max(1),
-            })
-        }),
+        "mem": memory.map(of_memory),
     });
     let fs = disk.map(|disk| {
-        let of_disk = json!({
-            "total_in_bytes": disk.total, "free_in_bytes": disk.free, "available_in_bytes": disk.available,
-        });
+        let of_disk = of_disk(&disk);
         let mut data = json!({ "path": disk.path, "mount": disk.mount, "type": disk.kind });
         for (name, value) in of_disk.as_object().into_iter().flatten() {
             data[name] = value.clone();

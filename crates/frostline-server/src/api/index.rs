@@ -73,8 +73,14 @@ pub(crate) async fn clone(call: Call) -> Result<Answer> {
         .try_for_each(|access| blocks::check(&call.state, std::iter::once(&source), access))?;
     let aliases = About::read_all(body.get("aliases"))?;
     alias::check_filters(&call.state, &aliases).await?;
-    let own = IndexSettings::of(&records, &source).with(IndexSettings::read(settings)?);
-    let also = names::named(&name, aliases, own);
+    let (of_source, own) = (IndexSettings::of(&records, &source), IndexSettings::read(settings)?);
+    let shards = of_source.shards().unwrap_or("1");
+    if own.shards().is_some_and(|wanted| wanted != shards) {
+        return Err(ApiError::invalid(format!(
+            "[index.number_of_shards] of a clone is [{shards}], as of its source"
+        )));
+    }
+    let also = names::named(&name, aliases, of_source.with(own));
     let about = format!("clone from [{source}] to [{name}]");
     let state = Arc::clone(&call.state);
     let cloned = async move {

@@ -349,6 +349,17 @@ async fn tables_and_the_cluster_say_what_is_there() {
     );
     let stats = tested.ok("GET", "/_cluster/stats", "").await;
     assert_eq!(stats["indices"]["docs"]["count"], 90);
+    let of_both = tested.ok("GET", "/_stats", "").await["_all"]["total"].clone();
+    for metric in ["store", "segments", "query_cache"] {
+        assert_eq!(stats["indices"][metric], of_both[metric], "{metric}");
+    }
+    let own = tested.ok("GET", "/_nodes/stats/os,fs", "").await["nodes"].clone();
+    let own = own.as_object().unwrap().values().next().unwrap();
+    for (of_all, of_node) in
+        [(&stats["nodes"]["os"]["mem"], &own["os"]["mem"]), (&stats["nodes"]["fs"], &own["fs"]["total"])]
+    {
+        assert_eq!(of_all["total_in_bytes"], of_node["total_in_bytes"]);
+    }
     let nodes = tested.ok("GET", "/_nodes/_all/http", "").await;
     let node = nodes["nodes"].as_object().unwrap().values().next().unwrap();
     assert_eq!(node["http"]["publish_address"], "127.0.0.1:9200");
@@ -812,7 +823,7 @@ async fn searches_are_listed_and_cancelled() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_index_is_cloned_with_its_settings() {
     let tested = tested().await;
-    let settings = r#"{"settings":{"blocks.write":true,"hidden":true}}"#;
+    let settings = r#"{"settings":{"blocks.write":true,"hidden":true,"refresh_interval":"9s"}}"#;
     tested.ok("PUT", "/web/_settings", settings).await;
     let body = r#"{"settings":{"hidden":null,"number_of_shards":1},"aliases":{"copy":{}}}"#;
     let cloned = tested.ok("PUT", "/web/_clone/twin", body).await;
@@ -827,6 +838,7 @@ async fn an_index_is_cloned_with_its_settings() {
     assert_eq!(twin.1.len(), 60);
     let of_index = &twin.0["settings"]["index"];
     assert_eq!((&of_index["blocks"]["write"], &of_index["hidden"]), (&json!("true"), &Value::Null));
+    assert_eq!(of_index["refresh_interval"], "9s");
     assert_ne!(of_index["uuid"], web.0["settings"]["index"]["uuid"]);
     assert_eq!(twin.0["aliases"], json!({ "copy": {} }));
     for (path, body, status, kind) in [
@@ -834,6 +846,7 @@ async fn an_index_is_cloned_with_its_settings() {
         ("/missing/_clone/third", "", 404, "index_not_found_exception"),
         ("/web/_clone/Third", "", 400, "invalid_index_name_exception"),
         ("/web/_clone/third", r#"{"settings":{"time_field":"t"}}"#, 400, "illegal_argument_exception"),
+        ("/web/_clone/third", r#"{"settings":{"number_of_shards":2}}"#, 400, "illegal_argument_exception"),
     ] {
         let (answered, of_kind, reason) = tested.error("PUT", path, body).await;
         assert_eq!((answered, of_kind.as_str()), (status, kind), "{path} {reason}");

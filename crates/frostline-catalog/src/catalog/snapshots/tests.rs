@@ -109,7 +109,7 @@ impl Bed {
         self.catalog.open(&name(as_name)).await.unwrap()
     }
 
-    async fn clone(&self, index: &str, as_name: &str) -> Result<Index> {
+    async fn twin(&self, index: &str, as_name: &str) -> Result<Index> {
         self.catalog.clone_index(&name(index), &name(as_name), |_| Ok(Vec::new())).await?;
         self.catalog.open(&name(as_name)).await
     }
@@ -172,19 +172,19 @@ async fn a_clone_is_an_index_of_its_own() {
     }
     let then = bed.live("logs").await;
     let files = bed.files().await.len();
-    let twin = bed.clone("logs", "twin").await.unwrap();
+    let twin = bed.twin("logs", "twin").await.unwrap();
     assert!(twin.table_id() != bed.catalog.open(&name("logs")).await.unwrap().table_id());
     assert_eq!(bed.files().await.len(), files + 3, "nothing else keeps what was copied");
     let records = bed.catalog.records().await.unwrap();
     assert_eq!(records.restored_ms(&name("twin")), None);
     for taken in ["twin", "logs"] {
-        let error = bed.clone("logs", taken).await.unwrap_err();
+        let error = bed.twin("logs", taken).await.unwrap_err();
         assert_eq!((error.kind(), error.fact(TAKEN)), (ErrorKind::Conflict, Some(taken)));
     }
-    assert_eq!(bed.clone("other", "third").await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(bed.twin("other", "third").await.unwrap_err().kind(), ErrorKind::NotFound);
     bed.snapshot("first", &["logs"]).await;
     bed.mount("first", "logs", "old").await;
-    assert!(!bed.clone("old", "of-mount").await.unwrap().is_mounted());
+    assert!(!bed.twin("old", "of-mount").await.unwrap().is_mounted());
     bed.merge("logs", 4).await;
     bed.add("logs", 5).await;
     for index in ["logs", "old"] {
