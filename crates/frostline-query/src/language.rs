@@ -11,6 +11,7 @@
 pub mod date;
 pub(crate) mod decimal;
 mod highlight;
+pub(crate) mod intervals;
 pub(crate) mod json;
 mod parts;
 mod point_in_time;

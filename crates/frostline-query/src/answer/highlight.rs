@@ -265,6 +265,8 @@ impl<'a> Reader<'a> {
             | Filter::None
             | Filter::Range { .. }
             | Filter::Exists { .. }
+            // Its words are asked for beside it.
+            | Filter::Intervals { .. }
             | Filter::Ids(_)
             | Filter::Not(_) => {}
         }

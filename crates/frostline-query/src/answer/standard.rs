@@ -63,6 +63,7 @@ impl Standard<'_> {
             Object
             | Nested
             | Flattened
+            | FlatObject
             | Passthrough
             | GeoPoint
             | GeoShape

@@ -15,7 +15,7 @@ use super::query_string::QueryStringOptions;
 use super::text::{
     self, MatchOptions, Target, all, any, at_least, match_across, match_any, match_in, or_date,
 };
-use super::{Context, range, regexp, simple};
+use super::{Context, intervals, range, regexp, simple};
 use crate::Result;
 use crate::filter::{FieldRef, Filter, INDEX, Nested, Pattern, Scalar, not};
 use frostline_base::chain;
@@ -30,7 +30,8 @@ const SCORE_MODES: [&str; 5] = ["avg", "max", "min", "none", "sum"];
 const NAMED_MAX: usize = 100;
 
 /// Queries that are read, for suggestions.
-const QUERIES: [&str; 23] = [
+const QUERIES: [&str; 24] = [
+    "intervals",
     "match_all",
     "match_none",
     "term",
@@ -81,7 +82,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("rank_feature", "there is no relevance score"),
     ("pinned", "there is no relevance score"),
     ("rule", "there is no relevance score"),
-    ("intervals", "token positions are not indexed; use match_phrase"),
     ("span_term", "token positions are not indexed; use match_phrase"),
     ("span_near", "token positions are not indexed; use match_phrase"),
     ("span_or", "token positions are not indexed; use match_phrase"),
@@ -250,6 +250,7 @@ impl<'a> Clause<'a> {
             "wildcard" => self.pattern("wildcard", Pattern::Wildcard),
             "regexp" => self.regexp(),
             "ids" => self.ids(),
+            "intervals" => self.intervals(),
             "bool" => self.boolean(),
             "constant_score" => self.constant_score(),
             "boosting" => self.boosting(),
@@ -502,6 +503,14 @@ impl<'a> Clause<'a> {
         let case_insensitive = options.boolean("case_insensitive")?.unwrap_or(false);
         options.finish()?;
         Ok(pattern(field, Pattern::Regex(translate(text, flags)?), case_insensitive))
+    }
+
+    fn intervals(self) -> Result<Filter> {
+        let (field, body) = self.field()?;
+        let at = self.at.key(field);
+        refuse_id(field, &at)?;
+        refuse_index(field, &at, BY_NAME)?;
+        intervals::parse(field, body, &at, self.context)
     }
 
     fn ids(self) -> Result<Filter> {

@@ -1528,6 +1528,31 @@ async fn an_alias_is_named_in_the_path_or_the_body() {
 }
 
 #[tokio::test]
+async fn the_routing_of_an_alias_is_shown_as_it_was_set() {
+    let tested = tested().await;
+    let put = json!({ "aliases": { "born": { "routing": "r", "search_routing": 5 } } });
+    tested.ok("PUT", "/new", &put.to_string()).await;
+    let actions = json!({ "actions": [
+        { "add": { "index": "web", "alias": "a", "routing": "x" } },
+        { "add": { "index": "web", "alias": "b", "index_routing": "y" } },
+    ] });
+    tested.ok("POST", "/_aliases", &actions.to_string()).await;
+    let shown = tested.ok("GET", "/web/_alias", "").await;
+    assert_eq!(
+        shown["web"]["aliases"],
+        json!({ "a": { "index_routing": "x", "search_routing": "x" }, "b": { "index_routing": "y" } })
+    );
+    let listed = tested.get("/_cat/aliases?h=alias,routing.index,routing.search&s=alias").await;
+    assert_eq!(listed.body, "a    x x\nb    y -\nborn r 5\n");
+    // It chooses nothing, and ends with what is said anew.
+    assert_eq!(tested.ok("GET", "/a/_count", "").await["count"], 60);
+    tested.ok("PUT", "/web/_alias/a", "{}").await;
+    assert_eq!(tested.ok("GET", "/web/_alias/a", "").await["web"]["aliases"]["a"], json!({}));
+    let wrong = json!({ "actions": [{ "add": { "index": "web", "alias": "a", "routing": {} } }] });
+    assert_eq!(tested.error("POST", "/_aliases", &wrong.to_string()).await.0, 400);
+}
+
+#[tokio::test]
 async fn an_action_may_say_that_it_creates() {
     let tested = Tested::new();
     let line = |op: &str| {

@@ -50,10 +50,25 @@ const USUAL_FORMATS: [&str; 3] = [
     "strict_date_optional_time",
 ];
 
-const DATE_FORMATS: [&str; 5] = [
+const DATE_FORMATS: [&str; 20] = [
     "strict_date_optional_time",
     "date_optional_time",
     "strict_date_optional_time_nanos",
+    "iso8601",
+    "strict_date",
+    "date",
+    "yyyy-MM-dd",
+    "uuuu-MM-dd",
+    "strict_date_time",
+    "date_time",
+    "strict_date_time_no_millis",
+    "date_time_no_millis",
+    "strict_date_hour_minute_second",
+    "date_hour_minute_second",
+    "yyyy-MM-dd'T'HH:mm:ss",
+    "yyyy-MM-dd'T'HH:mm:ss.SSS",
+    "yyyy-MM-dd'T'HH:mm:ssXXX",
+    "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
     "epoch_millis",
     "epoch_second",
 ];
@@ -413,7 +428,7 @@ impl Field {
 
 impl FieldType {
     /// Every type with its Elasticsearch name.
-    const NAMES: [(FieldType, &str); 27] = [
+    const NAMES: [(FieldType, &str); 28] = [
         (FieldType::Boolean, "boolean"),
         (FieldType::Byte, "byte"),
         (FieldType::Short, "short"),
@@ -435,6 +450,7 @@ impl FieldType {
         (FieldType::Object, "object"),
         (FieldType::Nested, "nested"),
         (FieldType::Flattened, "flattened"),
+        (FieldType::FlatObject, "flat_object"),
         (FieldType::Passthrough, "passthrough"),
         (FieldType::GeoPoint, "geo_point"),
         (FieldType::GeoShape, "geo_shape"),
