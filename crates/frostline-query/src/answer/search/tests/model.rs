@@ -171,11 +171,8 @@ fn bound() -> impl Strategy<Value = Bound> {
     });
     let fraction =
         Just(Edge { number: Some(Number::Double(0.75)), text: Some("0.75".to_owned()), ..Edge::default() });
-    let word = prop::sample::select(vec!["b", "foo", "long long", "10.0.0.5"]).prop_map(|text| Edge {
-        text: Some(text.to_owned()),
-        address: parse_ip(text),
-        ..Edge::default()
-    });
+    let word = prop::sample::select(vec!["b", "foo", "long long", "10.0.0.5", "true", "false"])
+        .prop_map(|text| Edge { text: Some(text.to_owned()), address: parse_ip(text), ..Edge::default() });
     let date =
         (-1i64..2, prop::option::of(prop::sample::select(vec![0, 499, 500, 501]))).prop_map(|(us, nanos)| {
             let time_us = frostline_split::parse_date("2024-05-31T10:00:00Z").map(|time_us| time_us + us);
@@ -426,7 +423,9 @@ fn inside(own: &Owned, lower: &Bound, upper: &Bound) -> bool {
         }),
         Owned::Ip(text) => edge.address.map(|e| parse_ip(text).unwrap().cmp(&e)),
         Owned::Text(text) => edge.text.as_deref().map(|e| text.as_str().cmp(e)),
-        Owned::Boolean(_) => None,
+        Owned::Boolean(truth) => {
+            edge.text.as_deref().and_then(|text| text.parse().ok()).map(|edge| truth.cmp(&edge))
+        }
     };
     let above = match lower {
         Bound::Open => true,
@@ -438,7 +437,7 @@ fn inside(own: &Owned, lower: &Bound, upper: &Bound) -> bool {
         Bound::Included(edge) => matches!(compare(edge), Some(Less | Equal)),
         Bound::Excluded(edge) => compare(edge) == Some(Less),
     };
-    above && below && !matches!(own, Owned::Boolean(_))
+    above && below
 }
 
 fn as_f64(number: Number) -> f64 {
