@@ -8,7 +8,6 @@ use frostline_show::nearest;
 use roaring::RoaringBitmap;
 use serde_json::Value;
 
-use super::date::DateReader;
 use super::json::{self, At, Object};
 use super::parts::{BY_NAME, check_analysis, check_field, check_fuzziness, exists, refuse_index};
 use super::query_string::QueryStringOptions;
@@ -155,7 +154,7 @@ fn inner_clauses(kind: &str) -> &'static [&'static str] {
 /// A clause over objects of which hits show those that match.
 pub(crate) struct Shown<'a> {
     pub(crate) nested: Nested,
-    /// What they match, as it was asked for.
+    /// What they match.
     pub(crate) query: &'a Value,
     /// How they are shown.
     pub(crate) how: &'a Value,
@@ -658,7 +657,7 @@ fn equals(field: &str, values: &[&Value], at: &At<'_>, context: &Context<'_>) ->
     if text::dates_of(&field) == text::Dates::No {
         return Ok(plain);
     }
-    let reader = DateReader::new(context.now_us);
+    let reader = context.dates_of(&field);
     let mut parts = Vec::new();
     for value in values {
         let one = Filter::Equals { field: field.clone(), values: vec![scalar(value, at)?] };
