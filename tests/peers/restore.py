@@ -298,4 +298,5 @@ def table(record):
         print(f"| {row['way']} | {row['accepting_s']:.1f} s | " + " | ".join(cells) + f" | {mean(tps[-30:])} | {mean(row.get('after_tps', []))} |")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -28,6 +28,8 @@ struct Inner {
     writes_left: AtomicI64,
     /// Whether the write that kills is applied nevertheless.
     last_is_applied: AtomicBool,
+    /// Whether reads get no answer.
+    mutes_reads: AtomicBool,
     /// Out of a thousand puts, so many time out, half of them after being applied.
     silent_permille: u32,
     rng: Mutex<SmallRng>,
@@ -81,6 +83,7 @@ impl Faulty {
             store: InMemory::new(),
             writes_left: AtomicI64::new(writes),
             last_is_applied: AtomicBool::new(last_is_applied),
+            mutes_reads: AtomicBool::new(false),
             silent_permille,
             rng: Mutex::new(SmallRng::seed_from_u64(seed)),
             before: Mutex::default(),
@@ -101,6 +104,11 @@ impl Faulty {
     pub fn die_after(&self, writes: i64, last_is_applied: bool) {
         self.0.last_is_applied.store(last_is_applied, Ordering::SeqCst);
         self.0.writes_left.store(writes, Ordering::SeqCst);
+    }
+
+    /// Whether reads get no answer from now on.
+    pub fn mute_reads(&self, mutes: bool) {
+        self.0.mutes_reads.store(mutes, Ordering::SeqCst);
     }
 
     /// Lets others act just before the next put of a key that contains `part`: the put waits for `work`.
@@ -224,6 +232,9 @@ impl ObjectStore for Faulty {
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
         self.0.gets.fetch_add(1, Ordering::SeqCst);
+        if self.0.mutes_reads.load(Ordering::SeqCst) {
+            return Err(no_answer());
+        }
         tokio::task::yield_now().await;
         self.0.store.get_opts(path, options).await
     }

@@ -164,6 +164,15 @@ pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<V
     if names.is_empty() {
         return Err(Error::invalid("nothing to apply: name the rules whose fixes are wanted"));
     }
+    // The settings of another script, under the same numbers: this one would take them for its own.
+    let mut record = saved.as_os_str().to_owned();
+    record.push(".changed");
+    if Path::new(&record).symlink_metadata().is_ok() {
+        return Err(Error::conflict(format!(
+            "{} records what an earlier fix changed: undo that first, or name another file",
+            Path::new(&record).display()
+        )));
+    }
     let file = OpenOptions::new().write(true).create_new(true).open(saved);
     file.and_then(|mut file| file.write_all(script(report, names).as_bytes()).and_then(|()| file.sync_all()))
         .map_err(|e| {
@@ -182,7 +191,7 @@ pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<V
         return Err(Error::invalid(format!(
             "{}; to undo what was done: sh {} undo",
             said(&output.stderr).join("; "),
-            saved.display()
+            shell_word(&saved.to_string_lossy())
         )));
     }
     Ok(said(&output.stdout))

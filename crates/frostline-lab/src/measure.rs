@@ -12,6 +12,7 @@ pub mod cost;
 pub mod curve;
 mod live;
 pub mod load;
+mod paced;
 pub(crate) mod text;
 pub mod watch;
 

@@ -36,7 +36,7 @@ pub async fn fill<F: Fills>(of: &F, mut queue: VecDeque<F::Batch>, rate: Option<
     loop {
         let at_once = if of.is_waited_for() { 1 } else { BATCHES };
         while running.len() < at_once
-            && (rate.is_none() || Instant::now() >= next_at)
+            && Instant::now() >= next_at
             && let Some(batch) = queue.pop_front()
         {
             let Some((batch, bytes)) = of.absent(batch) else { continue };
@@ -46,14 +46,14 @@ pub async fn fill<F: Fills>(of: &F, mut queue: VecDeque<F::Batch>, rate: Option<
             }
             running.push(async move { (of.fetch(&batch).await, batch) });
         }
-        let paced = rate.is_some() && !queue.is_empty() && running.len() < at_once;
+        let paced = !queue.is_empty() && running.len() < at_once;
         tokio::select! {
             Some((done, batch)) = running.next(), if !running.is_empty() => {
                 if let Err(error) = done {
                     tracing::warn!(?error, "filling pauses");
                     queue.push_front(batch);
+                    // Others that are on their way go on: somebody may wait for what they bring.
                     next_at = Instant::now() + PAUSE;
-                    tokio::time::sleep_until(next_at).await;
                 }
             }
             () = tokio::time::sleep_until(next_at), if paced => {}

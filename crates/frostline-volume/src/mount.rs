@@ -15,6 +15,7 @@ mod hydrate;
 mod lazy;
 mod pages;
 mod place;
+mod untouched;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,15 +27,17 @@ use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
 
 use frostline_base::{Error, Result};
-use frostline_store::Speed;
+use frostline_store::{Repository, Speed};
 
 use crate::log::{Snapshot, SnapshotName};
 use crate::scan;
 use crate::snapshot::blocking;
+use crate::tree::Tree;
 use crate::volumes::Volumes;
 use lazy::Lazy;
 use pages::Pages;
 use place::{Place, Record};
+use untouched::Untouched;
 
 /// How often the status is written.
 const STATUS_EVERY: Duration = Duration::from_secs(1);
@@ -83,6 +86,8 @@ pub struct MountStatus {
     pub demand_misses: u64,
     /// Chunks that the repository could not give: reading them fails.
     pub damaged_chunks: u64,
+    /// Why the last fetch behind the users failed, such as a full disk. It is tried again.
+    pub trouble: Option<String>,
 }
 
 /// What became of a directory that was unmounted.
@@ -155,16 +160,30 @@ impl Volumes {
         let runtime = tokio::runtime::Handle::current();
         let (lazy, place, record, session) = blocking(move || {
             place.make(&tree, &mut record)?;
-            let pages = Pages::open(place.state(), tree.chunks.len(), &boot()?)?;
+            let lazy = Arc::new(open_lazy(&repository, &place, tree, &boot()?)?);
+            // There is room for the status on a disk that will be full.
+            let status = Meter::new(&lazy, &record).status(&place, &lazy);
+            place.write_status(&status)?;
+            place.write_status(&status)?;
             let root = place.root();
-            let open = std::fs::File::open(&root).map_err(|e| scan::failed("open", &root, &e))?;
-            let lazy = Arc::new(Lazy::open(&repository, tree, place.absent(), open, pages)?);
             let session = fuse::mount(&lazy, &root, &place.directory, runtime, threads)?;
             Ok((lazy, Arc::new(place), record, session))
         })
         .await?;
         Ok(Mount::Mounted(Box::new(Mounted { lazy, place, record, options: options.clone(), session })))
     }
+}
+
+/// The files of what is mounted, as a process finds them that starts now.
+fn open_lazy(repository: &Repository, place: &Place, tree: Arc<Tree>, boot: &str) -> Result<Lazy> {
+    let pages = Pages::open(place.state(), tree.chunks.len(), boot)?;
+    let is_untouched = |entry: usize| {
+        untouched::looks_untouched(&place.absent().join(lazy::second_name(entry)), &tree.entries[entry])
+    };
+    let untouched = Untouched::open(place.state(), tree.entries.len(), boot, is_untouched)?;
+    let root = place.root();
+    let open = std::fs::File::open(&root).map_err(|e| scan::failed("open", &root, &e))?;
+    Lazy::open(repository, tree, place.absent(), open, pages, untouched)
 }
 
 /// `Conflict` unless what was mounted before is what is wanted now.
@@ -373,6 +392,7 @@ impl Meter {
             demand_hits: lazy.counts.hits.load(Ordering::Relaxed),
             demand_misses: lazy.counts.misses.load(Ordering::Relaxed),
             damaged_chunks: lazy::lock(&lazy.counts.damaged).len() as u64,
+            trouble: lazy::lock(&lazy.counts.trouble).clone(),
         }
     }
 }

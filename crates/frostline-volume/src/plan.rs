@@ -115,6 +115,7 @@ struct Fast {
 #[serde(deny_unknown_fields)]
 struct Ours {
     request_mib: f64,
+    mount_s: f64,
     mib_per_s: f64,
     prices: BTreeMap<String, String>,
     #[serde(rename = "source")]
@@ -129,7 +130,7 @@ pub fn plan(question: RestoreQuestion) -> Result<RestorePlan> {
     let mut options = vec![lazy(&catalogue, &question), fast(&catalogue, &question)];
     options.extend(catalogue.provisioned.mib_per_s.iter().map(|rate| provisioned(*rate, &question)));
     options.push(copy(&catalogue, &question));
-    options.push(ours(&catalogue, &question)?);
+    options.extend(ours(&catalogue, &question)?);
     let Catalogue { name, checked, .. } = catalogue;
     Ok(RestorePlan { question, catalogue: name, checked, options })
 }
@@ -227,24 +228,34 @@ fn copy(catalogue: &Catalogue, question: &RestoreQuestion) -> RestoreWay {
     }
 }
 
-fn ours(catalogue: &Catalogue, question: &RestoreQuestion) -> Result<RestoreWay> {
+/// A mount, then a restore: both write all of the data, and a mount is used meanwhile.
+fn ours(catalogue: &Catalogue, question: &RestoreQuestion) -> Result<[RestoreWay; 2]> {
     let rate = question.write_mib_per_s.unwrap_or(catalogue.frostline.mib_per_s);
     let seconds = question.seconds_at(rate);
     let requests = (question.size_gib * MIB_PER_GIB / catalogue.frostline.request_mib).ceil();
     let gets = (requests * f64::from(question.copies)) as u64;
     let prices = catalogue.frostline.prices.get(&question.region);
     let prices = prices.map(|name| Prices::named(name)).transpose()?;
-    Ok(RestoreWay {
-        name: "frostline volume restore".to_owned(),
-        ready_s: seconds,
+    let way = |name: &str, ready_s, when: &str| RestoreWay {
+        name: name.to_owned(),
+        ready_s,
         full_speed_s: Some(seconds),
-        usd: prices.map(|prices| prices.usd(&Cost { gets, ..Cost::default() })),
+        usd: prices.as_ref().map(|prices| prices.usd(&Cost { gets, ..Cost::default() })),
         note: format!(
-            "all {} at once, if each takes {rate} MiB/s and is full of data; requests to the bucket only",
+            "{when}all {} at once, if each takes {rate} MiB/s and is full of data; requests to the bucket only",
             question.copies
         ),
         ..RestoreWay::default()
-    })
+    };
+    let mount_s = catalogue.frostline.mount_s.min(seconds);
+    Ok([
+        way(
+            "frostline volume mount",
+            mount_s,
+            "usable while it is filled, at full speed once it is unmounted; ",
+        ),
+        way("frostline volume restore", seconds, ""),
+    ])
 }
 
 #[cfg(test)]

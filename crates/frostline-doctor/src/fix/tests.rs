@@ -170,6 +170,25 @@ fn the_first_fix_that_works_is_the_only_one() {
 }
 
 #[test]
+fn a_record_of_another_script_is_not_taken_for_its_own() {
+    let settings = Settings::new(&[("a", "10")]);
+    let saved = settings.path("undo it.sh");
+    let report = report(vec![here(vec![settings.step("a", "10", "20")])]);
+    apply(&report, &["N05".to_owned()], &saved).unwrap();
+    // The script is gone, and what it changed was set back by hand.
+    fs::remove_file(&saved).unwrap();
+    settings.put("a", "10");
+    let error = apply(&report, &["N05".to_owned()], &saved).unwrap_err().to_string();
+    assert!(error.contains("undo it.sh.changed records what an earlier fix changed"), "{error}");
+    assert!(settings.get("a") == "10" && !saved.exists());
+    // A command that can be pasted, whatever the file's name.
+    fs::remove_dir_all(settings.path("undo it.sh.changed")).unwrap();
+    settings.put("a", "15");
+    let error = apply(&report, &["N05".to_owned()], &saved).unwrap_err().to_string();
+    assert!(error.contains(&format!("sh '{}' undo", saved.display())), "{error}");
+}
+
+#[test]
 fn only_what_is_named_is_applied_and_its_undo_is_saved_first() {
     let settings = Settings::new(&[("a", "10")]);
     let saved = settings.path("undo.sh");

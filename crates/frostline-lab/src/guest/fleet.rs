@@ -516,12 +516,14 @@ impl Steering {
     }
 }
 
-/// Prints what [`Counters::parse`] reads.
+/// Prints what [`Counters::parse`] reads. Of a disk over NVMe with multipath, Linux before 6.4 counts only what each of its
+/// paths moved: those of `nvme0n1` are `nvme0c0n1` and so on.
 pub const COUNTERS: &str = "basename $(readlink -f /sys/class/net/eth0/device)\n\
                             ls -d /sys/class/net/eth0/queues/rx-* | wc -l\n\
                             cat /proc/interrupts\necho =\ncat /proc/softirqs\necho =\n\
-                            for at in /mnt/d*; do [ ! -d $at ] || \
-                            cat /sys/block/$(basename $(findmnt -nro SOURCE $at))/stat; done\n";
+                            for at in /mnt/d*; do [ -d $at ] || continue\n\
+                            disk=$(basename $(findmnt -nro SOURCE $at))\n\
+                            cat /sys/block/${disk%n*}c*n${disk##*n}/stat 2>/dev/null || cat /sys/block/$disk/stat; done\n";
 
 /// What a guest has counted since it was booted.
 #[derive(Clone, Debug, PartialEq)]

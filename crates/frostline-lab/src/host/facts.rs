@@ -2,8 +2,10 @@
 //! and after each sample. Changes nothing.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use frostline_base::{Error, Result};
 
@@ -42,6 +44,29 @@ fn hypervisor(cpuinfo: &str) -> Option<String> {
 /// Absent where the kernel does not count it.
 pub fn cpu_pressure() -> Option<f64> {
     parse_pressure(&read("/proc/pressure/cpu"))
+}
+
+/// For how long a thread has waited for CPUs, if the kernel counts it.
+#[derive(Debug)]
+pub struct WaitedForCpu(Option<File>);
+
+impl WaitedForCpu {
+    /// Of the thread that calls this.
+    pub fn of_this_thread() -> WaitedForCpu {
+        WaitedForCpu(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// So far.
+    pub fn so_far(&self) -> Option<Duration> {
+        let mut text = [0; 80];
+        let bytes = self.0.as_ref()?.read_at(&mut text, 0).ok()?;
+        parse_waited(std::str::from_utf8(&text[..bytes]).ok()?)
+    }
+}
+
+/// Nanoseconds on a CPU, waiting for one, and how often.
+fn parse_waited(text: &str) -> Option<Duration> {
+    text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 fn parse_pressure(text: &str) -> Option<f64> {

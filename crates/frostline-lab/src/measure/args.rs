@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use frostline_base::{Clock as _, Error, Result, SystemClock};
+use frostline_base::{Clock as _, Error, Result, SystemClock, chain};
 use frostline_model::catalogue::Catalogue;
 
 use super::cost::{Cost, cost};
@@ -92,12 +92,13 @@ pub fn run(args: &MeasureArgs, data: &Path, watching: &mut dyn Watching) -> Resu
             Error::conflict("stopped; nothing was kept, and the files in the directories are removed")
         }));
     }
-    measured.and(closed)?;
+    measured?;
+    let is_left = is_left(closed, &paths, watching)?;
     if let Some(why) = text::failures(&paths).filter(|_| paths.iter().all(|path| path.failed.is_some())) {
         let causes: Vec<&str> = paths.iter().filter_map(|path| path.failed.as_deref()).collect();
         return Err(Error::unavailable(format!("{why}: {}", causes.join("; "))));
     }
-    let is_partial = paths.iter().any(|path| path.failed.is_some());
+    let is_partial = is_left || paths.iter().any(|path| path.failed.is_some());
     let measurement = Measurement {
         started,
         load: args.load,
@@ -114,6 +115,21 @@ pub fn run(args: &MeasureArgs, data: &Path, watching: &mut dyn Watching) -> Resu
 /// The measurement for a person.
 pub fn text(measurement: &Measurement) -> String {
     text::text(measurement)
+}
+
+/// Whether something could not be undone. What was measured is told all the same: a file system that became read-only keeps
+/// the lab's folder, and is no reason to lose what others did.
+///
+/// # Errors
+/// That it could not, if nothing was measured.
+fn is_left(closed: Result<()>, paths: &[Measured], watching: &mut dyn Watching) -> Result<bool> {
+    match closed {
+        Err(error) if paths.iter().any(|path| path.failed.is_none()) => {
+            watching.say(&chain(&error));
+            Ok(true)
+        }
+        closed => closed.map(|()| false),
+    }
 }
 
 /// All that can be wrong before anything is written.

@@ -10,7 +10,7 @@ const GAP_MAX: f64 = 0.05;
 const RISE_MIN: f64 = 2.0;
 /// A knee at this part of the limit or more is the volume's, however busy this host is.
 const AT_LIMIT_MIN: f64 = 0.9;
-/// Percent of CPU pressure above which latencies are also this host's.
+/// Percent of time spent waiting for a CPU above which latencies are also this host's.
 pub const CPU_PRESSURE_MAX: f64 = 25.0;
 
 /// What a load did.
@@ -28,6 +28,9 @@ pub struct Point {
     pub p99_ms: f64,
     /// Percent of the last 10 s in which something waited for a CPU of this host.
     pub cpu_pressure: Option<f64>,
+    /// Percent of the latencies in which these requests waited for one. Absent where fio offered them.
+    #[serde(default)]
+    pub cpu_wait: Option<f64>,
 }
 
 /// The load beyond which latency rises steeply.
@@ -48,7 +51,7 @@ pub struct Knee {
 pub struct Doubt {
     /// Where latency bends, requests a second; absent where it hardly rises.
     pub bends_at_iops: Option<f64>,
-    /// The largest percentage of 10 s in which something waited for a CPU of this host, from there up to the limit.
+    /// For how much of the time something waited for a CPU of this host, from there up to the limit: [`cpu_share`].
     pub cpu_pressure: f64,
 }
 
@@ -62,8 +65,7 @@ pub fn told(points: &[Point]) -> Result<Option<Knee>, Doubt> {
     let at = place(&sorted);
     let limit_iops = sorted.last().map_or(f64::NAN, |point| point.iops);
     let is_at_limit = at.is_some_and(|at| sorted[at].iops >= limit_iops * AT_LIMIT_MIN);
-    let pressures = sorted[at.unwrap_or(0)..].iter().filter_map(|point| point.cpu_pressure);
-    match pressures.reduce(f64::max).filter(|pressure| *pressure > CPU_PRESSURE_MAX) {
+    match cpu_share(&sorted[at.unwrap_or(0)..]).filter(|share| *share > CPU_PRESSURE_MAX) {
         Some(cpu_pressure) if !is_at_limit => {
             Err(Doubt { bends_at_iops: at.map(|at| sorted[at].iops), cpu_pressure })
         }
@@ -71,8 +73,16 @@ pub fn told(points: &[Point]) -> Result<Option<Knee>, Doubt> {
     }
 }
 
+/// The largest percentage of time in which these requests waited for a CPU of this host. Where nobody knows that of them,
+/// in which anything did.
+pub fn cpu_share(points: &[Point]) -> Option<f64> {
+    let most = |of: fn(&Point) -> Option<f64>| points.iter().filter_map(of).reduce(f64::max);
+    most(|point| point.cpu_wait).or_else(|| most(|point| point.cpu_pressure))
+}
+
 /// The point farthest below the line from the least load to the most, both axes taken as parts of the whole
-/// (Satopää et al., "Finding a 'Kneedle' in a Haystack", 2011). By the median: a tail is also this host's.
+/// (Satopää et al., "Finding a 'Kneedle' in a Haystack", 2011); of several as far, the one of the most load. By the median:
+/// a tail is also this host's.
 ///
 /// `None` where latency hardly rises: then the requests that may be outstanding do not bring the volume to its limit.
 pub fn knee(points: &[Point]) -> Option<Knee> {
@@ -101,14 +111,33 @@ fn sorted(points: &[Point]) -> Vec<Point> {
 }
 
 fn place(sorted: &[Point]) -> Option<usize> {
-    let (first, last) = (sorted.first()?, sorted.last()?);
-    let most = sorted.iter().map(|point| point.p50_ms).fold(0.0, f64::max);
-    let (width, height) = (last.iops - first.iops, most - first.p50_ms);
-    if sorted.len() < 3 || width <= 0.0 || most < first.p50_ms * RISE_MIN {
+    let medians = rising(&sorted.iter().map(|point| point.p50_ms).collect::<Vec<_>>());
+    let (least, most) = (*medians.first()?, *medians.last()?);
+    let (first, last) = (sorted.first()?.iops, sorted.last()?.iops);
+    let (width, height) = (last - first, most - least);
+    if sorted.len() < 3 || width <= 0.0 || most < least * RISE_MIN {
         return None;
     }
-    let below = |point: &Point| (point.iops - first.iops) / width - (point.p50_ms - first.p50_ms) / height;
-    (0..sorted.len()).max_by(|a, b| below(&sorted[*a]).total_cmp(&below(&sorted[*b])))
+    let below = |at: usize| (sorted[at].iops - first) / width - (medians[at] - least) / height;
+    let farthest = (0..sorted.len()).map(below).max_by(f64::total_cmp)?;
+    // Loads this far apart are not told apart.
+    (0..sorted.len()).rev().find(|at| below(*at) >= farthest - GAP_MAX)
+}
+
+/// The closest values that never fall (least squares; pools adjacent violators): no volume is faster under more load, so
+/// that what is slower under less is scatter of this host.
+fn rising(values: &[f64]) -> Vec<f64> {
+    let mut pools: Vec<(f64, usize)> = Vec::new();
+    for value in values {
+        let mut pool = (*value, 1);
+        while let Some((sum, count)) =
+            pools.pop_if(|(sum, count)| *sum / *count as f64 > pool.0 / pool.1 as f64)
+        {
+            pool = (pool.0 + sum, pool.1 + count);
+        }
+        pools.push(pool);
+    }
+    pools.into_iter().flat_map(|(sum, count)| std::iter::repeat_n(sum / count as f64, count)).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Directories of this host as a [`Bench`]: fio on a file of our own in each.
+//! Directories of this host as a [`Bench`]: fio, and [requests at set times](super::paced), on a file of our own in each.
 //!
 //! The files are in the ledger before they are made, and go at the end, on Ctrl-C, and with `lab clean` after a kill.
 
@@ -12,6 +12,7 @@ use frostline_base::{Error, Result};
 
 use super::curve::Point;
 use super::load::{DATA, Load};
+use super::paced::Paced;
 use super::watch::Round;
 use super::{Bench, Extent};
 use crate::host::facts;
@@ -43,11 +44,17 @@ pub(super) struct Live<'a> {
 }
 
 impl Live<'_> {
-    /// fio in the folder of path `at`, which must still be there, and where its output goes.
-    fn command(&mut self, at: usize, words: Vec<String>) -> Result<(Command, PathBuf)> {
-        let folder = self.folders[at].as_ref().ok_or_else(|| Error::internal("the path has a folder"))?;
-        self.directories[at].check_there(folder)?;
+    /// The folder of path `at`, which must still be there, for one more step.
+    fn folder(&mut self, at: usize) -> Result<PathBuf> {
+        let folder = self.folders[at].clone().ok_or_else(|| Error::internal("the path has a folder"))?;
+        self.directories[at].check_there(&folder)?;
         self.seed += 1;
+        Ok(folder)
+    }
+
+    /// fio in that folder, and where its output goes.
+    fn command(&mut self, at: usize, words: Vec<String>) -> Result<(Command, PathBuf)> {
+        let folder = self.folder(at)?;
         let mut command = self.ledger.command("fio");
         command.args(words).current_dir(folder).env("LC_ALL", "C");
         Ok((command, self.raw.join(format!("{at}-{}", self.seed))))
@@ -104,7 +111,14 @@ impl Bench for Live<'_> {
     }
 
     fn offer(&mut self, at: usize, iops: Option<f64>, seconds: f64) -> Result<Point> {
-        let words = self.load.step(self.extent.data_mib, self.seed, seconds, iops)?;
+        let data_mib = self.extent.data_mib;
+        if let Some(iops) = iops.filter(|_| self.load.is_random()) {
+            let file = self.folder(at)?.join(DATA);
+            let (load, stop) = (self.load, self.stop);
+            let paced = Paced { load, data_bytes: data_mib << 20, iops, seconds, seed: self.seed };
+            return self.explained(at, paced.to(&file, || stop.is_asked()));
+        }
+        let words = self.load.step(data_mib, self.seed, seconds, iops)?;
         let (command, stem) = self.command(at, words)?;
         let limit = Duration::from_secs_f64(seconds) + SLACK;
         let done = run_tool(command, &stem, limit, self.stop);
@@ -121,6 +135,7 @@ impl Bench for Live<'_> {
             p50_ms: slower("p50"),
             p99_ms: slower("p99"),
             cpu_pressure: facts::cpu_pressure(),
+            cpu_wait: None,
         })
     }
 

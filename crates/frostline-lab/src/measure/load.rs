@@ -71,14 +71,16 @@ impl Load {
         filled(line, data_mib, 0)
     }
 
-    /// fio's words to keep [`OUTSTANDING`] requests outstanding, or to offer `iops` a second evenly, for `seconds`.
+    /// fio's words to keep [`OUTSTANDING`] requests outstanding for `seconds`, or to append `iops` times a second: an appender
+    /// waits for its `fdatasync` anyway.
     ///
     /// # Errors
     /// Internal: the templates are ours.
     pub fn step(self, data_mib: u64, seed: u64, seconds: f64, iops: Option<f64>) -> Result<Vec<String>> {
         let mut words = self.job(data_mib, seed)?;
         words.push(format!("--runtime={}", seconds.ceil()));
-        words.extend(iops.map(|iops| self.rate(iops)));
+        // fio takes 0 as no limit.
+        words.extend(iops.map(|iops| format!("--rate_iops={}", iops.round().max(1.0))));
         Ok(words)
     }
 
@@ -104,16 +106,6 @@ impl Load {
             _ => words.extend(["--rw=randrw".to_owned(), format!("--rwmixread={}", self.read_percent())]),
         }
         Ok(words)
-    }
-
-    /// fio limits reads and writes apart, and takes 0 as no limit.
-    fn rate(self, iops: f64) -> String {
-        let reads = iops * self.read_percent() / 100.0;
-        let whole = |iops: f64| iops.round().max(1.0);
-        match self {
-            Load::Log => format!("--rate_iops={}", whole(iops)),
-            _ => format!("--rate_iops={},{}", whole(reads), whole(iops - reads)),
-        }
     }
 }
 

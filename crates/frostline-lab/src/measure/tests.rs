@@ -145,6 +145,7 @@ impl Bench for Modelled {
             p50_ms: crate::stats::quantile(&latencies, 0.5).unwrap_or(0.0),
             p99_ms: crate::stats::quantile(&latencies, 0.99).unwrap_or(0.0),
             cpu_pressure: None,
+            cpu_wait: None,
         })
     }
 

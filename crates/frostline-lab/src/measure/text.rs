@@ -2,7 +2,7 @@
 
 use frostline_show::{Table, printable, show_count};
 
-use super::curve::{CPU_PRESSURE_MAX, Doubt};
+use super::curve::{CPU_PRESSURE_MAX, Doubt, cpu_share};
 use super::watch::Watched;
 use super::{Measured, Measurement};
 use crate::report::text::round;
@@ -27,7 +27,7 @@ pub(super) fn text(measurement: &Measurement) -> String {
     );
     if let Some(pressure) = pressure(paths) {
         lines.push(format!(
-            "The CPUs of this host were busy (pressure up to {pressure:.0} %): latencies are partly its own."
+            "CPUs of this host were waited for, up to {pressure:.0} % of the time: latencies are partly its own."
         ));
     }
     lines.join("\n") + "\n"
@@ -109,7 +109,7 @@ fn doubtful(doubt: &Doubt) -> String {
         None => "latency hardly rises".to_owned(),
     };
     format!(
-        "  knee    cannot tell: {what}, at a processor pressure of {:.0} %, so that it may be this host's; measure again on a quieter one",
+        "  knee    cannot tell: {what}, while CPUs of this host were waited for {:.0} % of the time, so that it may be this host's; measure again on a quieter one",
         doubt.cpu_pressure
     )
 }
@@ -150,10 +150,10 @@ fn table(path: &Measured) -> Table {
     table
 }
 
-/// The largest CPU pressure, if it was large.
+/// The largest share of time spent waiting for CPUs, if it was large.
 pub(crate) fn pressure(paths: &[Measured]) -> Option<f64> {
-    let all = paths.iter().flat_map(|path| &path.points).filter_map(|point| point.cpu_pressure);
-    all.filter(|pressure| *pressure > CPU_PRESSURE_MAX).reduce(f64::max)
+    let of_paths = paths.iter().filter_map(|path| cpu_share(&path.points));
+    of_paths.filter(|share| *share > CPU_PRESSURE_MAX).reduce(f64::max)
 }
 
 /// What a person is told at the end.

@@ -20,7 +20,7 @@ use super::markdown;
 use super::page::varying_factors;
 use super::text::{escape_markdown as escape, number, ratio, round};
 use crate::measure::Measurement;
-use crate::measure::curve::told;
+use crate::measure::curve::{cpu_share, told};
 use crate::record::{Cell, Run, Summary};
 use crate::run::virtual_time::{bytes, fit};
 use crate::study::Study;
@@ -292,7 +292,7 @@ fn limits(measured: &Measurement) -> String {
         measured.outstanding,
         measured.extent.data_mib,
         escape(&measured.fio),
-        "| path | limit, IOPS | the class has | knee, IOPS | p99 there, ms | bucket, requests | CPU pressure |"
+        "| path | limit, IOPS | the class has | knee, IOPS | p99 there, ms | bucket, requests | waiting for CPUs |"
     );
     for path in &measured.paths {
         let dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
@@ -300,7 +300,7 @@ fn limits(measured: &Measurement) -> String {
         // Also of measurements from before doubts were recorded.
         let is_doubtful = path.doubt.is_some() || told(&path.points).is_err();
         let knee = path.knee.filter(|_| !is_doubtful);
-        let pressure = path.points.iter().filter_map(|point| point.cpu_pressure).reduce(f64::max);
+        let share = cpu_share(&path.points);
         let cells = [
             escape(&path.path.display().to_string()),
             dash(watched.map(|watched| number(watched.sustained.iops))),
@@ -312,7 +312,7 @@ fn limits(measured: &Measurement) -> String {
                     .and_then(|watched| watched.burst)
                     .map(|burst| format!("{:.0}", burst.bucket_requests)),
             ),
-            dash(pressure.map(|pressure| format!("{pressure:.0} %"))),
+            dash(share.map(|share| format!("{share:.0} %"))),
         ];
         table.push_str(&format!("| {} |\n", cells.join(" | ")));
     }

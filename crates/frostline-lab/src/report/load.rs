@@ -137,8 +137,8 @@ fn facts(path: &Measured, kib: u64) -> String {
     if let Some(doubt) = &path.doubt {
         let pressure = round(doubt.cpu_pressure);
         facts.push(both(
-            &format!("Knee: <b>cannot tell</b>, at a processor pressure of {pressure} %: latency may be this host's"),
-            &format!("꺾이는 점: CPU 압력이 {pressure} %여서 <b>알 수 없습니다</b>. 지연 시간이 이 호스트의 것일 수 있습니다"),
+            &format!("Knee: <b>cannot tell</b>: CPUs of this host were waited for {pressure} % of the time, so that latency may be this host's"),
+            &format!("꺾이는 점: 이 호스트의 CPU를 기다린 시간이 {pressure} %여서 <b>알 수 없습니다</b>. 지연 시간이 호스트 때문일 수 있습니다"),
         ));
     }
     if let Some(cost) = &path.cost {

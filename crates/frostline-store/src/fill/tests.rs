@@ -76,6 +76,28 @@ async fn a_rate_is_kept_and_after_an_error_the_batch_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_on_its_way_lands_while_filling_pauses() {
+    let numbers = Numbers { fails: Cell::new(Some(0)), ..Numbers::default() };
+    let (begun, mut filling) = (Instant::now(), std::pin::pin!(fill(&numbers, (0..8).collect(), None)));
+    let landed = async {
+        while numbers.fetched.borrow().len() < 3 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = &mut filling => {}
+        () = landed => {}
+    }
+    assert!(begun.elapsed() < PAUSE, "{:?}", begun.elapsed());
+    filling.await;
+    assert!(begun.elapsed() >= PAUSE);
+    // Those on their way together end in any order.
+    let mut fetched = numbers.fetched.borrow_mut();
+    fetched[..3].sort_unstable();
+    assert_eq!(*fetched, [2, 4, 6, 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn speed_is_that_of_lately() {
     let mut speed = Speed::default();
     assert_eq!(speed.at(0), 0);

@@ -31,7 +31,7 @@ use tokio::runtime::Handle as Runtime;
 
 use frostline_base::Result;
 
-use super::lazy::{Lazy, LazyFile, lock};
+use super::lazy::{Lazy, LazyFile, lock, read};
 use crate::scan;
 
 /// The directory has this attribute while data is absent.
@@ -125,7 +125,32 @@ struct Inode {
 struct Opened {
     /// Times that it is open and not passed through.
     here: usize,
+    /// And of these without the kernel's page cache.
+    direct: usize,
     passed: Weak<BackingId>,
+}
+
+/// How the kernel uses a file that is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It reads and writes the file beneath itself.
+    Passed,
+    /// Through its page cache.
+    Cached,
+    /// Every read and write comes here.
+    Direct,
+}
+
+impl Opened {
+    /// The best way to open it. Not all kernels keep the page cache true to what is written without it, so that no file is
+    /// open in both ways.
+    fn way(&self, is_whole: bool, can_pass: bool) -> Way {
+        match is_whole {
+            true if can_pass && self.here == 0 => Way::Passed,
+            true if self.direct == 0 => Way::Cached,
+            _ => Way::Direct,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -137,8 +162,9 @@ enum Handle {
 struct OpenFile {
     inode: Arc<Inode>,
     file: File,
+    way: Way,
     /// The kernel reads and writes it itself as long as this is there.
-    passed: Option<Arc<BackingId>>,
+    _passed: Option<Arc<BackingId>>,
 }
 
 type Answer<T> = std::result::Result<T, Errno>;
@@ -182,6 +208,12 @@ impl Beneath {
             attributes.ino = INodeNo::ROOT;
         }
         Ok(attributes)
+    }
+
+    /// A user is about to change times or rights.
+    fn touch(&self, inode: &Inode) -> Answer<()> {
+        let file = self.lazy.file(inode.number);
+        file.map_or(Ok(()), |file| self.lazy.touch(file)).map_err(|e| io_errno(&e))
     }
 
     /// The kernel learns of a name.
@@ -255,12 +287,16 @@ impl Beneath {
         let is_whole = self.lazy.file(inode.number).is_none_or(|file| file.is_whole());
         let mut opened = lock(&inode.opened);
         let mut passed = None;
-        if is_whole && opened.here == 0 && self.passes.load(Ordering::Relaxed) {
+        let mut way = opened.way(is_whole, self.passes.load(Ordering::Relaxed));
+        if way == Way::Passed {
             passed = opened.passed.upgrade();
             if passed.is_none() {
                 match pass(&file) {
                     Ok(id) => passed = Some(Arc::new(id)),
-                    Err(error) => tracing::debug!(%error, "a file is not passed through"),
+                    Err(error) => {
+                        tracing::debug!(%error, "a file is not passed through");
+                        way = opened.way(is_whole, false);
+                    }
                 }
             }
         }
@@ -268,13 +304,14 @@ impl Beneath {
             Some(id) => opened.passed = Arc::downgrade(id),
             None => opened.here += 1,
         }
+        opened.direct += usize::from(way == Way::Direct);
         drop(opened);
-        let flags = match (&passed, is_whole) {
-            (Some(_), _) => FopenFlags::empty(),
-            (None, true) => FopenFlags::FOPEN_KEEP_CACHE,
-            (None, false) => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
+        let flags = match way {
+            Way::Passed => FopenFlags::empty(),
+            Way::Cached => FopenFlags::FOPEN_KEEP_CACHE,
+            Way::Direct => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
         };
-        let open = OpenFile { inode: Arc::clone(inode), file, passed: passed.clone() };
+        let open = OpenFile { inode: Arc::clone(inode), file, way, _passed: passed.clone() };
         (self.remember(Handle::File(Arc::new(open))), flags, passed)
     }
 
@@ -322,6 +359,7 @@ impl Beneath {
     }
 
     async fn set_attributes(self: &Arc<Beneath>, inode: &Inode, wanted: Wanted) -> Answer<FileAttr> {
+        self.touch(inode)?;
         if let Some(bytes) = wanted.bytes {
             let file = inode.open(OFlags::RDWR)?;
             let set = match self.lazy_file(inode) {
@@ -354,21 +392,6 @@ struct Wanted {
     owner: Option<Uid>,
     group: Option<Gid>,
     times: Option<Timestamps>,
-}
-
-fn read(file: &File, offset: u64, size: u32) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; size as usize];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
 }
 
 fn attributes(stat: &Stat) -> FileAttr {
@@ -668,12 +691,12 @@ impl Filesystem for Tree {
         let range = offset..offset + u64::from(size);
         let Some(file) = lazy.filter(|file| !self.0.lazy.has(file, &range)) else {
             self.0.lazy.count_hit();
-            let done = read(&open.file, offset, size).map_err(|e| io_errno(&e));
+            let done = read(&open.file, &range).map_err(|e| io_errno(&e));
             return answer!(reply, done, bytes => reply.data(&bytes));
         };
         let lazy = Arc::clone(&self.0.lazy);
         self.0.runtime.spawn(async move {
-            let done = lazy.need(&file, range).await.and_then(|()| read(&open.file, offset, size));
+            let done = lazy.read(&file, &open.file, range).await;
             answer!(reply, done.map_err(|e| io_errno(&e)), bytes => reply.data(&bytes));
         });
     }
@@ -737,11 +760,12 @@ impl Filesystem for Tree {
     ) {
         let released = lock(&self.0.handles).remove(&handle.0);
         if let Some(Handle::File(open)) = released
-            && open.passed.is_none()
+            && open.way != Way::Passed
         {
             let is_last = {
                 let mut opened = lock(&open.inode.opened);
                 opened.here -= 1;
+                opened.direct -= usize::from(open.way == Way::Direct);
                 opened.here == 0
             };
             if is_last {
@@ -837,9 +861,10 @@ impl Filesystem for Tree {
         reply: ReplyEmpty,
     ) {
         let flags = XattrFlags::from_bits_retain(flags as u32);
-        let done = self.0.inode(number);
-        let done =
-            done.and_then(|inode| rustix::fs::setxattr(inode.path(), name, value, flags).map_err(errno));
+        let done = self.0.inode(number).and_then(|inode| {
+            self.0.touch(&inode)?;
+            rustix::fs::setxattr(inode.path(), name, value, flags).map_err(errno)
+        });
         answer_empty(reply, done);
     }
 
@@ -872,8 +897,10 @@ impl Filesystem for Tree {
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let done = self.0.inode(number);
-        let done = done.and_then(|inode| rustix::fs::removexattr(inode.path(), name).map_err(errno));
+        let done = self.0.inode(number).and_then(|inode| {
+            self.0.touch(&inode)?;
+            rustix::fs::removexattr(inode.path(), name).map_err(errno)
+        });
         answer_empty(reply, done);
     }
 
@@ -939,4 +966,23 @@ fn answer_attribute(reply: ReplyXattr, size: u32, done: Answer<Vec<u8>>) {
         size if value.len() > size as usize => reply.error(Errno::ERANGE),
         _ => reply.data(&value),
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_is_open_both_through_the_page_cache_and_past_it() {
+        let way = |(here, direct): (usize, usize), is_whole, can_pass| {
+            Opened { here, direct, ..Opened::default() }.way(is_whole, can_pass)
+        };
+        assert_eq!(way((0, 0), false, true), Way::Direct);
+        assert_eq!(way((0, 0), true, true), Way::Passed);
+        assert_eq!(way((0, 0), true, false), Way::Cached);
+        // It became whole, and who opened it before has it open.
+        assert_eq!(way((1, 1), true, true), Way::Direct);
+        assert_eq!(way((2, 1), true, false), Way::Direct);
+        assert_eq!(way((1, 0), true, true), Way::Cached);
+    }
 }

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use bytes::Bytes;
 use rustix::fs::{FallocateFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 use tokio::sync::Notify;
@@ -24,20 +25,21 @@ use frostline_base::{ByteRange, Error, ErrorKind, Result};
 use frostline_store::Repository;
 
 use super::pages::Pages;
+use super::untouched::{Untouched, looks_untouched};
 use crate::btree;
 use crate::piece::{CHUNK_BYTES, PAGE_BYTES, all_pages};
 use crate::reader::{assemble, fetch};
 use crate::restore::data_in;
 use crate::scan;
 use crate::snapshot::blocking;
-use crate::tree::{Node, Tree, chunk_numbers};
+use crate::tree::{Meta, Node, PieceRef, Tree, chunk_numbers};
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;
 /// Chunks that a reader who reads on is ahead of at most.
 const AHEAD_MAX: usize = 16;
 /// The attribute with a program's rights, which every write takes away.
-const CAPABILITY: &str = "security.capability";
+pub(super) const CAPABILITY: &str = "security.capability";
 
 /// The files of a snapshot that is mounted.
 pub(super) struct Lazy {
@@ -48,6 +50,7 @@ pub(super) struct Lazy {
     /// A directory on the file system of the files.
     root: File,
     pages: Pages,
+    untouched: Untouched,
     /// By inode.
     files: HashMap<u64, Arc<LazyFile>>,
     /// The same in the order of their chunks.
@@ -97,6 +100,8 @@ pub(super) struct Counts {
     pub(super) absent_bytes: AtomicU64,
     /// Chunks that the repository could not give.
     pub(super) damaged: Mutex<HashSet<usize>>,
+    /// Why what was fetched last behind the users could not be kept, or not be had.
+    pub(super) trouble: Mutex<Option<String>>,
 }
 
 /// Chunks that are being fetched.
@@ -195,6 +200,7 @@ impl Lazy {
         absent: PathBuf,
         root: File,
         pages: Pages,
+        untouched: Untouched,
     ) -> Result<Lazy> {
         let mut lazy = Lazy {
             repository: repository.clone(),
@@ -202,6 +208,7 @@ impl Lazy {
             absent,
             root,
             pages,
+            untouched,
             files: HashMap::new(),
             in_order: Vec::new(),
             flights: Flights::default(),
@@ -223,6 +230,11 @@ impl Lazy {
                         // It was cut: nothing behind its end is wanted any more.
                         let open = lazy.open_file(&file).map_err(failed)?;
                         lazy.cut(&file, &open, meta.len()).map_err(failed)?;
+                    } else if lazy.untouched.has(file.entry)
+                        && !looks_untouched(&path, &tree.entries[file.entry])
+                    {
+                        let open = lazy.open_file(&file).map_err(failed)?;
+                        lazy.dress(&file, &open).map_err(failed)?;
                     }
                     absent_bytes += lazy.absent_in(&file);
                 }
@@ -314,6 +326,50 @@ impl Lazy {
         done
     }
 
+    /// Reads from an open file, for a reader who waits for what is absent. Where the disk has no room for that, it is read
+    /// and not kept.
+    pub(super) async fn read(
+        self: &Arc<Lazy>,
+        file: &LazyFile,
+        open: &File,
+        range: ByteRange,
+    ) -> io::Result<Vec<u8>> {
+        match self.need(file, range.clone()).await {
+            Ok(()) => read(open, &range),
+            Err(e) if e.kind() == io::ErrorKind::StorageFull => self.read_through(file, open, range).await,
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn read_through(
+        self: &Arc<Lazy>,
+        file: &LazyFile,
+        open: &File,
+        range: ByteRange,
+    ) -> io::Result<Vec<u8>> {
+        let mut absent = HashMap::new();
+        for chunk in self.missing(file, &range) {
+            let fetched = self.fetch(&[chunk]).await.map_err(|e| self.told(file, chunk, &e))?;
+            absent.extend(fetched);
+        }
+        let _still = lock(&file.lock);
+        let mut bytes = read(open, &range)?;
+        let end = range.start + bytes.len() as u64;
+        for (chunk, number, pages) in file.touched(&(range.start..end)) {
+            let Some(fetched) = absent.get(&chunk) else { continue };
+            let first = number * CHUNK;
+            for run in runs(pages & !self.pages.get(chunk)) {
+                let from = (first + run.start * PAGE).max(range.start);
+                let to = (first + run.end * PAGE).min(first + fetched.len() as u64).min(end);
+                if from < to {
+                    bytes[(from - range.start) as usize..(to - range.start) as usize]
+                        .copy_from_slice(&fetched[(from - first) as usize..(to - first) as usize]);
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
     /// What a write of this range needs.
     pub(super) async fn need_for_write(
         self: &Arc<Lazy>,
@@ -343,8 +399,14 @@ impl Lazy {
                 self.expect_leaves(file, last + 1);
             }
             let ahead = self.claim(&ahead.collect::<Vec<_>>());
-            if self.bring(&[claimed.chunks.as_slice(), &ahead.chunks].concat()).await.is_ok() {
-                continue;
+            match self.bring(&[claimed.chunks.as_slice(), &ahead.chunks].concat()).await {
+                Ok(()) => continue,
+                Err(e) if e.kind() == ErrorKind::Exhausted => return Err(Errno::NOSPC.into()),
+                // A repository that does not answer has been waited for long enough.
+                Err(e) if e.kind() == ErrorKind::Unavailable => {
+                    return Err(self.told(file, claimed.chunks.first().copied().unwrap_or(*last), &e));
+                }
+                Err(_) => {}
             }
             // One of them is at fault: is it one that is wanted?
             for chunk in missing.iter().filter(|chunk| claimed.chunks.contains(chunk)) {
@@ -438,27 +500,43 @@ impl Lazy {
 
     /// Fetches chunks and puts their absent pages in place.
     async fn bring(self: &Arc<Lazy>, chunks: &[usize]) -> Result<()> {
-        let refs = chunks.iter().map(|chunk| &self.tree.chunks[*chunk]);
-        let pieces = fetch(&self.repository, &self.tree.packs, refs).await?;
+        let pieces = self.pieces(chunks).await?;
         let (lazy, chunks) = (Arc::clone(self), chunks.to_vec());
         blocking(move || {
-            chunks.into_iter().try_for_each(|chunk| {
-                let bytes =
-                    assemble(lazy.tree.key.as_ref(), &lazy.tree.packs, &lazy.tree.chunks[chunk], &pieces)?;
-                lazy.counts.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-                lazy.fill(chunk, &bytes)?;
-                lock(&lazy.counts.damaged).remove(&chunk);
-                Ok(())
-            })
+            chunks.into_iter().try_for_each(|chunk| lazy.fill(chunk, &lazy.assemble(chunk, &pieces)?))
         })
         .await
     }
 
-    /// Fetches those of these chunks that are absent, for nobody in particular. False if one of them could not be had.
+    /// Fetches chunks and leaves the disk alone.
+    async fn fetch(self: &Arc<Lazy>, chunks: &[usize]) -> Result<Vec<(usize, Vec<u8>)>> {
+        let pieces = self.pieces(chunks).await?;
+        let (lazy, chunks) = (Arc::clone(self), chunks.to_vec());
+        let fetched = move |chunk| Ok((chunk, lazy.assemble(chunk, &pieces)?));
+        blocking(move || chunks.into_iter().map(fetched).collect()).await
+    }
+
+    async fn pieces(&self, chunks: &[usize]) -> Result<HashMap<PieceRef, Bytes>> {
+        let refs = chunks.iter().map(|chunk| &self.tree.chunks[*chunk]);
+        fetch(&self.repository, &self.tree.packs, refs).await
+    }
+
+    fn assemble(&self, chunk: usize, pieces: &HashMap<PieceRef, Bytes>) -> Result<Vec<u8>> {
+        let Tree { key, packs, chunks, .. } = &*self.tree;
+        let bytes = assemble(key.as_ref(), packs, &chunks[chunk], pieces)?;
+        self.counts.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        lock(&self.counts.damaged).remove(&chunk);
+        Ok(bytes)
+    }
+
+    /// Fetches those of these chunks that are absent, for nobody in particular. False if one of them could not be had; an
+    /// error if the disk is full or the repository does not answer.
     pub(super) async fn prefetch(self: &Arc<Lazy>, chunks: &[usize]) -> Result<bool> {
         let claimed = self.claim(chunks);
-        let Err(error) = self.bring(&claimed.chunks).await else { return Ok(true) };
-        if error.kind() == ErrorKind::Exhausted {
+        let done = self.bring(&claimed.chunks).await;
+        *lock(&self.counts.trouble) = done.as_ref().err().map(ToString::to_string);
+        let Err(error) = done else { return Ok(true) };
+        if matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable) {
             return Err(error);
         }
         let mut all = true;
@@ -490,21 +568,26 @@ impl Lazy {
             let mut rights = vec![0; 256];
             let rights = rustix::fs::fgetxattr(&open, CAPABILITY, &mut rights[..])
                 .map(|length| rights[..length].to_vec());
-            for run in runs(absent) {
-                let start = number * CHUNK;
-                let range =
-                    start + run.start * PAGE..(start + run.end * PAGE).min(start + bytes.len() as u64);
-                let mut end = range.start;
-                for part in data_in(extents, range.clone()) {
-                    punch(&open, end..part.start)?;
-                    open.write_all_at(
-                        &bytes[(part.start - start) as usize..(part.end - start) as usize],
-                        part.start,
-                    )?;
-                    end = part.end;
+            let put = || {
+                for run in runs(absent) {
+                    let start = number * CHUNK;
+                    let range =
+                        start + run.start * PAGE..(start + run.end * PAGE).min(start + bytes.len() as u64);
+                    let mut end = range.start;
+                    for part in data_in(extents, range.clone()) {
+                        punch(&open, end..part.start)?;
+                        open.write_all_at(
+                            &bytes[(part.start - start) as usize..(part.end - start) as usize],
+                            part.start,
+                        )?;
+                        end = part.end;
+                    }
+                    punch(&open, end..range.end)?;
                 }
-                punch(&open, end..range.end)?;
-            }
+                Ok(())
+            };
+            let put: io::Result<()> = put();
+            // A disk that is full has taken a part of it.
             if let Ok(rights) = rights {
                 rustix::fs::fsetxattr(&open, CAPABILITY, &rights, XattrFlags::empty())?;
             }
@@ -516,14 +599,31 @@ impl Lazy {
                     last_modification: time(before.st_mtime, before.st_mtime_nsec as _),
                 },
             )?;
+            put?;
             self.set(file, chunk, number, absent)
         };
         filled().map_err(|e: io::Error| scan::failed("write", &PathBuf::from(entry.show()), &e))
     }
 
+    /// A user is about to change a file, its times or its rights: no later process puts them back.
+    pub(super) fn touch(&self, file: &LazyFile) -> io::Result<()> {
+        if file.is_whole() { Ok(()) } else { self.untouched.remove(file.entry) }
+    }
+
+    /// Gives a file that nobody changed its time and its rights, which filling it may have cost.
+    fn dress(&self, file: &LazyFile, open: &File) -> io::Result<()> {
+        let Meta { modified, attributes, .. } = &self.tree.entries[file.entry].meta;
+        if let Some((name, rights)) = attributes.iter().find(|(name, _)| name == CAPABILITY.as_bytes()) {
+            rustix::fs::fsetxattr(open, name.as_slice(), rights, XattrFlags::empty())?;
+        }
+        let time = Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanos.into() };
+        Ok(rustix::fs::futimens(open, &Timestamps { last_access: time, last_modification: time })?)
+    }
+
     /// Writes to an open file; what [`Lazy::need_for_write`] says is in place.
     pub(super) fn write(&self, file: &LazyFile, open: &File, offset: u64, data: &[u8]) -> io::Result<()> {
         let _writing = lock(&file.lock);
+        self.touch(file)?;
         open.write_all_at(data, offset)?;
         for (chunk, number, pages) in file.touched(&(offset..offset + data.len() as u64)) {
             self.set(file, chunk, number, pages)?;
@@ -548,6 +648,7 @@ impl Lazy {
     /// disk before anybody can extend the file again.
     fn cut(&self, file: &LazyFile, open: &File, bytes: u64) -> io::Result<()> {
         let _writing = lock(&file.lock);
+        self.touch(file)?;
         open.set_len(bytes)?;
         if bytes >= file.bytes || file.is_whole() {
             return Ok(());
@@ -568,6 +669,7 @@ impl Lazy {
         range: &ByteRange,
     ) -> io::Result<()> {
         let _writing = lock(&file.lock);
+        self.touch(file)?;
         Ok(rustix::fs::fallocate(open, mode, range.start, range.end - range.start)?)
     }
 
@@ -669,6 +771,22 @@ impl Lazy {
         }
         Ok(absent.len())
     }
+}
+
+/// What an open file has of a range: less where it ends.
+pub(super) fn read(file: &File, range: &ByteRange) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], range.start + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// Makes a hole, where a write that was not acknowledged may have left data.

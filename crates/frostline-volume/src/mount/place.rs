@@ -9,12 +9,13 @@
 //!     root/                     the directory to be
 //!     absent/                   a second name for each file that is not whole
 //!     pages.synced, pages.BOOT  which pages of the files are in place
+//!     untouched.BOOT            which files no user has changed
 //! ```
 //!
 //! When no file is left in `absent`, `root` changes places with the directory, and all else goes.
 
 use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
@@ -132,12 +133,22 @@ impl Place {
         Ok((place, record))
     }
 
-    /// Writes how far it is. After a power cut that may be gone.
+    /// Writes how far it is. After a power cut that may be gone. The two files of it are written over in turn, which needs
+    /// no room on a disk that is full.
     pub(super) fn write_status(&self, status: &impl Serialize) -> Result<()> {
+        const BYTES: usize = 4_096;
         let (path, new) = (self.state.join("status.json"), self.state.join("status.json.new"));
         let failed = |e: std::io::Error| scan::failed("write", &path, &e);
-        let bytes = serde_json::to_vec_pretty(status).map_err(|e| failed(e.into()))?;
-        std::fs::write(&new, bytes).and_then(|()| std::fs::rename(&new, &path)).map_err(failed)
+        let mut bytes = serde_json::to_vec_pretty(status).map_err(|e| failed(e.into()))?;
+        bytes.resize(bytes.len().next_multiple_of(BYTES), b'\n');
+        let written = || {
+            let file = File::options().create(true).truncate(false).write(true).open(&new)?;
+            file.write_all_at(&bytes, 0)?;
+            file.set_len(bytes.len() as u64)?;
+            let flags = if path.exists() { RenameFlags::EXCHANGE } else { RenameFlags::empty() };
+            Ok(rustix::fs::renameat_with(CWD, &new, CWD, &path, flags)?)
+        };
+        written().map_err(failed)
     }
 
     /// Writes which snapshot it is, so that it is there whole or not at all.

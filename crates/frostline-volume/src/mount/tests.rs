@@ -227,6 +227,98 @@ async fn damage_is_an_error_of_the_read_and_never_zeros() {
     assert!(mount_status(&target).unwrap().damaged_chunks >= 1);
 }
 
+/// A file system of its own that is full soon.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new(bytes: u64) -> SmallDisk {
+        let folder = tempfile::tempdir().unwrap();
+        let size = std::ffi::CString::new(format!("size={bytes}")).unwrap();
+        rustix::mount::mount(
+            "tmpfs",
+            folder.path(),
+            "tmpfs",
+            rustix::mount::MountFlags::empty(),
+            Some(&*size),
+        )
+        .unwrap();
+        SmallDisk(folder)
+    }
+
+    /// Leaves no room.
+    fn fill(&self) -> PathBuf {
+        let path = self.0.path().join("ballast");
+        let file = fs::File::create(&path).unwrap();
+        for at in (0..).step_by(4_096) {
+            if let Err(error) = file.write_all_at(&[1; 4_096], at) {
+                assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+                break;
+            }
+        }
+        path
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = unmount(self.0.path(), UnmountFlags::DETACH);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_disk_reads_are_served_and_the_status_tells_why_filling_pauses() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, disk) = (Bench::new(), source(), SmallDisk::new(16 << 20));
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = disk.0.path().join("data");
+    let mount =
+        bench.volumes().mount(&"data".parse().unwrap(), &target, &MountOptions::default()).await.unwrap();
+    let Mount::Mounted(mounted) = mount else { panic!("it is whole") };
+    let ballast = disk.fill();
+    let (tell, mut told) = tokio::sync::watch::channel(None);
+    let tell = move |status: &MountStatus| drop(tell.send_replace(status.trouble.clone()));
+    let mut served = Served(target.clone(), tokio::spawn(mounted.serve(tell)));
+    told.wait_for(Option::is_some).await.unwrap();
+    let (at, original) = (target.clone(), source.path().to_owned());
+    calls(move || {
+        for name in ["a/b/f0", "a/b/f5", "sparse"] {
+            assert!(fs::read(at.join(name)).unwrap() == fs::read(original.join(name)).unwrap(), "{name}");
+        }
+        let file = fs::File::options().read(true).write(true).open(at.join("a/b/f1")).unwrap();
+        let error = file.write_all_at(&[7; 8_192], 8_192).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+        let mut bytes = vec![0; 100_000];
+        file.read_exact_at(&mut bytes, 500_000).unwrap();
+        assert!(bytes == fs::read(original.join("a/b/f1")).unwrap()[500_000..600_000]);
+    })
+    .await;
+    // What the disk says now is there to be read, though nothing else can be written.
+    let trouble = async {
+        loop {
+            let status = mount_status(&target).unwrap();
+            assert!(!status.is_whole);
+            if let Some(trouble) = status.trouble {
+                break trouble;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(trouble.await.contains("No space left"));
+    fs::remove_file(ballast).unwrap();
+    // The write that failed was one for the time of its file.
+    let all_but_times_of_f1 = |root: &Path| {
+        let mut names = tree(root);
+        let f1 = names.remove(b"a/b/f1".as_slice()).unwrap();
+        (names, crate::testing::without_time(&f1))
+    };
+    let (at, expected) = (target.clone(), all_but_times_of_f1(source.path()));
+    calls(move || assert!(all_but_times_of_f1(&at) == expected, "what was put in part has its times")).await;
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert!(all_but_times_of_f1(&target) == all_but_times_of_f1(source.path()));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_in_use_is_not_mounted_on() {
     if !can_mount() {

@@ -646,6 +646,10 @@ fn status(config: &Config, directory: &Path) -> Result<Outcome> {
         ("reads and writes that found their data", status.demand_hits.to_string()),
         ("those that waited for it", status.demand_misses.to_string()),
         ("chunks that cannot be read", status.damaged_chunks.to_string()),
+        (
+            "filling pauses because",
+            status.trouble.as_deref().map_or_else(|| "it does not".to_owned(), printable),
+        ),
     ] {
         table.row(vec![what.to_owned(), value]);
     }

@@ -59,6 +59,33 @@ fn disks_over_nvme_are_served_by_one_more_guest_and_tools_by_the_second_on_anoth
 }
 
 #[test]
+fn disks_with_several_paths_are_counted_by_path() {
+    let guest = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = guest.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("mnt/d0/source", "/dev/vda");
+    write("mnt/d1/source", "/dev/nvme0n1");
+    write("mnt/d2/source", "/dev/nvme1n2");
+    write("block/vda/stat", "vda\n");
+    // The disk of the first counts nothing; the second has no paths.
+    write("block/nvme0n1/stat", "nothing\n");
+    write("block/nvme0c0n1/stat", "path 0\n");
+    write("block/nvme0c3n1/stat", "path 3\n");
+    write("block/nvme0c0n2/stat", "of another namespace\n");
+    write("block/nvme1n2/stat", "nvme1n2\n");
+    let (_, disks) = COUNTERS.rsplit_once("echo =\n").unwrap();
+    let root = guest.path().display().to_string();
+    let script =
+        disks.replace("/mnt/", &format!("{root}/mnt/")).replace("/sys/block/", &format!("{root}/block/"));
+    let script = script.replace("findmnt -nro SOURCE $at", "cat $at/source");
+    let printed = crate::host::process::run_short(std::process::Command::new("bash").args(["-ec", &script]));
+    assert_eq!(printed.unwrap(), "vda\npath 0\npath 3\nnvme1n2\n");
+}
+
+#[test]
 fn steering_names_all_cpus_and_is_read_back() {
     let rps = Steering::Rps.script(4);
     assert!(rps.contains("echo 0000000f >$queue/rps_cpus") && rps.contains("16#0000000f"), "{rps}");

@@ -10,6 +10,13 @@ fn pressure_is_the_some_line() {
 }
 
 #[test]
+fn waiting_is_the_second_number() {
+    assert_eq!(parse_waited("250 1500000 7\n"), Some(Duration::from_micros(1500)));
+    assert_eq!(parse_waited(""), None);
+    assert_eq!(parse_waited("1 x 2"), None);
+}
+
+#[test]
 fn steal_is_a_part_of_all_time_between_two_readings() {
     let before = parse_cpu_time("cpu  100 0 100 700 0 0 0 100 50 0\ncpu0 1 2\n").unwrap();
     let after = parse_cpu_time("cpu  150 0 100 740 0 0 0 110 60 0\n").unwrap();

@@ -23,10 +23,10 @@ fn what_cannot_be_measured_is_named_before_anything_is_written() {
     let data = tempfile::tempdir_in("/var/tmp").unwrap();
     let path = data.path().to_str().unwrap();
     let same = format!("{path}/.");
-    let error = refused(&[path, "/nonexistent", "--as", "log"]);
+    let error = refused(&[path, "/nonexistent", "--as", "log", "--data-mib", "64"]);
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.what().contains("/nonexistent"), "{error}");
-    let error = refused(&[path, &same, "--as", "log"]);
+    let error = refused(&[path, &same, "--as", "log", "--data-mib", "64"]);
     assert!(error.what().contains("are the same directory"), "{error}");
     let error = refused(&[path, "--as", "log", "--data-mib", "1000000000"]);
     assert!(error.what().contains("is full") && error.kind() == ErrorKind::Exhausted, "{error}");
@@ -42,7 +42,7 @@ fn a_price_is_for_all_or_for_each() {
     paths.iter().for_each(|path| std::fs::create_dir(path).unwrap());
     let [a, b] = paths.each_ref().map(|path| path.to_str().unwrap());
     let priced = |prices: &[&str]| {
-        let words: Vec<&str> = [a, b, "--as", "postgres"]
+        let words: Vec<&str> = [a, b, "--as", "postgres", "--data-mib", "64"]
             .into_iter()
             .chain(prices.iter().flat_map(|p| ["--price", p]))
             .collect();
@@ -53,4 +53,30 @@ fn a_price_is_for_all_or_for_each() {
     assert_eq!(priced(&[]), [None, None]);
     assert_eq!(priced(&["gp3:1TiB"]), [named("gp3:1TiB"), named("gp3:1TiB")]);
     assert_eq!(priced(&["gp3:1TiB", "st1:2TiB"]), [named("gp3:1TiB"), named("st1:2TiB")]);
+}
+
+#[test]
+fn what_was_measured_is_told_although_something_is_left() {
+    struct Heard(Vec<String>);
+    impl Watching for Heard {
+        fn begin(&mut self, _: f64) {}
+        fn passed(&mut self, _: f64) {}
+        fn doing(&mut self, _: &str) {}
+        fn say(&mut self, what: &str) {
+            self.0.push(what.to_owned());
+        }
+    }
+    let data = tempfile::tempdir_in("/var/tmp").unwrap();
+    let directory = Directory::open(data.path(), 0).unwrap();
+    let measured = unmeasured((&directory, None));
+    let failed = Measured { failed: Some("it is gone".to_owned()), ..measured.clone() };
+    let left = || {
+        Err(Error::unavailable("cannot remove /mnt/a/x")
+            .with_source(std::io::Error::from(std::io::ErrorKind::ReadOnlyFilesystem)))
+    };
+    let mut heard = Heard(Vec::new());
+    assert!(is_left(left(), &[failed.clone(), measured.clone()], &mut heard).unwrap());
+    assert!(heard.0[0].starts_with("cannot remove /mnt/a/x: ") && heard.0.len() == 1, "{:?}", heard.0);
+    assert!(!is_left(Ok(()), &[measured], &mut heard).unwrap());
+    assert_eq!(is_left(left(), &[failed], &mut heard).unwrap_err().what(), "cannot remove /mnt/a/x");
 }

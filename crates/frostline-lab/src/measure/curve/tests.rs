@@ -26,6 +26,42 @@ fn a_slow_point_below_the_knee_does_not_move_it() {
 }
 
 #[test]
+fn scatter_of_the_host_below_the_limit_does_not_move_the_knee() {
+    // Medians of a volume of 3,000 requests a second on a host whose CPUs were busy.
+    let measured = [
+        (300.0, 0.55),
+        (751.0, 0.57),
+        (1502.0, 0.78),
+        (2102.0, 3.02),
+        (2403.0, 1.49),
+        (2553.0, 2.41),
+        (2627.0, 1.66),
+        (2704.0, 0.53),
+        (2854.0, 2.22),
+        (2929.0, 2.9),
+        (3005.0, 21.36),
+    ];
+    let again = [
+        (299.0, 0.69),
+        (749.0, 0.55),
+        (1497.0, 0.5),
+        (2095.0, 0.93),
+        (2394.0, 0.91),
+        (2543.0, 0.73),
+        (2614.0, 2.52),
+        (2694.0, 0.71),
+        (2843.0, 3.68),
+        (2916.0, 3.04),
+        (2994.0, 21.36),
+    ];
+    let found = [measured, again].map(|run| knee(&run.map(|(iops, p50_ms)| point(iops, p50_ms))).unwrap());
+    assert_eq!(found.map(|knee| (knee.iops, knee.p50_ms)), [(2929.0, 2.9), (2916.0, 3.04)]);
+    assert_eq!(rising(&[1.0, 3.0, 2.0, 2.0, 5.0, 4.0]), [1.0, 7.0 / 3.0, 7.0 / 3.0, 7.0 / 3.0, 4.5, 4.5]);
+    assert_eq!(rising(&[3.0, 2.0, 1.0]), [2.0; 3]);
+    assert!(rising(&[]).is_empty());
+}
+
+#[test]
 fn a_knee_between_wide_points_is_placed_more_exactly() {
     // Latency rises from half of the limit on.
     let at = |part: f64| point(1000.0 * part, if part <= 0.5 { 1.0 } else { 1.0 + 200.0 * (part - 0.5) });
@@ -73,6 +109,12 @@ fn a_knee_at_the_limit_or_of_a_quiet_host_is_told() {
     assert_eq!(iops(&on_a_host(1.0, Some(97.0))), 2925.0);
     assert_eq!(iops(&on_a_host(0.5, Some(3.0))), 1500.0);
     assert_eq!(iops(&on_a_host(0.5, None)), 1500.0, "a host without pressure information");
+    // Busy with other work, for which these requests did not wait; at the limit, fio does not say.
+    let mut others = on_a_host(0.5, Some(94.0));
+    others[..8].iter_mut().for_each(|point| point.cpu_wait = Some(2.0));
+    assert_eq!(iops(&others), 1500.0);
+    others[1].cpu_wait = Some(60.0);
+    assert_eq!(told(&others).unwrap_err().cpu_pressure, 60.0);
     // Busy only below the knee.
     let mut points = on_a_host(0.5, Some(3.0));
     points.iter_mut().filter(|point| point.iops < 1500.0).for_each(|point| point.cpu_pressure = Some(90.0));

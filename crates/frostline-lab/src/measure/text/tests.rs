@@ -25,6 +25,7 @@ pub(crate) fn example() -> Measurement {
         p50_ms,
         p99_ms: p50_ms * 2.0,
         cpu_pressure,
+        cpu_wait: None,
     };
     let whole = Measured {
         path: "/mnt/a".into(),
@@ -95,7 +96,7 @@ random requests of 128 KiB, 75 % reads: at most 64 outstanding, over 256 MiB in 
   failed: /mnt/<b> disappeared: what was mounted there is gone
 
 Latency is that of reads or of writes, whichever is longer. Requests are offered evenly: those that come at random wait longer.
-The CPUs of this host were busy (pressure up to 30 %): latencies are partly its own.
+CPUs of this host were waited for, up to 30 % of the time: latencies are partly its own.
 ";
     assert_eq!(text(&example()), expected);
     assert_eq!(failures(&example().paths).as_deref(), Some("1 of 2 paths failed"));
@@ -108,7 +109,7 @@ fn a_knee_that_cannot_be_told_is_said_to_be_none() {
     path.knee = None;
     path.doubt = Some(Doubt { bends_at_iops: Some(40.0), cpu_pressure: 94.0 });
     let said = text(&measurement);
-    let line = "  knee    cannot tell: latency rises from 40 IOPS on, at a processor pressure of 94 %, so that it may be this host's";
+    let line = "  knee    cannot tell: latency rises from 40 IOPS on, while CPUs of this host were waited for 94 % of the time, so that it may be this host's";
     assert!(said.contains(line), "{said}");
     assert!(!said.contains("per IOPS at the knee"), "{said}");
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Expr, Statement as SqlStatement, TableFactor, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Statement as SqlStatement, TableFactor, Visit, Visitor};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -17,6 +17,8 @@ use crate::{Error, Result};
 const OPERATORS_MAX: usize = 250;
 /// The most levels of an expression.
 const DEPTH_MAX: usize = 250;
+/// The most queries with `WITH` that are in one another: each is planned twice for the one around it.
+const NAMING_MAX: usize = 8;
 /// The most tables and subqueries: each may be in the next one.
 const TABLES_MAX: usize = 250;
 /// The most steps of a plan, in which what a name stands for is written anew wherever a query names it.
@@ -96,11 +98,9 @@ pub(super) fn check(statement: &Statement) -> Result<()> {
 
 fn check_statement(statement: &SqlStatement) -> Result<()> {
     let mut extent = Extent::default();
-    let ControlFlow::Continue(()) = statement.visit(&mut extent) else {
-        return Err(Error::invalid(format!(
-            "an expression of the query is nested deeper than {DEPTH_MAX} levels"
-        )));
-    };
+    if let ControlFlow::Break(what) = statement.visit(&mut extent) {
+        return Err(Error::invalid(what));
+    }
     match extent.tables {
         0..=TABLES_MAX => Ok(()),
         more => Err(Error::invalid(format!(
@@ -112,23 +112,44 @@ fn check_statement(statement: &SqlStatement) -> Result<()> {
 #[derive(Default)]
 struct Extent {
     depth: usize,
+    naming: usize,
     tables: usize,
 }
 
 impl Visitor for Extent {
-    type Break = ();
+    type Break = String;
 
-    fn pre_visit_expr(&mut self, _: &Expr) -> ControlFlow<()> {
+    fn pre_visit_expr(&mut self, _: &Expr) -> ControlFlow<String> {
         self.depth += 1;
-        if self.depth > DEPTH_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        match self.depth > DEPTH_MAX {
+            true => ControlFlow::Break(format!(
+                "an expression of the query is nested deeper than {DEPTH_MAX} levels"
+            )),
+            false => ControlFlow::Continue(()),
+        }
     }
 
-    fn post_visit_expr(&mut self, _: &Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, _: &Expr) -> ControlFlow<String> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_table_factor(&mut self, _: &TableFactor) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<String> {
+        self.naming += usize::from(query.with.is_some());
+        match self.naming > NAMING_MAX {
+            true => ControlFlow::Break(format!(
+                "a query has WITH inside of more than {NAMING_MAX} others: name all in the outermost"
+            )),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<String> {
+        self.naming -= usize::from(query.with.is_some());
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, _: &TableFactor) -> ControlFlow<String> {
         self.tables += 1;
         ControlFlow::Continue(())
     }

@@ -41,6 +41,7 @@ async fn nested_queries_are_answered_or_refused() {
         (format!("select count(*) from logs where {}", vec!["n = 2"; 120].join(" or ")), json!(1)),
         (chained(40, |before| format!("select n from q{before}")), json!(2)),
         (chained(20, filtered), json!(2)),
+        (nested(8, ("with a as (", ") select n from a"), "select 2 as n"), json!(2)),
     ];
     for (query, expected) in answered {
         assert_eq!(rows(&query).await.unwrap(), [[expected]], "{query}");
@@ -55,6 +56,10 @@ async fn nested_queries_are_answered_or_refused() {
         (nested(5_000, ("(", ")"), "select 1"), "brackets in more than 250 others"),
         (chained(250, |before| format!("select n from q{before}")), "tables and subqueries"),
         (chained(20, doubled), "more than 5000 steps"),
+        (
+            nested(30, ("with a as (", ") select n from a"), "select 1 as n"),
+            "WITH inside of more than 8 others",
+        ),
     ];
     for (query, expected) in refused {
         let error = rows(&query).await.unwrap_err().to_string();

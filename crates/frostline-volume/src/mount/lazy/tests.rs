@@ -47,10 +47,8 @@ impl Rig {
         };
         place.make(&self.tree, &mut record).unwrap();
         let boot = format!("boot{}", self.boots);
-        let pages = Pages::open(place.state(), self.tree.chunks.len(), &boot).unwrap();
-        let root = File::open(place.root()).unwrap();
         let repository = &self.bench.volumes().repository;
-        let lazy = Lazy::open(repository, Arc::clone(&self.tree), place.absent(), root, pages).unwrap();
+        let lazy = crate::mount::open_lazy(repository, &place, Arc::clone(&self.tree), &boot).unwrap();
         (place, Arc::new(lazy))
     }
 }
@@ -235,6 +233,49 @@ async fn filling_leaves_times_and_holes() {
     assert_eq!(crate::testing::tree(&place.root()), crate::testing::tree(rig.source.path()));
 }
 
+/// As a kill between filling and putting the time and the rights back leaves it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_was_killed_while_filling_leaves_times_and_rights_to_the_next_one() {
+    const RIGHTS: [u8; 20] = [1, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let mut rig = Rig::new().await;
+    let source = rig.source.path().join("file");
+    rustix::fs::setxattr(&source, CAPABILITY, &RIGHTS, XattrFlags::empty()).unwrap();
+    rig.snapshot = snapshot(&rig.bench.volumes(), rig.source.path()).await.snapshot;
+    rig.tree = Arc::new(rig.bench.volumes().tree(&rig.snapshot).await.unwrap());
+    let look = |open: &File| {
+        let mut rights = [0; 64];
+        let rights = rustix::fs::fgetxattr(open, CAPABILITY, &mut rights[..]).map(|n| rights[..n].to_vec());
+        (open.metadata().unwrap().mtime(), rights.ok())
+    };
+    let spoil = |place: &Place| {
+        let open = File::options().write(true).open(place.root().join("file")).unwrap();
+        open.write_all_at(b"x", 0).unwrap();
+        assert_ne!(look(&open).0, 1_000_000_000);
+        assert_eq!(look(&open).1, None, "a write takes the rights away");
+    };
+    let (place, lazy) = rig.open();
+    spoil(&place);
+    drop((place, lazy));
+    let (place, lazy) = rig.open();
+    let (file, open) = named(&place, &lazy, "file");
+    assert_eq!(look(&open), (1_000_000_000, Some(RIGHTS.to_vec())));
+    // What a user did is not undone, whatever it looks like.
+    write(&lazy, &file, &open, 0, &[1; PAGE_BYTES]).await;
+    let written = look(&open);
+    assert_eq!(written.1, None);
+    drop((place, lazy));
+    let (place, lazy) = rig.open();
+    assert_eq!(look(&named(&place, &lazy, "file").1), written);
+    drop((place, lazy));
+    // Nor after a restart of the machine.
+    rig.boots += 1;
+    let (place, lazy) = rig.open();
+    assert_eq!(look(&named(&place, &lazy, "file").1), written);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn holes_of_absent_data_are_told_as_they_will_be() {
     let rig = Rig::new().await;
@@ -348,6 +389,27 @@ async fn damage_fails_the_read_and_is_counted_and_the_rest_is_served() {
     rig.bench.store.write(&key, sound).await;
     assert_eq!(read(&lazy, &other, &other_open, 0..10).await.unwrap(), noise(2, 300_000)[..10]);
     assert_eq!((lock(&lazy.counts.damaged).len(), lazy.checkpoint().unwrap()), (0, 0));
+}
+
+/// A store's retries take long enough once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repository_that_does_not_answer_is_asked_once_for_each_read() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    let (file, open) = named(&place, &lazy, "file");
+    rig.bench.store.mute_reads(true);
+    let before = rig.bench.store.requests().gets;
+    let error = read(&lazy, &file, &open, 0..10).await.unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
+    assert_eq!(rig.bench.store.requests().gets - before, 1);
+    let all: Vec<usize> = (0..rig.tree.chunks.len()).collect();
+    assert_eq!(lazy.prefetch(&all).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(lock(&lazy.counts.trouble).is_some() && lock(&lazy.counts.damaged).is_empty());
+    rig.bench.store.mute_reads(false);
+    let original = fs::read(rig.source.path().join("file")).unwrap();
+    assert!(read(&lazy, &file, &open, 0..FILE_BYTES as u64).await.unwrap() == original);
+    assert!(lazy.prefetch(&all).await.unwrap());
+    assert_eq!(*lock(&lazy.counts.trouble), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -205,10 +205,8 @@ impl Mounting {
         let tree = Arc::new(self.volumes.tree(&self.snapshot).await?);
         place.make(&tree, &mut record)?;
         // The machine did not restart, but its disk is as if it had.
-        let pages = Pages::open(place.state(), tree.chunks.len(), "of the next kernel")?;
         let root = place.root();
-        let open = fs::File::open(&root).map_err(io)?;
-        let lazy = Lazy::open(&self.volumes.repository, Arc::clone(&tree), place.absent(), open, pages)?;
+        let lazy = open_lazy(&self.volumes.repository, &place, Arc::clone(&tree), "of the next kernel")?;
         let lazy = Arc::new(lazy);
         let all: Vec<usize> = (0..tree.chunks.len()).collect();
         assert!(lazy.prefetch(&all).await?);

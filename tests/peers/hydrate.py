@@ -1,0 +1,257 @@
+"""How fast a mounted snapshot fills, what that costs its readers, and what is left of it when all data is in place.
+
+python3 hydrate.py --out FILE.json --work DIR --frostline BINARY [--bytes 1GiB] [--rounds 3] [--scale 20] [--parts fill,demand,after]
+python3 hydrate.py --table FILE.json
+
+BINARY is frostline or target/PROFILE/examples/volume of frostline-volume. Its repository is a directory with the timing of a
+cloud store (sim+, profile measured). Run it as root on a machine with fio and Debian's PostgreSQL. The parts take turns in
+each round, with cold caches:
+
+fill     volume mount until all data is in place and synced, beside volume restore and a sync; then the rate of filling
+         alone where the store's link is the limit, 100 MB/s
+demand   reads of 8 KiB of absent data, each in a chunk of its own: nothing else fetched; filling at 28.4 MiB/s; unlimited
+after    fio and pgbench on a plain copy, on the mount when all data is in place, and after umount
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+from machine import cold, pressure
+from restore import RATE, Server, postgres, run
+
+CHUNK = 512 << 10
+
+
+class Mounted:
+    """A mount that is served until it is ended."""
+
+    def __init__(self, of, name, directory, rate=None, store=""):
+        self.directory, self.state = directory, directory.parent / f".{directory.name}.frostline-mount"
+        self.since = time.monotonic()
+        options = ["--rate", str(rate)] if rate else []
+        self.process = of.start("mount", name, directory, *options, store=store)
+        line = self.process.stdout.readline()
+        assert "mounted" in line, line
+        self.mount_s = time.monotonic() - self.since
+
+    def status(self):
+        return json.loads((self.state / "status.json").read_text())
+
+    def wait(self):
+        """Seconds from the command until all data was in place."""
+        while not self.status()["is_whole"]:
+            time.sleep(0.02)
+        return time.monotonic() - self.since
+
+    def end(self):
+        subprocess.run(["umount", str(self.directory)], check=True)
+        assert self.process.wait() == 0
+
+    def remove(self):
+        self.end()
+        for folder in (self.directory, self.state):
+            if folder.exists():
+                folder.chmod(0o700)
+                shutil.rmtree(folder)
+
+
+class Volume:
+    def __init__(self, given):
+        self.work, self.frostline = Path(given.work).resolve(), given.frostline
+        self.environment = {**os.environ, "FROSTLINE_DATA": str(self.work / "node")}
+
+    def command(self, url, *arguments):
+        return [self.frostline, "--repo", url, "volume", *map(str, arguments)]
+
+    def start(self, *arguments, store=""):
+        url = f"sim+file://{self.work}/repo?profile=measured{store}"
+        return subprocess.Popen(self.command(url, *arguments), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=self.environment)
+
+    def run(self, *arguments):
+        process = self.start(*arguments)
+        process.communicate()
+        assert process.returncode == 0, arguments
+
+    def snapshot(self, directory, name):
+        subprocess.run(self.command(str(self.work / "repo"), "snapshot", directory, "--name", name), check=True, stdout=subprocess.DEVNULL, env=self.environment)
+
+
+def fill(volume, rounds):
+    rows = []
+    for round_ in range(rounds):
+        row = {}
+        for way in ("mount", "restore") if round_ % 2 == 0 else ("restore", "mount"):
+            cold()
+            target = volume.work / way
+            if way == "mount":
+                mounted = Mounted(volume, "noise", target)
+                row["mount_s"] = mounted.wait()
+                mounted.remove()
+            else:
+                since = time.monotonic()
+                volume.run("restore", "noise", target)
+                os.sync()
+                row["restore_s"] = time.monotonic() - since
+                shutil.rmtree(target)
+        cold()
+        mounted = Mounted(volume, "noise", volume.work / "mount", store="&nic_gbit_s=0.8")
+        row["slow_link_s"] = mounted.wait() - mounted.mount_s
+        mounted.remove()
+        row["psi"] = pressure()
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    return rows
+
+
+def demand(volume, bytes_, rounds, reads):
+    rows, rates = [], {"alone": 1, "filling at 28.4 MiB/s": RATE, "filling": None}
+    for round_ in range(rounds):
+        ways = list(rates)
+        ways = ways[round_ % 3:] + ways[: round_ % 3]
+        for way in ways:
+            cold()
+            mounted = Mounted(volume, "noise", volume.work / "demand", rates[way])
+            # The last chunks are filled last.
+            chunks = random.Random(round_).sample(range(bytes_ // CHUNK), min(reads, bytes_ // CHUNK))
+            chunks.sort(reverse=True)
+            milliseconds, file = [], os.open(mounted.directory / "file", os.O_RDONLY)
+            for chunk in chunks:
+                before = time.monotonic()
+                assert len(os.pread(file, 8192, chunk * CHUNK + 65536)) == 8192
+                took = (time.monotonic() - before) * 1000
+                if took < 5:
+                    # Filling was here first.
+                    continue
+                milliseconds.append(round(took, 1))
+                if way == "filling" and mounted.status()["is_whole"]:
+                    break
+            os.close(file)
+            mounted.remove()
+            rows.append({"way": way, "round": round_, "ms": milliseconds, "psi": pressure()})
+            print(way, len(milliseconds), statistics.median(milliseconds), max(milliseconds), flush=True)
+    return rows
+
+
+def fio(file, direct):
+    command = ["fio", "--name=r", f"--filename={file}", "--rw=randread", "--bs=8k", "--readonly", "--runtime=3", "--time_based", "--output-format=json"]
+    command += ["--ioengine=libaio", "--iodepth=16", "--direct=1"] if direct else ["--ioengine=psync", "--invalidate=0"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(ran.stdout)["jobs"][0]["read"]["iops"]
+
+
+def pgbench(data, seconds):
+    server = Server(data, time.monotonic())
+    server.scan()
+    reads, options = postgres("pgbench", "-h", "/tmp", "-p", 5599, "-U", "postgres", "-n", "-S", "-c", 2, "-T", seconds, "postgres")
+    ran = subprocess.run(reads, capture_output=True, text=True, **options)
+    selects = float(next(line for line in ran.stdout.splitlines() if line.startswith("tps")).split()[2])
+    tps = statistics.mean(server.tps(seconds))
+    server.stop()
+    return selects, tps
+
+
+def after(volume, rounds, seconds, bytes_):
+    plain, whole, ended = (volume.work / name for name in ("plain", "whole", "ended"))
+    plain.mkdir()
+    plain.chmod(0o755)
+    shutil.copy(volume.work / "noise" / "file", plain / "file")
+    subprocess.run(["cp", "-a", volume.work / "pg" / "data", plain / "data"], check=True)
+    for target in (whole, ended):
+        mounted = Mounted(volume, "both", target)
+        mounted.wait()
+        if target == ended:
+            mounted.end()
+    rows, places = [], {"plain": plain, "mounted": whole, "unmounted": ended}
+    for round_ in range(rounds):
+        names = list(places)
+        names = names[round_ % 3:] + names[: round_ % 3]
+        for what in ("fio cached", "fio direct", "pgbench"):
+            row = {"what": what}
+            for name in names:
+                if what == "pgbench":
+                    row[name] = pgbench(places[name] / "data", seconds)
+                else:
+                    # What the reads of the round before threw out of the page cache is there again.
+                    subprocess.run(["cat", str(places[name] / "file")], check=True, stdout=subprocess.DEVNULL)
+                    row[name] = fio(places[name] / "file", what == "fio direct")
+            row["psi"] = pressure()
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    subprocess.run(["umount", str(whole)], check=True)
+    return rows
+
+
+def spread(values):
+    return f"{statistics.median(values):.3f} ({min(values):.3f}-{max(values):.3f})"
+
+
+def table(record):
+    if rows := record.get("fill"):
+        rate = lambda key: statistics.median(record["bytes"] / row[key] / 1e6 for row in rows)
+        print(f"fill: mount {rate('mount_s'):.0f} MB/s, restore {rate('restore_s'):.0f} MB/s, ratio {spread([row['restore_s'] / row['mount_s'] for row in rows])}")
+        if slow := [record["bytes"] / row["slow_link_s"] / 1e6 for row in rows if "slow_link_s" in row]:
+            print(f"fill over a link of 100 MB/s: {spread(slow)} MB/s")
+    for way in dict.fromkeys(row["way"] for row in record.get("demand", [])):
+        all_ = sorted(ms for row in record["demand"] if row["way"] == way for ms in row["ms"])
+        at = lambda share: all_[min(len(all_) - 1, int(share * len(all_)))]
+        print(f"demand, {way}: {len(all_)} reads that waited, median {at(0.5):.0f} ms, 90 % {at(0.9):.0f}, 99 % {at(0.99):.0f}, most {all_[-1]:.0f}")
+    for what in dict.fromkeys(row["what"] for row in record.get("after", [])):
+        rows = [row for row in record["after"] if row["what"] == what]
+        for index, label in enumerate(("SELECT", "all")) if what == "pgbench" else [(None, "")]:
+            of = lambda row, name: row[name] if index is None else row[name][index]
+            for name in ("mounted", "unmounted"):
+                print(f"after, {what} {label}: plain {statistics.median(of(row, 'plain') for row in rows):.0f}/s, {name} over plain {spread([of(row, name) / of(row, 'plain') for row in rows])}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    for name in ("out", "work", "frostline", "table"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--bytes", type=int, default=1 << 30)
+    for name, default in (("rounds", 3), ("after-rounds", 6), ("reads", 300), ("scale", 20), ("seconds", 8)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--parts", default="fill,demand,after")
+    given = parser.parse_args()
+    if given.table:
+        return table(json.loads(Path(given.table).read_text()))
+    volume = Volume(given)
+    shutil.rmtree(volume.work, ignore_errors=True)
+    volume.work.mkdir(parents=True)
+    volume.work.chmod(0o755)
+    (volume.work / "noise").mkdir()
+    with open(volume.work / "noise" / "file", "wb") as file:
+        for _ in range(given.bytes >> 20):
+            file.write(os.urandom(1 << 20))
+    volume.snapshot(volume.work / "noise", "noise")
+    (volume.work / "pg").mkdir()
+    shutil.chown(volume.work / "pg", "postgres", "postgres")
+    run("initdb", "-D", volume.work / "pg" / "data", "-U", "postgres", "-A", "trust", "-N")
+    server = Server(volume.work / "pg" / "data", time.monotonic())
+    run("pgbench", "-i", "-q", "-s", given.scale, "-h", "/tmp", "-p", 5599, "-U", "postgres", "postgres")
+    server.stop()
+    both = volume.work / "both"
+    both.mkdir()
+    both.chmod(0o755)
+    os.link(volume.work / "noise" / "file", both / "file")
+    subprocess.run(["cp", "-al", volume.work / "pg" / "data", both / "data"], check=True)
+    volume.snapshot(both, "both")
+    shutil.rmtree(both)
+    record = {"date": time.strftime("%Y-%m-%d"), "kernel": os.uname().release, "bytes": given.bytes, "scale": given.scale}
+    parts = {
+        "fill": lambda: fill(volume, given.rounds),
+        "demand": lambda: demand(volume, given.bytes, given.rounds, given.reads),
+        "after": lambda: after(volume, given.after_rounds, given.seconds, given.bytes),
+    }
+    for name in given.parts.split(","):
+        record[name] = parts[name]()
+        Path(given.out).write_text(json.dumps(record, indent=1) + "\n")
+    table(record)
+
+
+main()
