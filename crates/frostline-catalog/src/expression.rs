@@ -111,6 +111,7 @@ pub(crate) fn resolve(
     how: Resolve,
 ) -> Result<Vec<IndexName>> {
     let Names { indices, standing_for, .. } = names;
+    let missing = |name: &str| no_such_index(name, indices.iter().chain(standing_for.keys()).copied());
     let mut named: BTreeSet<&IndexName> = BTreeSet::new();
     for Part { pattern, is_excluded } in parts(expression, now_us)? {
         let means: Vec<&IndexName> = match &pattern {
@@ -128,12 +129,11 @@ pub(crate) fn resolve(
                 match own.or_else(|| standing_for.get(name).cloned()) {
                     Some(means) => means,
                     None if is_excluded || how.ignore_unavailable => Vec::new(),
-                    None => {
-                        let known = indices.iter().chain(standing_for.keys()).copied();
-                        return Err(no_such_index(name.as_str(), known));
-                    }
+                    None => return Err(missing(name.as_str())),
                 }
             }
+            Pattern::Dotted(_) if is_excluded || how.ignore_unavailable => Vec::new(),
+            Pattern::Dotted(name) => return Err(missing(name)),
         };
         for name in means {
             match is_excluded {
@@ -159,7 +159,7 @@ pub fn spelled_out(expression: &str, now_us: i64) -> Result<Vec<IndexName>> {
     let names = parts(expression, now_us)?.into_iter().filter(|part| !part.is_excluded);
     let names = names.filter_map(|part| match part.pattern {
         Pattern::Name(name) => Some(name),
-        Pattern::Wildcard(_) => None,
+        Pattern::Dotted(_) | Pattern::Wildcard(_) => None,
     });
     Ok(names.collect())
 }
@@ -179,6 +179,7 @@ pub(crate) fn named<'a>(
     let is_meant = |part: &Part, name: &IndexName| match &part.pattern {
         Pattern::Wildcard(pattern) => matches(pattern, name.as_str()),
         Pattern::Name(meant) => meant == name,
+        Pattern::Dotted(_) => false,
     };
     // The last part that means a name decides.
     let is_named = |name: &&IndexName| {
@@ -197,6 +198,8 @@ struct Part {
 enum Pattern {
     Name(IndexName),
     Wildcard(String),
+    /// A name such as `.tasks`, which Elasticsearch's own indices have, and none has here.
+    Dotted(String),
 }
 
 fn parts(expression: &str, now_us: i64) -> Result<Vec<Part>> {
@@ -209,7 +212,10 @@ fn parts(expression: &str, now_us: i64) -> Result<Vec<Part>> {
         let pattern = match text.as_str() {
             "_all" => Pattern::Wildcard("*".to_owned()),
             _ if text.contains('*') => Pattern::Wildcard(text),
-            name => Pattern::Name(name.parse()?),
+            name => match name.strip_prefix('.').map(str::parse::<IndexName>) {
+                Some(Ok(_)) => Pattern::Dotted(text),
+                _ => Pattern::Name(name.parse()?),
+            },
         };
         after_wildcard |= matches!(pattern, Pattern::Wildcard(_));
         parts.push(Part { pattern, is_excluded: excluded.is_some() });

@@ -34,6 +34,7 @@ pub(crate) mod search_body;
 pub(crate) mod search_template;
 pub(crate) mod security;
 pub(crate) mod settings;
+pub(crate) mod shards;
 pub(crate) mod shared_cache;
 pub(crate) mod snapshot;
 pub(crate) mod sql;

@@ -1,4 +1,4 @@
-//! Snapshots: made, deleted, restored into new indices, and mounted.
+//! Snapshots: made, deleted, restored into new indices, and mounted; and clones of indices, which are restored without one.
 //!
 //! What keeps a version is written before the record that names it and deleted after it, so that a crash leaves nothing
 //! but what a vacuum removes. The record is put only if what it is of is still there at that entry of the repository log.
@@ -20,7 +20,7 @@ use crate::index::Index;
 use crate::kept;
 use crate::log::Log;
 use crate::names::Alias;
-use crate::records::{self, INDEX_SETTINGS, RecordChange, TAKEN};
+use crate::records::{self, INDEX_SETTINGS, RecordChange, Records, TAKEN};
 use crate::repository_log::{
     IndexRecord, Record, Registry, RetiredRecord, mounted_key, numbered_folder, retired_key, snapshot_key,
 };
@@ -48,6 +48,22 @@ struct Restoring {
     to: Log,
     table: String,
     state: State,
+}
+
+/// What tables are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Snapshot,
+    Index,
+}
+
+impl Origin {
+    fn operation(self) -> &'static str {
+        match self {
+            Origin::Snapshot => "restore",
+            Origin::Index => "clone",
+        }
+    }
 }
 
 /// How an index is brought back.
@@ -237,13 +253,63 @@ impl Catalog {
             let about = in_snapshot(&snapshot, &each.index)?;
             let from = self.shared.table(&each.index, &about.folder);
             let state = self.kept_state(&from, &about.kept()).await?;
-            let table = self.shared.new_id();
-            let to = self.shared.table(&each.name, &numbered_folder(&each.name, &table));
-            tables.push(Restoring { from, to, table, state });
+            tables.push(self.table_of(from, &each.name, state));
         }
-        let registry = self.reserve(registry, &tables).await?;
+        let also = |registry: &Registry| {
+            let stream = stream.clone().map(|(name, stream)| RecordChange::DataStream(name, Some(stream)));
+            Ok(changes(registry, wanted).into_iter().chain(stream).collect())
+        };
+        self.make_tables(registry, Origin::Snapshot, started_ms, &tables, &names, also).await
+    }
+
+    /// Makes an index whose documents are those of the newest version of another one, from then on independent of it, with
+    /// what `also` says of the records at that time. `Conflict` with the fact [`TAKEN`] where the name is taken. It is there
+    /// complete or not at all, whatever is written to the other one meanwhile; what an interrupted call has copied a vacuum
+    /// removes.
+    ///
+    /// Cost: that of a snapshot of the index and of restoring it.
+    pub async fn clone_index(
+        &self,
+        of: &IndexName,
+        name: &IndexName,
+        also: impl Fn(&Records) -> Result<Vec<RecordChange>> + Send + Sync,
+    ) -> Result<()> {
+        let started_ms = self.shared.now_ms();
+        let registry = self.shared.registry().await?;
+        check_free(&registry, name)?;
+        // Its files are not deleted as long as they are copied.
+        let taken = self.take(of).await?;
+        let cloned = async {
+            let state = self.kept_state(&taken.log, &taken.kept).await?;
+            let table = self.table_of(taken.log.clone(), name, state);
+            let also = |registry: &Registry| also(&Records::of(Arc::new(registry.clone())));
+            self.make_tables(registry, Origin::Index, started_ms, &[table], &[name], also).await
+        };
+        let cloned = cloned.await;
+        self.give_up(std::slice::from_ref(&taken)).await;
+        cloned
+    }
+
+    /// The table to come of a version of another one.
+    fn table_of(&self, from: Log, name: &IndexName, state: State) -> Restoring {
+        let table = self.shared.new_id();
+        let to = self.shared.table(name, &numbered_folder(name, &table));
+        Restoring { from, to, table, state }
+    }
+
+    /// Makes tables of versions of others, all of them complete or none, as long as these names are free.
+    async fn make_tables(
+        &self,
+        registry: Arc<Registry>,
+        origin: Origin,
+        started_ms: i64,
+        tables: &[Restoring],
+        names: &[&IndexName],
+        also: impl Fn(&Registry) -> Result<Vec<RecordChange>> + Send + Sync,
+    ) -> Result<()> {
+        let registry = self.reserve(registry, origin, tables).await?;
         let mut copies = Vec::new();
-        for Restoring { from, to, state, .. } in &tables {
+        for Restoring { from, to, state, .. } in tables {
             let paths = kept::paths_of(state).filter(|path| state.foreign.get(path).is_none());
             copies.extend(paths.map(|path| copy(from, to, path)));
         }
@@ -252,28 +318,26 @@ impl Catalog {
             self.check_in_time(started_ms)?;
         }
         drop(copies);
-        let mut entry = self.shared.entry("restore");
-        for (Restoring { to, table, state, .. }, each) in tables.iter().zip(wanted) {
-            for commit in self.commits(to, table, state)? {
+        let mut entry = self.shared.entry(origin.operation());
+        for Restoring { to, table, state, .. } in tables {
+            for commit in self.commits(origin, to, table, state)? {
                 if !to.commits.put(commit.version, &commit).await? {
                     return Err(Error::conflict(
-                        "another writer wrote into the folder of a table that is being restored",
+                        "another writer wrote into the folder of a table that is being made",
                     ));
                 }
             }
             let now_ms = self.shared.now_ms();
             let record = IndexRecord::new(Some(table.clone()), to.folder.as_ref(), now_ms);
-            let record = IndexRecord { restored_ms: Some(now_ms), ..record };
+            let restored_ms = (origin == Origin::Snapshot).then_some(now_ms);
             entry.removes.push(retired_key(to.folder.as_ref()));
-            entry.puts.push(Record::index(&each.name, &record)?);
+            entry.puts.push(Record::index(&to.index, &IndexRecord { restored_ms, ..record })?);
         }
         let plan = |registry: &Registry| {
             names.iter().try_for_each(|name| check_free(registry, name))?;
             self.check_in_time(started_ms)?;
             let mut entry = entry.clone();
-            let stream = stream.clone().map(|(name, stream)| RecordChange::DataStream(name, Some(stream)));
-            let changes = changes(registry, wanted).into_iter().chain(stream);
-            records::add(&mut entry, registry, changes.collect())?;
+            records::add(&mut entry, registry, also(registry)?)?;
             Ok(Some(entry))
         };
         self.shared.repository_log.append(registry, plan).await.map(drop)
@@ -386,8 +450,13 @@ impl Catalog {
 
     /// Records the folders of tables to come as those of deleted indices, so that a vacuum knows them if the tables never
     /// come.
-    async fn reserve(&self, registry: Arc<Registry>, tables: &[Restoring]) -> Result<Arc<Registry>> {
-        let mut entry = self.shared.entry("begin restore");
+    async fn reserve(
+        &self,
+        registry: Arc<Registry>,
+        origin: Origin,
+        tables: &[Restoring],
+    ) -> Result<Arc<Registry>> {
+        let mut entry = self.shared.entry(&format!("begin {}", origin.operation()));
         for Restoring { to, table, .. } in tables {
             let record = RetiredRecord {
                 index: to.index.clone(),
@@ -408,14 +477,14 @@ impl Catalog {
     }
 
     /// The commits of a new table that says what `state` does.
-    fn commits(&self, log: &Log, table: &str, state: &State) -> Result<Vec<Commit>> {
+    fn commits(&self, origin: Origin, log: &Log, table: &str, state: &State) -> Result<Vec<Commit>> {
         let now_ms = self.shared.now_ms();
         let commit = |version: u64| Commit {
             version,
             key: log.commits.entry_path(version).to_string(),
             info: json!({
                 "timestamp": now_ms,
-                "operation": "restore",
+                "operation": origin.operation(),
                 "operationParameters": {},
                 "isBlindAppend": true,
                 "engineInfo": ENGINE,
@@ -469,12 +538,13 @@ async fn copy(from: &Log, to: &Log, path: String) -> Result<()> {
     match from.store().copy_opts(&source, &target, CopyOptions::default()).await {
         Err(object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. }) => {
             let bytes = objects::get(from.store().as_ref(), &source).await?;
-            let bytes = bytes
-                .ok_or_else(|| Error::corrupt("an object of a snapshot is gone").with("object", &source))?;
+            let bytes = bytes.ok_or_else(|| {
+                Error::corrupt("an object that is to be copied is gone").with("object", &source)
+            })?;
             from.store().put(&target, bytes.into()).await.map(drop).map_err(|e| objects::failed(e, &target))
         }
         Err(object_store::Error::NotFound { .. }) => {
-            Err(Error::corrupt("an object of a snapshot is gone").with("object", &source))
+            Err(Error::corrupt("an object that is to be copied is gone").with("object", &source))
         }
         copied => copied.map_err(|e| objects::failed(e, &source)),
     }

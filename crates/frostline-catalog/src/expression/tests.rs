@@ -70,6 +70,20 @@ fn an_alias_means_its_indices() {
     refused("fronts", Resolve::default(), ErrorKind::NotFound, "did you mean front?");
 }
 
+#[test]
+fn no_index_has_a_name_that_begins_with_a_dot() {
+    refused(".tasks", Resolve::default(), ErrorKind::NotFound, ".tasks");
+    refused("web,.tasks", Resolve::default(), ErrorKind::NotFound, ".tasks");
+    let ignoring = Resolve { ignore_unavailable: true, ..Resolve::default() };
+    assert_eq!(named("web,.tasks", ignoring).unwrap(), ["web"]);
+    assert!(named(".tasks", ignoring).unwrap().is_empty());
+    check("w*,-.tasks", &["web", "web-logs"]);
+    for wrong in ["..", ".", ".Tasks", "..tasks"] {
+        refused(wrong, ignoring, ErrorKind::Invalid, "is not an index name");
+    }
+    assert_eq!(spelled_out("web,.tasks", NOW_US).unwrap(), indices(&["web"]));
+}
+
 /// Of `closed-1` and `closed-2`, `hidden` and `open`, with a hidden alias of all and an alias of the closed ones.
 #[test]
 fn wildcards_name_closed_and_hidden_indices_where_they_are_told_to() {

@@ -17,6 +17,8 @@ use crate::host::Host;
 use crate::params::Params;
 use crate::state::Call;
 
+pub(crate) mod node;
+
 /// A column of a table.
 #[derive(Clone, Copy)]
 struct Column {

@@ -5,19 +5,20 @@ use std::time::Duration;
 
 use frostline_base::IndexName;
 use frostline_catalog::{Index, Resolve, Wildcards};
+use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::cat::{readable_bytes, size};
+use crate::api::cat::readable_bytes;
 use crate::api::index::settings_of;
 use crate::api::info::{BUILD_TYPE, NAME, VERSION, uuid};
 use crate::api::settings::nested;
 use crate::api::stats::{Wanted, level, of_node, unknown_metric};
-use crate::api::{alias, blocks, indices, template};
+use crate::api::{alias, blocks, indices, shards, template};
 use crate::error::{ApiError, Result};
-use crate::host::Host;
-use crate::state::{Call, only};
+use crate::host::{Disk, Host, Memory};
+use crate::state::{Call, State, only};
 
 /// What a client waits for, which is there as soon as the indices are.
 pub(crate) const WAITS: &[&str] = &[
@@ -138,23 +139,19 @@ fn is_met(wanted: Option<&str>, there: usize) -> Result<bool> {
 pub(crate) async fn state(call: Call) -> Result<Answer> {
     let asked = call.part("metric").unwrap_or("_all");
     let metrics: Vec<&str> = asked.split(',').collect();
+    Answer::json(&state_of(&call, &format!("/_cluster/state/{asked}"), &metrics).await?)
+}
+
+/// Those parts of the state. `path` is named where one of them is unknown.
+pub(crate) async fn state_of(call: &Call, path: &str, metrics: &[&str]) -> Result<Map<String, Value>> {
     if let Some(other) = metrics.iter().find(|metric| !STATE_METRICS.contains(metric)) {
-        return Err(unknown_metric(&format!("/_cluster/state/{asked}"), other, STATE_METRICS));
+        return Err(unknown_metric(path, other, STATE_METRICS));
     }
     let default = if call.part("index").is_some() { Wildcards::OPEN } else { Wildcards::ALL };
-    let found = indices::named_of_any(&call, default).await?;
+    let found = indices::named_of_any(call, default).await?;
     let records = call.state.node.records().await?;
     let (id, name) = (uuid(&call.state), |index: &Arc<Index>| index.name().to_string());
-    let shard = |index: &Arc<Index>| {
-        json!({
-            "state": "STARTED",
-            "primary": true,
-            "node": id,
-            "relocating_node": null,
-            "shard": 0,
-            "index": index.name(),
-        })
-    };
+    let shard = |index: &Arc<Index>| shards::of_index(&id, index.name());
     let metadata = |index: &Arc<Index>| {
         let aliases = alias::of_index(&records, &call.client.scope, index.name());
         let aliases = aliases.map(|(alias, _)| alias.to_string());
@@ -205,7 +202,7 @@ pub(crate) async fn state(call: Call) -> Result<Answer> {
     let is_wanted = |metric: &str| metrics.contains(&"_all") || metrics.contains(&metric);
     let wanted = all.into_iter().filter(|(metric, ..)| is_wanted(metric));
     answer.extend(wanted.map(|(_, member, value)| (member.to_owned(), value)));
-    Answer::json(&answer)
+    Ok(answer)
 }
 
 /// The parts of the state.
@@ -224,24 +221,19 @@ const STATE_METRICS: &[&str] = &[
 /// `GET /_cluster/stats`.
 pub(crate) async fn stats(call: Call) -> Result<Answer> {
     let found = indices::named_of_any(&call, Wildcards::ALL).await?;
-    let (mut documents, mut bytes) = (0, 0);
-    for (of, stored) in found.iter().map(|index| size(index)) {
-        documents += of;
-        bytes += stored;
-    }
+    let wanted = Wanted::of(Some(STATS_METRICS), "/_cluster/stats", &call.params)?;
+    let mut of_indices = of_node(&call.state, &found, &wanted, "node");
+    of_indices["count"] = json!(found.len());
+    of_indices["shards"] = json!({ "total": found.len(), "primaries": found.len(), "replication": 0.0 });
+    let Host { disk, memory, process, .. } = Host::read(&call.state).await;
+    let open = process.files_open.map(|open| json!({ "min": open, "max": open, "avg": open }));
     Answer::json(&json!({
         "_nodes": { "total": 1, "successful": 1, "failed": 0 },
         "cluster_name": NAME,
         "cluster_uuid": uuid(&call.state),
         "timestamp": call.state.node.clock().now_us() / 1_000,
         "status": "green",
-        "indices": {
-            "count": found.len(),
-            "shards": { "total": found.len(), "primaries": found.len(), "replication": 0.0 },
-            "docs": { "count": documents, "deleted": 0 },
-            "store": { "size_in_bytes": bytes },
-            "segments": { "count": found.iter().map(|index| index.splits().len()).sum::<usize>() },
-        },
+        "indices": of_indices,
         "nodes": {
             "count": {
                 "total": 1, "coordinating_only": 0, "data": 1, "ingest": 1, "master": 1, "cluster_manager": 1,
@@ -249,8 +241,33 @@ pub(crate) async fn stats(call: Call) -> Result<Answer> {
             "versions": [VERSION],
             "discovery_types": { "single-node": 1 },
             "packaging_types": [{ "flavor": "default", "type": BUILD_TYPE, "count": 1 }],
+            "os": { "mem": memory.map(of_memory) },
+            "process": { "count": 1, "open_file_descriptors": open },
+            "fs": disk.as_ref().map(of_disk),
+            "plugins": [],
         },
     }))
+}
+
+/// What is told of all indices together.
+const STATS_METRICS: &str = "docs,store,fielddata,query_cache,completion,segments";
+
+fn of_memory(memory: Memory) -> Value {
+    let used = memory.total.saturating_sub(memory.free);
+    json!({
+        "total_in_bytes": memory.total,
+        "free_in_bytes": memory.free,
+        "available_in_bytes": memory.available,
+        "used_in_bytes": used,
+        "free_percent": memory.free * 100 / memory.total.max(1),
+        "used_percent": used * 100 / memory.total.max(1),
+    })
+}
+
+fn of_disk(disk: &Disk) -> Value {
+    json!({
+        "total_in_bytes": disk.total, "free_in_bytes": disk.free, "available_in_bytes": disk.available,
+    })
 }
 
 /// `GET /_cluster/pending_tasks`: nothing waits for a cluster to change.
@@ -362,22 +379,10 @@ pub(crate) async fn node_stats(call: Call) -> Result<Answer> {
     });
     let os = json!({
         "cpu": load.map(|[one, five, fifteen]| json!({ "load_average": { "1m": one, "5m": five, "15m": fifteen } })),
-        "mem": memory.map(|memory| {
-            let used = memory.total.saturating_sub(memory.free);
-            json!({
-                "total_in_bytes": memory.total,
-                "free_in_bytes": memory.free,
-                "available_in_bytes": memory.available,
-                "used_in_bytes": used,
-                "free_percent": memory.free * 100 / memory.total.max(1),
-                "used_percent": used * 100 / memory.total.max(1),
-            })
-        }),
+        "mem": memory.map(of_memory),
     });
     let fs = disk.map(|disk| {
-        let of_disk = json!({
-            "total_in_bytes": disk.total, "free_in_bytes": disk.free, "available_in_bytes": disk.available,
-        });
+        let of_disk = of_disk(&disk);
         let mut data = json!({ "path": disk.path, "mount": disk.mount, "type": disk.kind });
         for (name, value) in of_disk.as_object().into_iter().flatten() {
             data[name] = value.clone();
@@ -540,14 +545,25 @@ pub(crate) fn about_node(call: &Call) -> Map<String, Value> {
     about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// Whether the one node is among those of a list: of names, ids and roles such as `data:true`, of which a later one that is
+/// false takes away.
+pub(crate) fn is_the_node(state: &State, asked: &str) -> bool {
+    asked.split(',').map(str::trim).fold(false, |is_it, wanted| match wanted.rsplit_once(':') {
+        Some((role, flag @ ("true" | "false"))) => {
+            let has_role = ROLES.contains(&role) || role == "cluster_manager";
+            if has_role { flag == "true" } else { is_it }
+        }
+        _ => {
+            let others = ["_all", "_local", "_master", "_cluster_manager"];
+            let is_named = |name: &str| wildcard_matches(wanted, name);
+            is_it || others.contains(&wanted) || is_named(NAME) || is_named(&uuid(state))
+        }
+    })
+}
+
 /// The one node, if it is among those that are asked for.
 fn answer_of_node(call: &Call, asked: Option<&str>, node: Map<String, Value>) -> Result<Answer> {
-    let is_it = |wanted: &str| {
-        matches!(wanted, "_all" | "_local" | "_master" | "_cluster_manager" | "*")
-            || wanted == NAME
-            || wanted == uuid(&call.state)
-    };
-    let found = asked.unwrap_or("_all").split(',').any(is_it);
+    let found = asked.is_none_or(|asked| is_the_node(&call.state, asked));
     let nodes = if found { json!({ uuid(&call.state): node }) } else { json!({}) };
     let count = usize::from(found);
     Answer::json(&json!({

@@ -51,6 +51,50 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
     Ok(Answer::json(&answer)?.with_warnings(warnings))
 }
 
+/// `PUT /{index}/_clone/{target}`: an index with the documents, the mapping and the settings that another one has at that
+/// time. That one is neither blocked meanwhile nor need it be, as it is copied as it was.
+pub(crate) async fn clone(call: Call) -> Result<Answer> {
+    let body = call.object()?;
+    only(&body, &["aliases", "settings"])?;
+    let source = names::resolved(&call.state, call.index())?;
+    let name = names::resolved(&call.state, call.part("target").unwrap_or_default())?;
+    let settings = body.get("settings");
+    if settings::time_field(settings)?.is_some() {
+        return Err(ApiError::invalid(
+            "Can't update non dynamic settings [[index.time_field]]: a clone has the time field of its source",
+        ));
+    }
+    let records = call.state.node.catalog().records().await?;
+    if !records.has_index(&source) {
+        return Err(ApiError::no_such_index(source.as_str()));
+    }
+    [Access::Read, Access::ReadMetadata]
+        .into_iter()
+        .try_for_each(|access| blocks::check(&call.state, std::iter::once(&source), access))?;
+    let aliases = About::read_all(body.get("aliases"))?;
+    alias::check_filters(&call.state, &aliases).await?;
+    let (of_source, own) = (IndexSettings::of(&records, &source), IndexSettings::read(settings)?);
+    let shards = of_source.shards().unwrap_or("1");
+    if own.shards().is_some_and(|wanted| wanted != shards) {
+        return Err(ApiError::invalid(format!(
+            "[index.number_of_shards] of a clone is [{shards}], as of its source"
+        )));
+    }
+    let also = names::named(&name, aliases, of_source.with(own));
+    let about = format!("clone from [{source}] to [{name}]");
+    let state = Arc::clone(&call.state);
+    let cloned = async move {
+        let cloned = state.node.catalog().clone_index(&source, &name, also).await;
+        cloned.map_err(|e| names::not_made(&name, e))?;
+        Ok(json!({ "acknowledged": true, "shards_acknowledged": true, "index": name }))
+    };
+    let answer = match call.params.flag("wait_for_completion")?.unwrap_or(true) {
+        true => Answer::json(&cloned.await?)?,
+        false => tasks::begin(&call, "indices.clone", about, cloned)?,
+    };
+    Ok(answer.with_warnings(settings::warning(settings)))
+}
+
 /// `DELETE /{index}`. Names alone: a wildcard deletes more than was meant too easily.
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
     let how = indices::how_of_any(&call.params, Wildcards::NONE)?;

@@ -131,25 +131,38 @@ pub(crate) async fn make_index(
     Birth { mapping, also }: Birth,
 ) -> Result<()> {
     let made = state.node.catalog().create_with(name, mapping, Settings::default(), &*also).await;
-    made.map(drop).map_err(|e| match (alias::refused(&e), e.kind()) {
+    made.map(drop).map_err(|e| not_made(name, e))
+}
+
+/// Why there is no index of that name after all.
+pub(crate) fn not_made(name: &IndexName, error: Error) -> ApiError {
+    match (alias::refused(&error), error.kind()) {
         (Some(refused), _) => refused,
         (None, ErrorKind::Conflict) => exists(name),
-        _ => e.into(),
-    })
+        _ => error.into(),
+    }
 }
 
 /// An index with its settings and its aliases, as it is to be made.
 pub(crate) fn birth(name: &IndexName, mapping: Mapping, aliases: Abouts, settings: IndexSettings) -> Birth {
+    Birth { mapping, also: Arc::new(named(name, aliases, settings)) }
+}
+
+/// What the records say of an index that is made with these aliases and settings.
+pub(crate) fn named(
+    name: &IndexName,
+    aliases: Abouts,
+    settings: IndexSettings,
+) -> impl Fn(&Records) -> frostline_base::Result<Vec<RecordChange>> + Send + Sync + use<> {
     let name = name.clone();
-    let also = move |records: &Records| {
+    move |records: &Records| {
         let joined = aliases.iter().map(|(alias, about)| {
             let mut draft = Draft::of(records.aliases().get(alias).map(|old| &**old));
             draft.add(alias, about, std::slice::from_ref(&name))?;
             Ok(RecordChange::Alias(alias.clone(), draft.done(alias)?))
         });
         joined.chain(settings.change(records, &name, false).map(Ok)).collect()
-    };
-    Birth { mapping, also: Arc::new(also) }
+    }
 }
 
 /// What the first document of a name would make there by the templates, for who writes without a server. `mappings` is laid

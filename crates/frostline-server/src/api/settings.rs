@@ -143,6 +143,11 @@ impl IndexSettings {
         self.0.keys().filter(is_static).map(|name| format!("[index.{name}]")).collect()
     }
 
+    /// The number of shards that was asked for, which every index has one of.
+    pub(crate) fn shards(&self) -> Option<&str> {
+        self.0.get("number_of_shards")?.as_ref()?.as_str()
+    }
+
     pub(crate) fn default_pipeline(&self) -> Option<&str> {
         self.0.get(DEFAULT)?.as_ref()?.as_str()
     }

@@ -147,6 +147,7 @@ fn missing(id: &str) -> ApiError {
 pub(crate) fn action(task: &Task) -> String {
     match task.api {
         LIST => "cluster:monitor/tasks/lists".to_owned(),
+        "indices.clone" => "indices:admin/resize".to_owned(),
         "indices.forcemerge" => "indices:admin/forcemerge".to_owned(),
         "indices.open" => "indices:admin/open".to_owned(),
         "delete_by_query" => "indices:data/write/delete/byquery".to_owned(),

@@ -349,6 +349,17 @@ async fn tables_and_the_cluster_say_what_is_there() {
     );
     let stats = tested.ok("GET", "/_cluster/stats", "").await;
     assert_eq!(stats["indices"]["docs"]["count"], 90);
+    let of_both = tested.ok("GET", "/_stats", "").await["_all"]["total"].clone();
+    for metric in ["store", "segments", "query_cache"] {
+        assert_eq!(stats["indices"][metric], of_both[metric], "{metric}");
+    }
+    let own = tested.ok("GET", "/_nodes/stats/os,fs", "").await["nodes"].clone();
+    let own = own.as_object().unwrap().values().next().unwrap();
+    for (of_all, of_node) in
+        [(&stats["nodes"]["os"]["mem"], &own["os"]["mem"]), (&stats["nodes"]["fs"], &own["fs"]["total"])]
+    {
+        assert_eq!(of_all["total_in_bytes"], of_node["total_in_bytes"]);
+    }
     let nodes = tested.ok("GET", "/_nodes/_all/http", "").await;
     let node = nodes["nodes"].as_object().unwrap().values().next().unwrap();
     assert_eq!(node["http"]["publish_address"], "127.0.0.1:9200");
@@ -812,6 +823,47 @@ async fn searches_are_listed_and_cancelled() {
     assert_eq!(listed["tasks"].as_array().unwrap().len(), 1);
     assert_eq!(listed["tasks"][0]["action"], "cluster:monitor/tasks/lists");
     assert_eq!(tested.ok("GET", "/_tasks?actions=*search", "").await, json!({ "nodes": {} }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_is_cloned_with_its_settings() {
+    let tested = tested().await;
+    let settings = r#"{"settings":{"blocks.write":true,"hidden":true,"refresh_interval":"9s"}}"#;
+    tested.ok("PUT", "/web/_settings", settings).await;
+    let body = r#"{"settings":{"hidden":null,"number_of_shards":1},"aliases":{"copy":{}}}"#;
+    let cloned = tested.ok("PUT", "/web/_clone/twin", body).await;
+    assert_eq!(cloned, json!({ "acknowledged": true, "shards_acknowledged": true, "index": "twin" }));
+    let about = async |index: &str| {
+        let shown = tested.ok("GET", &format!("/{index}"), "").await[index].clone();
+        let found = tested.ok("GET", &format!("/{index}/_search?sort=n&size=200"), "").await;
+        (shown, numbers(&found))
+    };
+    let (web, twin) = (about("web").await, about("twin").await);
+    assert_eq!((&web.0["mappings"], &web.1), (&twin.0["mappings"], &twin.1));
+    assert_eq!(twin.1.len(), 60);
+    let of_index = &twin.0["settings"]["index"];
+    assert_eq!((&of_index["blocks"]["write"], &of_index["hidden"]), (&json!("true"), &Value::Null));
+    assert_eq!(of_index["refresh_interval"], "9s");
+    assert_ne!(of_index["uuid"], web.0["settings"]["index"]["uuid"]);
+    assert_eq!(twin.0["aliases"], json!({ "copy": {} }));
+    for (path, body, status, kind) in [
+        ("/web/_clone/twin", "", 400, "resource_already_exists_exception"),
+        ("/missing/_clone/third", "", 404, "index_not_found_exception"),
+        ("/web/_clone/Third", "", 400, "invalid_index_name_exception"),
+        ("/web/_clone/third", r#"{"settings":{"time_field":"t"}}"#, 400, "illegal_argument_exception"),
+        ("/web/_clone/third", r#"{"settings":{"number_of_shards":2}}"#, 400, "illegal_argument_exception"),
+    ] {
+        let (answered, of_kind, reason) = tested.error("PUT", path, body).await;
+        assert_eq!((answered, of_kind.as_str()), (status, kind), "{path} {reason}");
+    }
+    let begun = tested.ok("POST", "/twin/_clone/third?wait_for_completion=false", "").await;
+    let id = begun["task"].as_str().unwrap();
+    let done = tested.ok("GET", &format!("/_tasks/{id}?wait_for_completion=true"), "").await;
+    assert_eq!(done["task"]["action"], "indices:admin/resize");
+    assert_eq!(done["task"]["description"], "clone from [twin] to [third]");
+    assert_eq!(done["response"]["index"], "third");
+    tested.ok("PUT", "/web/_settings", r#"{"blocks.read":true}"#).await;
+    assert_eq!(tested.error("PUT", "/web/_clone/fourth", "").await.0, 403);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -109,6 +109,11 @@ impl Bed {
         self.catalog.open(&name(as_name)).await.unwrap()
     }
 
+    async fn twin(&self, index: &str, as_name: &str) -> Result<Index> {
+        self.catalog.clone_index(&name(index), &name(as_name), |_| Ok(Vec::new())).await?;
+        self.catalog.open(&name(as_name)).await
+    }
+
     /// The keys of splits and of what keeps versions.
     async fn files(&self) -> BTreeSet<String> {
         let is_file = |key: &String| !key.contains("_delta_log/") && !key.starts_with("_frostline/");
@@ -156,6 +161,45 @@ async fn a_snapshot_outlives_merges_and_its_index() {
     assert!(left.len() == 6 && left.iter().all(|key| key.starts_with("again@")), "{left:?}");
     bed.add("again", 9).await;
     assert_eq!(bed.live("again").await.len(), 7, "it is an index as any other");
+}
+
+#[tokio::test]
+async fn a_clone_is_an_index_of_its_own() {
+    let bed = Bed::new();
+    bed.create("logs").await;
+    for id in 0..3 {
+        bed.add("logs", id).await;
+    }
+    let then = bed.live("logs").await;
+    let files = bed.files().await.len();
+    let twin = bed.twin("logs", "twin").await.unwrap();
+    assert!(twin.table_id() != bed.catalog.open(&name("logs")).await.unwrap().table_id());
+    assert_eq!(bed.files().await.len(), files + 3, "nothing else keeps what was copied");
+    let records = bed.catalog.records().await.unwrap();
+    assert_eq!(records.restored_ms(&name("twin")), None);
+    for taken in ["twin", "logs"] {
+        let error = bed.twin("logs", taken).await.unwrap_err();
+        assert_eq!((error.kind(), error.fact(TAKEN)), (ErrorKind::Conflict, Some(taken)));
+    }
+    assert_eq!(bed.twin("other", "third").await.unwrap_err().kind(), ErrorKind::NotFound);
+    bed.snapshot("first", &["logs"]).await;
+    bed.mount("first", "logs", "old").await;
+    assert!(!bed.twin("old", "of-mount").await.unwrap().is_mounted());
+    bed.merge("logs", 4).await;
+    bed.add("logs", 5).await;
+    for index in ["logs", "old"] {
+        bed.catalog.delete(&name(index)).await.unwrap();
+    }
+    bed.forget("first").await;
+    bed.clock.advance_us(25 * HOUR_US);
+    bed.vacuum(0).await;
+    let bed = bed.other();
+    for index in ["of-mount", "twin"] {
+        assert_eq!(bed.live(index).await, then, "{index}");
+    }
+    assert_eq!(bed.files().await.len(), 6);
+    bed.add("twin", 6).await;
+    assert_eq!((bed.live("twin").await.len(), bed.live("of-mount").await), (4, then));
 }
 
 #[tokio::test]
@@ -463,6 +507,7 @@ async fn a_crash_loses_nothing_and_leaves_nothing() {
                 catalog
                     .restore_snapshot("first", &[Restored::named(name("logs"), name("again"))], None)
                     .await?;
+                catalog.clone_index(&name("logs"), &name("twin"), |_| Ok(Vec::new())).await?;
                 catalog.delete(&name("logs")).await?;
                 catalog.delete_snapshot("first", &made.id).await?;
                 catalog.delete(&name("old")).await

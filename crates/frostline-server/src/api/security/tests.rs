@@ -449,9 +449,12 @@ async fn figures_are_for_keys_that_monitor() {
     assert_eq!(tested.get("/metrics").await.status, 401);
     // And what else tells how the server is, of no index more than was granted.
     for uri in [
+        "/_cat/allocation",
         "/_cat/health",
+        "/_cat/master",
         "/_cat/nodes",
         "/_cat/templates",
+        "/_cat/thread_pool",
         "/_cluster/health",
         "/_cluster/settings",
         "/_cluster/state",
