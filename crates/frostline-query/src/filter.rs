@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 use frostline_split::Mapping;
 use serde::{Deserialize, Serialize};
 
+use crate::geo::{Relation, Shape};
 use crate::nesting::deeper;
 
 pub(crate) use field::Measure;
@@ -97,6 +98,15 @@ pub enum Filter {
     Not(#[serde(deserialize_with = "deeper")] Box<Filter>),
     /// One of the objects at a path matches by itself.
     Nested(#[serde(deserialize_with = "deeper")] Box<Nested>),
+    /// The points of the field are so to a shape.
+    Points {
+        /// The field, whose values are its points.
+        field: FieldRef,
+        /// The shape.
+        shape: Shape,
+        /// How they are to it.
+        relation: Relation,
+    },
 }
 
 /// What one object of a document matches.
@@ -203,6 +213,9 @@ impl Filter {
             Filter::Equals { field, values } => Filter::Equals { field: of(&field), values },
             Filter::Range { field, lower, upper } => Filter::Range { field: of(&field), lower, upper },
             Filter::Exists { field } => Filter::Exists { field: of(&field) },
+            Filter::Points { field, shape, relation } => {
+                Filter::Points { field: of(&field), shape, relation }
+            }
             Filter::Match { field, text, minimum, prefix_last } => {
                 Filter::Match { field: field.as_ref().map(of), text, minimum, prefix_last }
             }
@@ -227,9 +240,10 @@ impl Filter {
     /// The field of a condition on one.
     pub(crate) fn field(&self) -> Option<&FieldRef> {
         match self {
-            Filter::Equals { field, .. } | Filter::Range { field, .. } | Filter::Exists { field } => {
-                Some(field)
-            }
+            Filter::Equals { field, .. }
+            | Filter::Range { field, .. }
+            | Filter::Exists { field }
+            | Filter::Points { field, .. } => Some(field),
             Filter::Match { field, .. } | Filter::Phrase { field, .. } | Filter::Pattern { field, .. } => {
                 field.as_ref()
             }
@@ -244,7 +258,7 @@ impl Filter {
             Filter::And(parts) => Filter::And(each(parts)),
             Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum: *minimum, parts: each(parts) },
             // Other parts may match what this one does not.
-            Filter::Not(_) => Filter::All,
+            Filter::Not(_) | Filter::Points { relation: Relation::Within | Relation::Disjoint, .. } => Filter::All,
             Filter::Nested(nested) => nested.candidates.clone(),
             leaf => leaf.clone(),
         }

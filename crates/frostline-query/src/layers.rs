@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The modules of this crate, each of which names only those before it.
 const LAYERS: &[&str] = &[
-    "errors", "nesting", "json", "filter", "language", "prune", "read", "select", "agg", "exec", "answer",
+    "errors", "nesting", "json", "geo", "filter", "language", "prune", "read", "select", "agg", "exec", "answer",
     "fuzzing",
 ];
 

@@ -69,6 +69,9 @@ impl AggTree {
             Kind::IpRange(of) => field(&of.field),
             Kind::AutoDate(of) => field(&of.field) && of.is_sound(),
             Kind::VariableWidth(of) => field(&of.field),
+            Kind::GeoDistance(of) => field(&of.field),
+            Kind::Grid(of) => field(&of.field),
+            Kind::OfPoints(of) => field(&of.field),
         };
         own && agg.children.iter().all(|child| self.holds(child))
     }

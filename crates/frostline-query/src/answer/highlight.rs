@@ -265,6 +265,7 @@ impl<'a> Reader<'a> {
             | Filter::None
             | Filter::Range { .. }
             | Filter::Exists { .. }
+            | Filter::Points { .. }
             | Filter::Ids(_)
             | Filter::Not(_) => {}
         }
