@@ -467,7 +467,9 @@ struct Source {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum SourceBy {
     Terms,
-    Histogram { interval: f64 },
+    Histogram {
+        interval: f64,
+    },
     Date(Rounding),
     /// The numbers of tiles.
     Tiles,

@@ -258,7 +258,9 @@ impl Filter {
             Filter::And(parts) => Filter::And(each(parts)),
             Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum: *minimum, parts: each(parts) },
             // Other parts may match what this one does not.
-            Filter::Not(_) | Filter::Points { relation: Relation::Within | Relation::Disjoint, .. } => Filter::All,
+            Filter::Not(_) | Filter::Points { relation: Relation::Within | Relation::Disjoint, .. } => {
+                Filter::All
+            }
             Filter::Nested(nested) => nested.candidates.clone(),
             leaf => leaf.clone(),
         }

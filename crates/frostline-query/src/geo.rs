@@ -266,7 +266,8 @@ impl Area {
 
     /// Whether some point is in both.
     fn meets(&self, other: &Area) -> bool {
-        let is_apart = self.south_east.lat > other.north_west.lat || other.south_east.lat > self.north_west.lat;
+        let is_apart =
+            self.south_east.lat > other.north_west.lat || other.south_east.lat > self.north_west.lat;
         let meet = |(west, east): (f64, f64)| {
             other.longitudes().any(|(other_west, other_east)| west <= other_east && other_west <= east)
         };
@@ -317,10 +318,16 @@ impl Unit {
     pub(crate) fn length(text: &str, unit: Unit) -> Option<f64> {
         let text = text.trim();
         // The `e` of an exponent belongs to the number.
-        let end = text.find(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'e' | 'E')).unwrap_or(text.len());
+        let end =
+            text.find(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'e' | 'E')).unwrap_or(text.len());
         let (number, name) = text.split_at(end);
         let unit = if name.is_empty() { unit } else { Unit::of_name(name)? };
-        number.trim().parse().ok().map(|number: f64| number * unit.metres()).filter(|metres| metres.is_finite())
+        number
+            .trim()
+            .parse()
+            .ok()
+            .map(|number: f64| number * unit.metres())
+            .filter(|metres| metres.is_finite())
     }
 }
 
@@ -343,11 +350,7 @@ impl Tile {
 
     pub(crate) fn of_number(number: i64) -> Tile {
         let low = (1 << 29) - 1;
-        Tile {
-            zoom: (number >> 58 & 0x1f) as u8,
-            x: (number >> 29 & low) as u32,
-            y: (number & low) as u32,
-        }
+        Tile { zoom: (number >> 58 & 0x1f) as u8, x: (number >> 29 & low) as u32, y: (number & low) as u32 }
     }
 
     /// As it is shown: zoom, column and row.

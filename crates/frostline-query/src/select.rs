@@ -166,10 +166,9 @@ impl<'a> View<'a> {
                 self.leaves_to_values(text, *prefix_last)
                     || field.as_ref().is_some_and(|field| self.is_unindexed(field))
             }
-            Filter::Phrase { .. }
-            | Filter::Pattern { .. }
-            | Filter::Nested(_)
-            | Filter::Points { .. } => true,
+            Filter::Phrase { .. } | Filter::Pattern { .. } | Filter::Nested(_) | Filter::Points { .. } => {
+                true
+            }
             Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().any(|p| self.reads_values(p)),
             Filter::Not(part) => self.reads_values(part),
         }

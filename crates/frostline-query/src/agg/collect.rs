@@ -771,9 +771,7 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Result<O
             let column = &batch.columns[terms.field];
             Some(code_terms(column, terms.common, terms.missing.as_ref(), keyed, docs))
         }
-        Kind::Grid(grid) => {
-            Some(code_terms(&batch.columns[grid.field], Common::Same, None, keyed, docs))
-        }
+        Kind::Grid(grid) => Some(code_terms(&batch.columns[grid.field], Common::Same, None, keyed, docs)),
         Kind::Significant(terms) => {
             let column = &batch.columns[terms.field];
             Some(code_terms(column, terms.common, None, keyed, docs))

@@ -74,8 +74,7 @@ impl Extent {
         let (west, east) = match (self.west, self.east) {
             (Some(one), None) | (None, Some(one)) => (one.0, one.1),
             (Some(negative), Some(positive)) => {
-                let (plain, across) =
-                    (positive.1 - negative.0, (180.0 - positive.0) + (negative.1 + 180.0));
+                let (plain, across) = (positive.1 - negative.0, (180.0 - positive.0) + (negative.1 + 180.0));
                 match wraps && across < plain {
                     true => (positive.0, negative.1),
                     false => (negative.0, positive.1),

@@ -1218,7 +1218,13 @@ fn type_name(view: &View<'_>) -> &'static str {
         (Kind::AutoDate(_), _) => "auto_date_histogram",
         (Kind::VariableWidth(_), _) => "variable_width_histogram",
         (Kind::GeoDistance(_), _) => "geo_distance",
-        (Kind::Grid(of), _) => if of.has_tiles { "geotile_grid" } else { "geohash_grid" },
+        (Kind::Grid(of), _) => {
+            if of.has_tiles {
+                "geotile_grid"
+            } else {
+                "geohash_grid"
+            }
+        }
         (Kind::OfPoints(of), _) => match of.told {
             Told::Bounds { .. } => "geo_bounds",
             Told::Centroid => "geo_centroid",

@@ -163,7 +163,14 @@ impl FieldRef {
         readings.sort_unstable();
         let paths =
             paths.into_iter().map(|(path, exact)| FieldPath { path: path.to_owned(), exact }).collect();
-        FieldRef(Arc::new(Meaning { name: name.to_owned(), time, paths, readings, object, ..Meaning::default() }))
+        FieldRef(Arc::new(Meaning {
+            name: name.to_owned(),
+            time,
+            paths,
+            readings,
+            object,
+            ..Meaning::default()
+        }))
     }
 
     /// The points of the field of this name in any of these mappings, or what is made of each of them. None where a part
@@ -378,7 +385,12 @@ impl fmt::Debug for FieldRef {
         let Meaning { name, time, paths, readings, object, constant, points } = &*self.0;
         let mut shown = f.debug_struct("FieldRef");
         shown.field("name", name).field("time", time).field("paths", paths);
-        shown.field("readings", readings).field("object", object).field("constant", constant).field("points", points).finish()
+        shown
+            .field("readings", readings)
+            .field("object", object)
+            .field("constant", constant)
+            .field("points", points)
+            .finish()
     }
 }
 

@@ -10,7 +10,10 @@ pub enum Shape {
     Point(Point),
     Area(Area),
     /// The points that are no further away.
-    Circle { centre: Point, metres: f64 },
+    Circle {
+        centre: Point,
+        metres: f64,
+    },
     /// Rings of at least three points each: what is inside of an odd number of them, and their edges. Between two points
     /// an edge is straight in degrees, and never crosses the date line.
     Polygon(Vec<Vec<Point>>),

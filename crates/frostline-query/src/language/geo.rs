@@ -83,11 +83,7 @@ fn is_text(ty: FieldType) -> bool {
 }
 
 /// The one key of a body that is the name of a field, and the options beside it.
-fn named<'a>(
-    body: &'a Value,
-    at: &At<'_>,
-    own: &[&str],
-) -> Result<(&'a str, &'a Value, Map<String, Value>)> {
+fn named<'a>(body: &'a Value, at: &At<'_>, own: &[&str]) -> Result<(&'a str, &'a Value, Map<String, Value>)> {
     let map = body.as_object();
     let map =
         map.ok_or_else(|| at.invalid(format_args!("expected an object, found {}", json::kind(body))))?;

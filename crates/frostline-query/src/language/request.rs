@@ -229,9 +229,7 @@ impl FieldFormat {
         }
         match (Format::parse(format), Decimal::parse(format)) {
             (Err(error), Err(_)) => Err(error),
-            (date, number) => {
-                Ok(Some(ValueForm { date: date.ok(), number: number.ok(), is_wkt: false }))
-            }
+            (date, number) => Ok(Some(ValueForm { date: date.ok(), number: number.ok(), is_wkt: false })),
         }
     }
 

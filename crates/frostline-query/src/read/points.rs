@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayBuilder, ArrayRef, AsArray, Float64Array, Float64Builder, Int64Array, Int64Builder, ListBuilder, StringArray,
-    StringBuilder,
+    Array, ArrayBuilder, ArrayRef, AsArray, Float64Array, Float64Builder, Int64Array, Int64Builder,
+    ListBuilder, StringArray, StringBuilder,
 };
 use frostline_split::{SplitField, TextAs, ValueType, Wanted};
 use roaring::RoaringBitmap;
@@ -136,10 +136,7 @@ pub(crate) async fn points(view: View<'_>, field: &FieldRef, rows: &RoaringBitma
 }
 
 /// Whether columns alone tell the points of each row, and only in objects of `lat` and `lon`: the readings of these.
-pub(crate) fn degrees_of<'s>(
-    view: View<'s>,
-    field: &FieldRef,
-) -> Result<Option<[Vec<&'s SplitField>; 2]>> {
+pub(crate) fn degrees_of<'s>(view: View<'s>, field: &FieldRef) -> Result<Option<[Vec<&'s SplitField>; 2]>> {
     let [path] = field.paths() else { return Ok(None) };
     let mut found = [Vec::new(), Vec::new()];
     for (reading, place) in readings_of(view, &path.path)? {
@@ -336,7 +333,8 @@ pub(crate) fn each_at(json: &Json, path: &str, take: &mut impl FnMut(&Json)) {
             for (name, inner) in members {
                 if name == path {
                     take(inner);
-                } else if let Some(rest) = path.strip_prefix(name.as_str()).and_then(|r| r.strip_prefix('.')) {
+                } else if let Some(rest) = path.strip_prefix(name.as_str()).and_then(|r| r.strip_prefix('.'))
+                {
                     each_at(inner, rest, take);
                 } else if name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')) {
                     // A name with dots is an object in an object.
@@ -348,6 +346,3 @@ pub(crate) fn each_at(json: &Json, path: &str, take: &mut impl FnMut(&Json)) {
         Json::Scalar(_) => {}
     }
 }
-
-#[cfg(test)]
-mod tests;

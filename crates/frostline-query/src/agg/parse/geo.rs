@@ -76,8 +76,12 @@ impl Parser<'_> {
         let precision = match params.take("precision") {
             None | Some(Value::Null) => None,
             Some(value) => {
-                let whole = super::real(&value).filter(|real| real.fract() == 0.0 && (0.0..=64.0).contains(real));
-                Some(whole.ok_or_else(|| params.error(format!("[precision] is a whole number, not {value}")))?)
+                let whole =
+                    super::real(&value).filter(|real| real.fract() == 0.0 && (0.0..=64.0).contains(real));
+                Some(
+                    whole
+                        .ok_or_else(|| params.error(format!("[precision] is a whole number, not {value}")))?,
+                )
             }
         };
         let precision = precision.map(|precision| precision as usize);
@@ -89,7 +93,8 @@ impl Parser<'_> {
         cells.ok_or_else(|| {
             let kind = if has_tiles { "geotile_grid" } else { "geohash" };
             let precision = precision.unwrap_or_default();
-            let what = format!("Invalid {kind} precision of {precision}. Must be between {least} and {most}.");
+            let what =
+                format!("Invalid {kind} precision of {precision}. Must be between {least} and {most}.");
             params.error(what)
         })
     }
