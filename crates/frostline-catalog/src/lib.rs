@@ -54,7 +54,7 @@ pub use frostline_base::{Error, Result};
 pub use history::Event;
 pub use index::{Index, IsSeen};
 pub use looked_up::{Located, LookedUp, Numbers, UnknownId};
-pub use names::{Alias, DataStream, Lifecycle};
+pub use names::{Alias, DataStream, Lifecycle, Routing};
 pub use pin::Pin;
 pub use records::{ALIAS_TAKEN, INDEX_SETTINGS, RecordChange, Records, TAKEN};
 pub use repository_log::index_of_folder;

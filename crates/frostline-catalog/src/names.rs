@@ -21,9 +21,23 @@ pub struct Alias {
     /// Whether wildcards leave it out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
+    /// What clients said of the routing to shards, by index. There is one shard, and so this is only shown.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub routing: BTreeMap<IndexName, Routing>,
     /// Members that a newer version wrote.
     #[serde(flatten)]
     others: Map<String, Value>,
+}
+
+/// Which shards a client chose.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Routing {
+    /// For documents that are sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+    /// For searches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<String>,
 }
 
 /// A name for indices that follow one another, of which the last takes documents.
@@ -73,6 +87,7 @@ impl Alias {
     pub fn remove(&mut self, index: &IndexName) {
         self.indices.remove(index);
         self.filters.remove(index);
+        self.routing.remove(index);
         self.write.take_if(|write| write == index);
     }
 

@@ -237,12 +237,16 @@ pub enum FieldType {
     ConstantKeyword,
     /// `match_only_text`
     MatchOnlyText,
+    /// `binary`
+    Binary,
     /// `object`
     Object,
     /// `nested`
     Nested,
     /// `flattened`
     Flattened,
+    /// `flat_object`, as OpenSearch calls it
+    FlatObject,
     /// `passthrough`
     Passthrough,
     /// `geo_point`
@@ -723,7 +727,7 @@ impl Mapping {
         let known = |path: &str| self.fields.get_key_value(path).map(|(path, _)| path.as_str());
         resolved.is_time |= self.is_time(path);
         resolved.paths.extend(known(path).map(|path| (path, is_exact)));
-        if self.field(path).and_then(Field::ty) == Some(FieldType::Flattened) {
+        if self.field(path).and_then(Field::ty).is_some_and(FieldType::is_flattened) {
             resolved.paths.extend(self.children(path).map(|below| (below, true)));
         }
         let copied = self.copies.get(path).into_iter().flatten();
@@ -751,7 +755,8 @@ impl Mapping {
     /// The paths at which documents have the values of a field of this name. A flattened field is not what is below it.
     pub fn places_of<'a>(&'a self, name: &str) -> BTreeSet<&'a str> {
         let Resolved { is_time, paths } = self.resolve(name);
-        let is_flattened = |path: &&str| self.field(path).and_then(Field::ty) == Some(FieldType::Flattened);
+        let is_flattened =
+            |path: &&str| self.field(path).and_then(Field::ty).is_some_and(FieldType::is_flattened);
         let flattened: Vec<&str> = paths.iter().map(|(path, _)| *path).filter(is_flattened).collect();
         let is_part = |path: &&str| flattened.iter().any(|parent| is_below(path, parent));
         let paths = paths.into_iter().map(|(path, _)| path).filter(|path| !is_part(path));
@@ -1045,10 +1050,11 @@ impl FieldType {
             Float | Double | HalfFloat | ScaledFloat => ValueType::Double,
             Date => ValueType::Date,
             Ip => ValueType::Ip,
-            Keyword | Text | Wildcard | ConstantKeyword | MatchOnlyText => ValueType::Text,
+            Keyword | Text | Wildcard | ConstantKeyword | MatchOnlyText | Binary => ValueType::Text,
             Object
             | Nested
             | Flattened
+            | FlatObject
             | Passthrough
             | GeoPoint
             | GeoShape
@@ -1058,10 +1064,15 @@ impl FieldType {
         })
     }
 
+    /// Whether all that is below a field of this type is found under its own name, too.
+    pub(crate) fn is_flattened(self) -> bool {
+        matches!(self, FieldType::Flattened | FieldType::FlatObject)
+    }
+
     /// Whether no mapping says more of what is below a field of this type.
     fn is_opaque(self) -> bool {
         use FieldType::*;
-        matches!(self, Flattened | GeoPoint | GeoShape | Histogram | AggregateMetricDouble)
+        self.is_flattened() || matches!(self, GeoPoint | GeoShape | Histogram | AggregateMetricDouble)
     }
 
     /// Whether values of that type are found here as what this type says.
@@ -1076,7 +1087,8 @@ impl FieldType {
 
     /// Whether a query on it means the whole value.
     pub fn is_exact(self) -> bool {
-        matches!(self, FieldType::Keyword | FieldType::Wildcard | FieldType::ConstantKeyword)
+        use FieldType::*;
+        matches!(self, Keyword | Wildcard | ConstantKeyword | Binary)
     }
 }
 

@@ -488,6 +488,7 @@ fn with_names(registry: &Registry, taken: &Taken) -> SnapshotIndex {
         let mut about = Alias::clone(about);
         about.indices.retain(|index| index == name);
         about.filters.retain(|index, _| index == name);
+        about.routing.retain(|index, _| index == name);
         about.write.take_if(|write| write != name);
         (alias.clone(), about)
     });
@@ -509,6 +510,7 @@ fn changes(registry: &Registry, wanted: &[Restored]) -> Vec<RecordChange> {
                     let mut none = about.clone();
                     none.indices.clear();
                     none.filters.clear();
+                    none.routing.clear();
                     none.write = None;
                     none
                 }
@@ -516,6 +518,8 @@ fn changes(registry: &Registry, wanted: &[Restored]) -> Vec<RecordChange> {
             all.indices.insert(each.name.clone());
             let filter = about.filters.get(&each.index);
             all.filters.extend(filter.map(|filter| (each.name.clone(), filter.clone())));
+            let routing = about.routing.get(&each.index);
+            all.routing.extend(routing.map(|routing| (each.name.clone(), routing.clone())));
             if all.write.is_none() && about.write.as_ref() == Some(&each.index) {
                 all.write = Some(each.name.clone());
             }

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::Result;
-use crate::answer::highlight::Effort;
+use crate::answer::highlight::{Effort, Highlighter};
 use crate::answer::response::{Hit, Shown};
 use crate::answer::show::Fields;
 use crate::exec::order::Document;
@@ -94,8 +94,10 @@ async fn shown_of(
     let mut below = below.into_iter();
     let mut made = Vec::with_capacity(hits.len());
     let fields = Fields::of_object(&inner.request, mapping, path)?;
+    let highlighter = inner.request.highlight.clone().map(Highlighter::new).transpose()?;
     for (hit, sort) in hits.iter().zip(sorts) {
-        let shown = Shown { request: &inner.request, highlighter: None, fields: fields.as_ref() };
+        let highlighter = highlighter.as_ref();
+        let shown = Shown { request: &inner.request, highlighter, fields: fields.as_ref() };
         let own = Hit::new(&shown, &hit.index, hit.document.clone(), sort, effort)?;
         made.push(as_object(own, inner, &hit.offsets, below.next())?);
     }

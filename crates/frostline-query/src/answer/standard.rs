@@ -59,10 +59,11 @@ impl Standard<'_> {
                 Value::Ip(address) => Some(Json::text(address)),
                 _ => None,
             },
-            Keyword | Text | Wildcard | ConstantKeyword | MatchOnlyText => Some(as_text(written)),
+            Keyword | Text | Wildcard | ConstantKeyword | MatchOnlyText | Binary => Some(as_text(written)),
             Object
             | Nested
             | Flattened
+            | FlatObject
             | Passthrough
             | GeoPoint
             | GeoShape

@@ -10,7 +10,7 @@ use crate::filter::{FieldRef, Filter, INDEX, is_index};
 /// The field has a value; every document has metadata.
 pub(crate) fn exists_in(field: &FieldRef) -> Filter {
     match field.name() {
-        "_id" | "_source" | INDEX => Filter::All,
+        "_id" | "_seq_no" | "_source" | "_version" | INDEX => Filter::All,
         _ => Filter::Exists { field: field.clone() },
     }
 }

@@ -2,7 +2,10 @@
 //! clause does in Elasticsearch, without a score: `boost` has no effect, and parameters that only change the
 //! score of a query (`boosting.negative`, `tie_breaker`) are accepted and ignored.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use frostline_show::nearest;
+use roaring::RoaringBitmap;
 use serde_json::Value;
 
 use super::date::DateReader;
@@ -152,6 +155,8 @@ fn inner_clauses(kind: &str) -> &'static [&'static str] {
 /// A clause over objects of which hits show those that match.
 pub(crate) struct Shown<'a> {
     pub(crate) nested: Nested,
+    /// What they match, as it was asked for.
+    pub(crate) query: &'a Value,
     /// How they are shown.
     pub(crate) how: &'a Value,
     /// The same of objects inside of them.
@@ -176,7 +181,7 @@ pub(crate) fn shown<'a>(
         shown(query, &at_kind.key("query"), context, &mut inner)?;
         // None of a path that is not mapped.
         if let Filter::Nested(nested) = parse(clause, at, context)? {
-            all.push(Shown { nested: *nested, how, inner });
+            all.push(Shown { nested: *nested, query, how, inner });
         }
         return Ok(());
     }
@@ -306,6 +311,23 @@ impl<'a> Clause<'a> {
     }
 
     fn terms(self) -> Result<Filter> {
+        let Some(of) = self.body.get("value_type") else { return self.each_term() };
+        let mut body = self.body.as_object().cloned().unwrap_or_default();
+        body.remove("value_type");
+        let at = self.at.key("value_type");
+        match of.as_str() {
+            Some("default") => {}
+            Some("bitmap") => {
+                for (name, values) in body.iter_mut().filter(|(_, values)| values.is_array()) {
+                    *values = Value::Array(of_bitmaps(values, &self.at.key(name))?);
+                }
+            }
+            _ => return Err(at.invalid(format_args!("it is default or bitmap, not {of}"))),
+        }
+        Clause { body: &Value::Object(body), ..self }.each_term()
+    }
+
+    fn each_term(self) -> Result<Filter> {
         let (field, body) = self.field()?;
         let at = self.at.key(field);
         match body {
@@ -638,6 +660,23 @@ fn equals(field: &str, values: &[&Value], at: &At<'_>, context: &Context<'_>) ->
         );
     }
     Ok(any(parts))
+}
+
+/// The whole numbers in Roaring bitmaps (their portable format), each as Base64.
+fn of_bitmaps(values: &Value, at: &At<'_>) -> Result<Vec<Value>> {
+    let mut numbers = Vec::new();
+    json::each(values, at, |value, at| {
+        let bytes = json::scalar_text(value, at)?;
+        let bytes = BASE64_STANDARD.decode(bytes).map_err(|e| at.invalid(format_args!("no Base64: {e}")))?;
+        let bitmap = RoaringBitmap::deserialize_from(bytes.as_slice());
+        let bitmap = bitmap.map_err(|e| at.invalid(format_args!("no Roaring bitmap: {e}")))?;
+        if bitmap.len().saturating_add(numbers.len() as u64) > TERMS_MAX as u64 {
+            return Err(at.invalid(format_args!("the bitmaps have more than {TERMS_MAX} values")));
+        }
+        numbers.extend(bitmap.iter().map(Value::from));
+        Ok(())
+    })?;
+    Ok(numbers)
 }
 
 /// None when there is no value at all.

@@ -30,12 +30,13 @@ const INNER_SIZE_DEFAULT: usize = 3;
 const INNER_WINDOW_MAX: usize = 100;
 
 /// What a request may say of them.
-const INNER_KEYS: [&str; 11] = [
+const INNER_KEYS: [&str; 12] = [
     "_source",
     "docvalue_fields",
     "explain",
     "fields",
     "from",
+    "highlight",
     "seq_no_primary_term",
     "size",
     "sort",
@@ -44,11 +45,8 @@ const INNER_KEYS: [&str; 11] = [
     "version",
 ];
 
-const INNER_REFUSED: &[(&str, &str)] = &[
-    ("collapse", "sort the objects instead"),
-    ("highlight", "highlight the fields of the document"),
-    ("script_fields", "scripts are not run"),
-];
+const INNER_REFUSED: &[(&str, &str)] =
+    &[("collapse", "sort the objects instead"), ("script_fields", "scripts are not run")];
 
 /// A search body, read and checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -419,13 +417,7 @@ impl SearchRequest {
                 .map_or(Ok(SourceFilter::All), |value| source(value, &at.key("_source")))?,
             fields: field_formats(&mut body, &at, "fields")?,
             docvalue_fields: field_formats(&mut body, &at, "docvalue_fields")?,
-            highlight: body
-                .take("highlight")
-                .map(|value| {
-                    highlight::parse(value, &at.key("highlight"), (query, &at.key("query")), context)
-                })
-                .transpose()?
-                .filter(|highlight| !highlight.fields.is_empty()),
+            highlight: highlight_of(body.take("highlight"), &at, (query, &at.key("query")), context)?,
             version: body.boolean("version")?.unwrap_or(false),
             seq_no_primary_term: body.boolean("seq_no_primary_term")?.unwrap_or(false),
             aggs: aggregations(&mut body, &at)?,
@@ -476,7 +468,7 @@ impl InnerHits {
 /// Reads how objects are shown.
 fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec<InnerHits>> {
     let mut all: Vec<InnerHits> = Vec::new();
-    for query::Shown { nested, how, inner } in shown {
+    for query::Shown { nested, query, how, inner } in shown {
         let position = format!("inner_hits of [nested] [{}]", nested.path);
         let at = At::root(&position);
         let mut object = Object::new(how, &at)?;
@@ -488,8 +480,12 @@ fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec
             return Err(at.invalid(format_args!("unknown key [{key}]")));
         }
         body.entry("size").or_insert(INNER_SIZE_DEFAULT.into());
-        let request = SearchRequest::from_value(&Value::Object(body), context)
-            .map_err(|error| error.context(format!("the {position} is not valid")))?;
+        let highlighted = body.remove("highlight");
+        let request = SearchRequest::from_value(&Value::Object(body), context);
+        let invalid = |error: Error| error.context(format!("the {position} is not valid"));
+        let mut request = request.map_err(invalid)?;
+        let own = At::root("query");
+        request.highlight = highlight_of(highlighted.as_ref(), &at, (Some(query), &own), context)?;
         let window = request.from.saturating_add(request.size);
         if window > INNER_WINDOW_MAX {
             return Err(Error::invalid(format!(
@@ -513,6 +509,17 @@ fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec
         all.push(InnerHits { name, levels, request, inner: inner_hits(inner, context)?, nested });
     }
     Ok(all)
+}
+
+/// What is highlighted for a query, which was read already; none where no field is.
+fn highlight_of(
+    value: Option<&Value>,
+    at: &At<'_>,
+    query: (Option<&Value>, &At<'_>),
+    context: &Context<'_>,
+) -> Result<Option<Highlight>> {
+    let read = value.map(|value| highlight::parse(value, &at.key("highlight"), query, context));
+    Ok(read.transpose()?.filter(|highlight| !highlight.fields.is_empty()))
 }
 
 fn clause(

@@ -140,6 +140,12 @@ fn term_level_queries() {
         ),
         (json!({"terms": {"status": [404, 500.5, "x", true], "boost": 1}}), "status=[404, 500.5, 'x', true]"),
         (json!({"terms": {"status": []}}), "none"),
+        // The numbers 111, 222 and 333 of Roaring bitmaps.
+        (
+            json!({"terms": {"status": ["OjAAAAEAAAAAAAEAEAAAAG8A3gA=", "OjAAAAEAAAAAAAAAEAAAAE0B"], "value_type": "bitmap"}}),
+            "status=[111, 222, 333]",
+        ),
+        (json!({"terms": {"status": [1], "value_type": "default"}}), "status=[1]"),
         (json!({"term": {"_id": "a-1"}}), "ids a-1"),
         (json!({"ids": {"values": ["a-1", "b-2"]}}), "ids a-1,b-2"),
         (json!({"exists": {"field": "host"}}), "exists host"),
@@ -365,6 +371,17 @@ fn what_is_refused_is_named_with_its_position() {
         (json!({"term": {"a": 1}, "match": {"a": 1}}), "expected only one query, found [term] and [match]"),
         (json!({"term": {"a": 1, "b": 2}}), "expected one field, found [a] and [b]"),
         (json!({"term": {"a": {"valeu": 1}}}), "[value] is missing, at `query.term.a`"),
+        (
+            json!({"terms": {"a": [1], "value_type": "bits"}}),
+            "it is default or bitmap, not \"bits\", at `query.terms.value_type`",
+        ),
+        (json!({"terms": {"a": ["b", "?"], "value_type": "bitmap"}}), "no Base64"),
+        (json!({"terms": {"a": ["AAAA"], "value_type": "bitmap"}}), "no Roaring bitmap"),
+        // 1,048,576 numbers in one run of sixteen blocks.
+        (
+            json!({"terms": {"a": ["OzAPAP//AAD//wEA//8CAP//AwD//wQA//8FAP//BgD//wcA//8IAP//CQD//woA//8LAP//DAD//w0A//8OAP//DwD//4YAAACMAAAAkgAAAJgAAACeAAAApAAAAKoAAACwAAAAtgAAALwAAADCAAAAyAAAAM4AAADUAAAA2gAAAOAAAAABAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8BAAAA//8="], "value_type": "bitmap"}}),
+            "have more than 65536 values",
+        ),
         (json!({"term": {"a": [1]}}), "expected a value, found an array"),
         (json!({"range": {"_index": {"gt": "x"}}}), "[_index] is not supported"),
         (json!({"terms": {"a": {"index": "x"}}}), "[terms lookup] is not supported"),

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::{ALIAS_TAKEN, Access, Alias, Index, RecordChange, Records, Resolve, Wildcards};
+use frostline_catalog::{
+    ALIAS_TAKEN, Access, Alias, Index, RecordChange, Records, Resolve, Routing, Wildcards,
+};
 use frostline_query::Search;
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
@@ -26,6 +28,8 @@ pub(crate) struct About {
     hidden: Option<bool>,
     /// The query that documents of the index have to match.
     filter: Option<Value>,
+    /// Which shards were chosen.
+    routing: Routing,
 }
 
 /// Aliases, each with what is said of it.
@@ -35,6 +39,17 @@ impl About {
     /// Reads what is said beside what is `known` to mean something else.
     fn read(about: &Map<String, Value>, known: &[&str]) -> Result<About> {
         let mut read = About::default();
+        let routing = |member: &str| match about.get(member) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(routing)) => Ok(Some(routing.clone())),
+            Some(Value::Number(routing)) => Ok(Some(routing.to_string())),
+            Some(value) => {
+                Err(ApiError::unparsed(format!("an alias cannot have [{member}] with the value {value}")))
+            }
+        };
+        let both = routing("routing")?;
+        read.routing.index = routing("index_routing")?.or_else(|| both.clone());
+        read.routing.search = routing("search_routing")?.or(both);
         for (member, value) in about {
             match (member.as_str(), value) {
                 (member, _) if known.contains(&member) => {}
@@ -42,7 +57,6 @@ impl About {
                 ("is_hidden", Value::Bool(flag)) => read.hidden = Some(*flag),
                 ("filter", Value::Object(_)) => read.filter = Some(value.clone()),
                 ("is_write_index" | "is_hidden" | "filter", Value::Null) => {}
-                // There are no shards to choose.
                 ("routing" | "index_routing" | "search_routing", _) => {}
                 (member @ ("is_write_index" | "is_hidden" | "filter"), value) => {
                     return Err(ApiError::unparsed(format!(
@@ -76,6 +90,7 @@ impl About {
             write: alias.write.as_ref().map(|write| write == index),
             hidden: alias.hidden.then_some(true),
             filter: alias.filters.get(index).cloned(),
+            routing: alias.routing.get(index).cloned().unwrap_or_default(),
         }
     }
 
@@ -83,8 +98,10 @@ impl About {
     pub(crate) fn to_json(&self) -> Value {
         let members = [
             ("filter", self.filter.clone()),
+            ("index_routing", self.routing.index.clone().map(Value::from)),
             ("is_hidden", self.hidden.map(Value::from)),
             ("is_write_index", self.write.map(Value::from)),
+            ("search_routing", self.routing.search.clone().map(Value::from)),
         ];
         let members = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         members.collect::<Map<_, _>>().into()
@@ -111,6 +128,10 @@ impl About {
             alias.indices.insert(index.clone());
             alias.filters.remove(index);
             alias.filters.extend(self.filter.clone().map(|filter| (index.clone(), filter)));
+            match self.routing == Routing::default() {
+                true => alias.routing.remove(index),
+                false => alias.routing.insert(index.clone(), self.routing.clone()),
+            };
             match self.write {
                 Some(true) => alias.write = Some(index.clone()),
                 Some(false) => {

@@ -109,8 +109,9 @@ async fn change(
 ) -> Result<()> {
     let plan = |records: &Records| {
         let there = names.iter().filter(|name| records.has_index(name));
-        let changes = there
-            .filter_map(|name| settings::change(records, name, std::iter::once((member, value.clone()))));
+        let changes = there.filter_map(|name| {
+            settings::change(records, name, [(member.to_owned(), value.clone())].into_iter())
+        });
         Ok(changes.collect::<Vec<RecordChange>>())
     };
     call.state.node.catalog().change_records(operation, plan).await?;

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use frostline_catalog::{Access, Index, Resolve, Wildcards};
+use frostline_catalog::{Access, Index, Resolve, Routing, Wildcards};
 use frostline_query::language::wildcard_matches;
 use serde_json::{Map, Value, json};
 
@@ -298,7 +298,10 @@ pub(crate) async fn aliases(call: Call) -> Result<Answer> {
         alias.indices.iter().map(move |index| {
             let writes = alias.write.as_ref().map_or("-".to_owned(), |write| (write == index).to_string());
             let filter = if alias.filters.contains_key(index) { "*" } else { "-" };
-            let cells = [name.to_string(), index.to_string(), filter.into(), "-".into(), "-".into(), writes];
+            let Routing { index: stored, search } = alias.routing.get(index).cloned().unwrap_or_default();
+            let routing = [stored, search].map(|routing| routing.unwrap_or("-".to_owned()));
+            let [stored, searched] = routing;
+            let cells = [name.to_string(), index.to_string(), filter.into(), stored, searched, writes];
             cells.map(Cell::Text).to_vec()
         })
     });

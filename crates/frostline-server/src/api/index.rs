@@ -158,6 +158,17 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
     if !change.is_of_blocks() {
         blocks::check(&call.state, names.iter(), Access::WriteMetadata)?;
     }
+    let fixed = change.of_new_indices();
+    let records = call.state.node.records().await?;
+    let open = names.iter().filter(|name| !fixed.is_empty() && !records.is_closed(name));
+    let open: Vec<String> = open.map(|name| format!("[{name}]")).collect();
+    if !open.is_empty() {
+        return Err(ApiError::invalid(format!(
+            "Can't update non dynamic settings [{}] for open indices [{}]",
+            fixed.join(", "),
+            open.join(", ")
+        )));
+    }
     let plan = |records: &Records| {
         let there = names.iter().filter(|name| records.has_index(name));
         Ok(there.filter_map(|name| change.change(records, name, preserve)).collect())
@@ -178,22 +189,18 @@ pub(crate) fn index_uuid(table_id: &str) -> String {
 /// The settings of an index whose names match, as text, which is how Elasticsearch shows them.
 pub(crate) fn settings_of(records: &Records, index: &Index, flat: bool, names: &[&str]) -> Value {
     let uuid = index_uuid(index.table_id());
-    let all = [
-        ("index.number_of_replicas", "0"),
-        ("index.number_of_shards", "1"),
-        ("index.provided_name", index.name().as_str()),
-        ("index.uuid", &uuid),
-    ];
-    let own = IndexSettings::of(records, index.name());
+    let shards = [("index.number_of_replicas", "0"), ("index.number_of_shards", "1")];
     let time = index.mapping().time_field();
     let time = (time != "@timestamp").then_some(("index.time_field", time));
     let created = records.created_ms(index.name()).map(|ms| ms.to_string());
     let created = created.as_deref().map(|ms| ("index.creation_date", ms));
-    let all = all.into_iter().chain(time).chain(created);
-    let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let own = [("index.provided_name", index.name().as_str()), ("index.uuid", &uuid)];
+    let own = own.into_iter().chain(time).chain(created);
+    let said = IndexSettings::of(records, index.name());
+    let text = |(name, value): (&str, &str)| (name.to_owned(), json!(value));
+    let all = shards.into_iter().map(text).chain(said.shown()).chain(own.map(text));
     let matches = |name: &str| names.iter().any(|pattern| wildcard_matches(pattern, name));
-    let shown = own.shown().chain(all).filter(|(name, _)| matches(name));
-    settings::nested(shown.map(|(name, value)| (name, json!(value))).collect(), flat)
+    settings::nested(all.filter(|(name, _)| matches(name)).collect(), flat)
 }
 
 /// `POST /{index}/_forcemerge`: merges small splits.

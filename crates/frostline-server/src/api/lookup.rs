@@ -93,7 +93,8 @@ impl Lookup {
     fn read(place: &Json) -> Result<Lookup> {
         let wrong = |what: &str| ApiError::unparsed(format!("a terms lookup {what}"));
         let Json::Object(members) = place else { return Err(wrong("is an object")) };
-        let known = |name: &str| ["id", "index", "path", "routing"].contains(&name);
+        // Documents are whole: what is stored apart elsewhere is in them.
+        let known = |name: &str| ["id", "index", "path", "routing", "store"].contains(&name);
         if let Some((other, _)) = members.iter().find(|(name, _)| !known(name)) {
             return Err(wrong(&format!("does not know [{other}]")));
         }

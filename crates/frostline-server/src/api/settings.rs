@@ -1,4 +1,5 @@
-//! Which settings of an index have an effect: its pipelines, its blocks, and whether it is hidden.
+//! The settings of an index. Its pipelines, its blocks, and whether it is hidden have an effect. What a client says of others is
+//! kept and shown, for clients that compare what they find with what they said.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use crate::error::{ApiError, Result};
 
 /// What is said of an index's settings, by their names without `index.`: none resets one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct IndexSettings(BTreeMap<&'static str, Option<Value>>);
+pub(crate) struct IndexSettings(BTreeMap<String, Option<Value>>);
 
 /// What a setting can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ enum Form {
     Flag,
     /// The name of a pipeline, or `_none`.
     Pipeline,
+    /// A whole number that is at least this one.
+    AtLeast(u64),
 }
 
 /// What documents go through that are sent without a pipeline.
@@ -43,12 +46,46 @@ const KNOWN: [(&str, Form); 8] = [
     ("hidden", Form::Flag),
 ];
 
+/// Those that every client sends. Nothing that they promise is missing.
+const OF_SHARDS: [(&str, Form); 2] =
+    [("number_of_replicas", Form::AtLeast(0)), ("number_of_shards", Form::AtLeast(1))];
+
+/// What is known of an index by itself: nobody sets these, or their `.` members.
+const OWN: [&str; 7] =
+    ["creation_date", "creation_date_string", "history", "provided_name", "time_field", "uuid", "version"];
+
+/// What Elasticsearch does not change once an index is there, or, with a dot at the end, what is below such a name.
+const STATIC: [&str; 11] = [
+    "analysis.",
+    "codec",
+    "load_fixed_bitset_filters_eagerly",
+    "mode",
+    "number_of_routing_shards",
+    "number_of_shards",
+    "routing_partition_size",
+    "shard.check_on_startup",
+    "soft_deletes.enabled",
+    "sort.",
+    "store.",
+];
+
+/// How what has no effect is called where it is kept.
+const KEPT: &str = "index.";
+/// A longer one is not kept, and neither are more of them.
+const KEPT_BYTES_MAX: usize = 1_024;
+const KEPT_MAX: usize = 128;
+
 impl IndexSettings {
     /// Reads settings in each of the forms in which they are written.
     pub(crate) fn read(json: Option<&Value>) -> Result<IndexSettings> {
         let mut said = BTreeMap::new();
         for (name, value) in flat(json) {
-            let Some((known, form)) = KNOWN.iter().find(|(known, _)| *known == name) else { continue };
+            let Some((_, form)) = KNOWN.iter().chain(&OF_SHARDS).find(|(known, _)| *known == name) else {
+                if said.len() < KEPT_MAX && can_be_kept(&name, value) {
+                    said.insert(name, shown_value(value));
+                }
+                continue;
+            };
             let value = match (form, value) {
                 (_, Value::Null) => None,
                 (Form::Pipeline, Value::String(id)) if id == NONE => None,
@@ -64,22 +101,46 @@ impl IndexSettings {
                         text(other)
                     )));
                 }
+                (Form::AtLeast(min), other) => {
+                    let number = text(other).parse().ok().filter(|number: &u64| number >= min);
+                    let number = number.ok_or_else(|| {
+                        ApiError::invalid(format!(
+                            "Failed to parse value [{}] for setting [index.{name}] must be >= {min}",
+                            text(other)
+                        ))
+                    })?;
+                    Some(Value::String(number.to_string()))
+                }
             };
-            said.insert(*known, value);
+            said.insert(name, value);
         }
         Ok(IndexSettings(said))
     }
 
     /// Those of an index.
     pub(crate) fn of(records: &Records, index: &IndexName) -> IndexSettings {
-        let kept = records.other(INDEX_SETTINGS, index.as_str());
-        IndexSettings::read(kept).unwrap_or_default()
+        let kept = records.other(INDEX_SETTINGS, index.as_str()).and_then(Value::as_object);
+        let is_setting = |name: &str| name.starts_with(KEPT) || KNOWN.iter().any(|(known, _)| *known == name);
+        let all = kept.into_iter().flatten().filter(|(name, _)| is_setting(name));
+        let all = all.map(|(name, value)| (name.clone(), value.clone())).collect();
+        IndexSettings::read(Some(&Value::Object(all))).unwrap_or_default()
     }
 
     /// The same with what `over` says.
     pub(crate) fn with(mut self, over: IndexSettings) -> IndexSettings {
         self.0.extend(over.0);
         self
+    }
+
+    /// The full names of those that cannot be changed once an index is there.
+    pub(crate) fn of_new_indices(&self) -> Vec<String> {
+        let is_static = |name: &&String| {
+            STATIC.iter().any(|of| match of.strip_suffix('.') {
+                Some(_) => name.starts_with(of),
+                None => name == of,
+            })
+        };
+        self.0.keys().filter(is_static).map(|name| format!("[index.{name}]")).collect()
     }
 
     pub(crate) fn default_pipeline(&self) -> Option<&str> {
@@ -104,8 +165,10 @@ impl IndexSettings {
     }
 
     /// As they are shown, by their full names.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = (String, String)> {
-        self.0.iter().filter_map(|(name, value)| Some((format!("index.{name}"), text(value.as_ref()?))))
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (String, Value)> {
+        self.0
+            .iter()
+            .filter_map(|(name, value)| Some((format!("index.{name}"), shown_value(value.as_ref()?)?)))
     }
 
     /// What sets them, where an index has others; with `preserve`, only those that it has not.
@@ -116,29 +179,57 @@ impl IndexSettings {
         preserve: bool,
     ) -> Option<RecordChange> {
         let kept = IndexSettings::of(records, index);
-        let is_wanted = |name: &str| !preserve || kept.0.get(name).is_none_or(Option::is_none);
-        let said = self.0.iter().filter(|(name, _)| is_wanted(name));
-        change(records, index, said.map(|(name, value)| (*name, value.clone())))
+        let is_known = |name: &str| KNOWN.iter().any(|(known, _)| *known == name);
+        let mut room = KEPT_MAX.saturating_sub(kept.0.len());
+        let said = self.0.iter().filter(|(name, _)| match kept.0.contains_key(*name) {
+            true => !preserve,
+            false if is_known(name) => true,
+            false => {
+                let fits = room > 0;
+                room = room.saturating_sub(1);
+                fits
+            }
+        });
+        let member = |name: &str| if is_known(name) { name.to_owned() } else { format!("{KEPT}{name}") };
+        change(records, index, said.map(|(name, value)| (member(name), value.clone())))
     }
 }
 
 /// What sets members of what is kept of an index, or removes those without a value; nothing where it has them.
-pub(crate) fn change<'a>(
+pub(crate) fn change(
     records: &Records,
     index: &IndexName,
-    said: impl Iterator<Item = (&'a str, Option<Value>)>,
+    said: impl Iterator<Item = (String, Option<Value>)>,
 ) -> Option<RecordChange> {
     let old = records.other(INDEX_SETTINGS, index.as_str()).and_then(Value::as_object);
     let old = old.cloned().unwrap_or_default();
     let mut new = old.clone();
     for (name, value) in said {
         match value {
-            Some(value) => new.insert(name.to_owned(), value),
-            None => new.remove(name),
+            Some(value) => new.insert(name, value),
+            None => new.remove(&name),
         };
     }
     let value = (!new.is_empty()).then(|| Value::Object(new.clone()));
     (new != old).then(|| RecordChange::Other { kind: INDEX_SETTINGS, name: index.to_string(), value })
+}
+
+/// Whether what has no effect is kept.
+fn can_be_kept(name: &str, value: &Value) -> bool {
+    let is_own = OWN
+        .iter()
+        .any(|own| name.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));
+    let is_short = |value: &Value| text(value).len() <= KEPT_BYTES_MAX;
+    !is_own && !name.is_empty() && name.len() <= KEPT_BYTES_MAX && is_short(value)
+}
+
+/// A setting as it is shown: a text, or a list of what it has; none resets one.
+fn shown_value(value: &Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Array(_) | Value::String(_) => Some(value.clone()),
+        scalar => Some(Value::String(scalar.to_string())),
+    }
 }
 
 fn text(value: &Value) -> String {
@@ -173,11 +264,8 @@ pub(crate) fn of_one_form(json: &Value) -> Value {
 
 /// What is warned of where settings have no effect.
 pub(crate) fn warning(json: Option<&Value>) -> Option<String> {
-    // Every client sends these two, and nothing that they promise is missing.
-    let is_known = |name: &str| {
-        ["number_of_replicas", "number_of_shards", TIME_FIELD].contains(&name)
-            || KNOWN.iter().any(|(known, _)| *known == name)
-    };
+    let is_known =
+        |name: &str| name == TIME_FIELD || KNOWN.iter().chain(&OF_SHARDS).any(|(known, _)| *known == name);
     let mut others: Vec<String> = flat(json)
         .iter()
         .filter(|(name, _)| !is_known(name))
@@ -206,10 +294,7 @@ pub(crate) fn lifecycle(json: Option<&Value>) -> Option<&str> {
 
 /// Settings as Elasticsearch shows them: below `index`, or by their full names, each as a text or a list of texts.
 pub(crate) fn shown(json: Option<&Value>, is_flat: bool) -> Value {
-    let shown = |value: &Value| match value {
-        Value::Array(_) | Value::Null | Value::String(_) => value.clone(),
-        scalar => Value::String(scalar.to_string()),
-    };
+    let shown = |value: &Value| shown_value(value).unwrap_or(Value::Null);
     let all = flat(json).into_iter().map(|(name, value)| (format!("index.{name}"), shown(value)));
     nested(all.collect(), is_flat)
 }
@@ -271,12 +356,12 @@ mod tests {
             let settings = IndexSettings::read(Some(&json)).unwrap();
             assert_eq!((settings.default_pipeline(), settings.final_pipeline()), (Some("a"), Some("b")));
             let blocks = settings.shown().next();
-            assert_eq!(blocks, Some(("index.blocks.write".to_owned(), "true".to_owned())));
+            assert_eq!(blocks, Some(("index.blocks.write".to_owned(), json!("true"))));
             assert_eq!(warning(Some(&json)), None);
         }
         assert_eq!(warning(Some(&json!({ "number_of_shards": 3, "index.number_of_replicas": 0 }))), None);
         let json = json!({ "index": { "default_pipeline": "_none", "refresh_interval": "1s" } });
-        assert!(IndexSettings::read(Some(&json)).unwrap().is_empty());
+        assert!(IndexSettings::read(Some(&json)).unwrap().default_pipeline().is_none());
         assert!(
             warning(Some(&json)).unwrap().starts_with("the settings [index.refresh_interval] have no effect")
         );
@@ -285,11 +370,28 @@ mod tests {
         assert!(
             told.contains("[index.codec00], [index.codec01]") && told.contains("[index.codec19] and 10 more")
         );
-        for wrong in
-            [json!({ "default_pipeline": 1 }), json!({ "hidden": "yes" }), json!({ "blocks.write": 1 })]
-        {
+        for wrong in [
+            json!({ "default_pipeline": 1 }),
+            json!({ "hidden": "yes" }),
+            json!({ "blocks.write": 1 }),
+            json!({ "number_of_shards": 0 }),
+            json!({ "index.number_of_replicas": "-1" }),
+        ] {
             assert!(IndexSettings::read(Some(&wrong)).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_an_index_knows_itself_and_what_is_long_is_not_kept() {
+        let json = json!({
+            "uuid": "x", "version": { "created": 1 }, "creation_date": 1, "time_field": "at",
+            "long": "x".repeat(KEPT_BYTES_MAX + 1), "sort": { "field": ["a", "b"] }, "priority": 3, "off": null,
+        });
+        let shown: Vec<_> = IndexSettings::read(Some(&json)).unwrap().shown().collect();
+        let sort = ("index.sort.field".to_owned(), json!(["a", "b"]));
+        assert_eq!(shown, [("index.priority".to_owned(), json!("3")), sort]);
+        let many: Map<String, Value> = (0..500).map(|n| (format!("n{n:03}"), json!(n))).collect();
+        assert_eq!(IndexSettings::read(Some(&Value::Object(many))).unwrap().shown().count(), KEPT_MAX);
     }
 
     #[test]

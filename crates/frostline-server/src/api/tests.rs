@@ -4,7 +4,7 @@ use frostline_base::IndexName;
 use frostline_catalog::{Alias, Catalog, RecordChange};
 use http::Request;
 use http_body_util::Full;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::settings::Settings;
 use crate::testing::{NOW_US, Tested};
@@ -199,7 +199,7 @@ async fn indices_are_made_shown_and_deleted() {
     let mapping = tested.ok("GET", "/logs-1/_mapping", "").await;
     assert_eq!(mapping["logs-1"]["mappings"], shown["logs-1"]["mappings"]);
     let settings = tested.ok("GET", "/logs-1/_settings/index.number*?flat_settings=true", "").await;
-    let expected = json!({ "index.number_of_replicas": "0", "index.number_of_shards": "1" });
+    let expected = json!({ "index.number_of_replicas": "0", "index.number_of_shards": "3" });
     assert_eq!(settings["logs-1"]["settings"], expected);
     let resolved = tested.ok("GET", "/_resolve/index/*", "").await;
     assert_eq!(resolved["indices"][0]["name"], "logs-1");
@@ -373,6 +373,70 @@ async fn clients_are_told_to_connect_to_what_they_have_connected_to() {
     let publish = Some("logs.example.com:443".to_owned());
     let told = Tested::with(Settings { publish, ..Settings::default() });
     assert_eq!(published(&told, "127.0.0.1:9200").await, "logs.example.com:443");
+}
+
+#[tokio::test]
+async fn settings_without_an_effect_are_shown_as_they_were_set() {
+    let tested = Tested::new();
+    let template = json!({ "index_patterns": ["web*"], "template": { "settings": {
+        "index": { "codec": "best_compression", "mapping": { "total_fields": { "limit": 5_000 } } },
+    } } });
+    tested.ok("PUT", "/_index_template/web", &template.to_string()).await;
+    let said = json!({ "settings": { "index.refresh_interval": "10s", "uuid": "mine", "creation_date": 1 } });
+    tested.ok("PUT", "/web", &said.to_string()).await;
+    let shown = async |index: &str| {
+        let settings = tested.ok("GET", &format!("/{index}/_settings?flat_settings"), "").await;
+        settings[index]["settings"].clone()
+    };
+    let kept = |shown: &Value, name: &str| shown.get(format!("index.{name}")).cloned();
+    let first = shown("web").await;
+    for (name, value) in [
+        ("codec", "best_compression"),
+        ("mapping.total_fields.limit", "5000"),
+        ("refresh_interval", "10s"),
+        ("number_of_shards", "1"),
+        ("number_of_replicas", "0"),
+    ] {
+        assert_eq!(kept(&first, name), Some(json!(value)), "{name}");
+    }
+    assert_ne!(kept(&first, "uuid"), Some(json!("mine")), "an index knows some of itself");
+    assert_ne!(kept(&first, "creation_date"), Some(json!("1")));
+    // A document makes an index with the settings of its template, too.
+    assert_eq!(tested.send("POST", "/web-2/_doc", r#"{"a":1}"#).await.status, 201);
+    assert_eq!(kept(&shown("web-2").await, "codec"), Some(json!("best_compression")));
+
+    let change =
+        r#"{"index":{"number_of_replicas":2,"refresh_interval":null,"translog":{"durability":"async"}}}"#;
+    let changed = tested.send("PUT", "/web/_settings", change).await;
+    assert!(
+        changed.status == 200
+            && changed.header("warning").contains("[index.translog.durability] have no effect")
+    );
+    let preserved = r#"{"number_of_replicas":1,"priority":7}"#;
+    tested.ok("PUT", "/web/_settings?preserve_existing=true", preserved).await;
+    let second = shown("web").await;
+    assert_eq!(kept(&second, "refresh_interval"), None);
+    assert_eq!(kept(&second, "number_of_replicas"), Some(json!("2")));
+    assert_eq!(kept(&second, "priority"), Some(json!("7")));
+    let fixed = r#"{"codec":"default","index.sort.field":"a"}"#;
+    let (status, _, reason) = tested.error("PUT", "/web/_settings", fixed).await;
+    assert_eq!(
+        (status, reason.as_str()),
+        (
+            400,
+            "Can't update non dynamic settings [[index.codec], [index.sort.field]] for open indices [[web]]"
+        )
+    );
+    tested.ok("POST", "/web/_close", "").await;
+    assert_eq!(kept(&shown("web").await, "closed"), None, "it is no setting");
+    tested.ok("PUT", "/web/_settings", fixed).await;
+    assert_eq!(kept(&shown("web").await, "codec"), Some(json!("default")));
+    // However often an index is told more, its entry stays small.
+    for round in 0..4 {
+        let many: Map<String, Value> = (0..100).map(|n| (format!("s{round}_{n}"), json!(n))).collect();
+        tested.ok("PUT", "/web/_settings", &Value::Object(many).to_string()).await;
+    }
+    assert!(shown("web").await.as_object().unwrap().len() < 140);
 }
 
 #[tokio::test]
@@ -1409,6 +1473,31 @@ async fn an_alias_is_named_in_the_path_or_the_body() {
     for body in [json!({}), json!({ "index": "web" }), json!({ "index": 7, "alias": "a5" })] {
         assert_eq!(tested.error("PUT", "/_alias", &body.to_string()).await.0, 400, "{body}");
     }
+}
+
+#[tokio::test]
+async fn the_routing_of_an_alias_is_shown_as_it_was_set() {
+    let tested = tested().await;
+    let put = json!({ "aliases": { "born": { "routing": "r", "search_routing": 5 } } });
+    tested.ok("PUT", "/new", &put.to_string()).await;
+    let actions = json!({ "actions": [
+        { "add": { "index": "web", "alias": "a", "routing": "x" } },
+        { "add": { "index": "web", "alias": "b", "index_routing": "y" } },
+    ] });
+    tested.ok("POST", "/_aliases", &actions.to_string()).await;
+    let shown = tested.ok("GET", "/web/_alias", "").await;
+    assert_eq!(
+        shown["web"]["aliases"],
+        json!({ "a": { "index_routing": "x", "search_routing": "x" }, "b": { "index_routing": "y" } })
+    );
+    let listed = tested.get("/_cat/aliases?h=alias,routing.index,routing.search&s=alias").await;
+    assert_eq!(listed.body, "a    x x\nb    y -\nborn r 5\n");
+    // It chooses nothing, and ends with what is said anew.
+    assert_eq!(tested.ok("GET", "/a/_count", "").await["count"], 60);
+    tested.ok("PUT", "/web/_alias/a", "{}").await;
+    assert_eq!(tested.ok("GET", "/web/_alias/a", "").await["web"]["aliases"]["a"], json!({}));
+    let wrong = json!({ "actions": [{ "add": { "index": "web", "alias": "a", "routing": {} } }] });
+    assert_eq!(tested.error("POST", "/_aliases", &wrong.to_string()).await.0, 400);
 }
 
 #[tokio::test]

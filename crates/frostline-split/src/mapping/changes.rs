@@ -55,7 +55,8 @@ impl Mapping {
     fn may_have_values(&self, name: &str) -> bool {
         let is_field =
             |path: &str| self.is_time(path) || self.field(path).is_some_and(Field::may_have_values);
-        let is_flattened = |path: &str| self.field(path).and_then(Field::ty) == Some(FieldType::Flattened);
+        let is_flattened =
+            |path: &str| self.field(path).and_then(Field::ty).is_some_and(FieldType::is_flattened);
         is_field(name)
             || self.of_other_name(name).is_some_and(|(parent, _)| is_field(parent))
             || name.match_indices('.').any(|(end, _)| is_flattened(&name[..end]))

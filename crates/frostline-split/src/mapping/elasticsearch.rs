@@ -50,10 +50,25 @@ const USUAL_FORMATS: [&str; 3] = [
     "strict_date_optional_time",
 ];
 
-const DATE_FORMATS: [&str; 5] = [
+const DATE_FORMATS: [&str; 20] = [
     "strict_date_optional_time",
     "date_optional_time",
     "strict_date_optional_time_nanos",
+    "iso8601",
+    "strict_date",
+    "date",
+    "yyyy-MM-dd",
+    "uuuu-MM-dd",
+    "strict_date_time",
+    "date_time",
+    "strict_date_time_no_millis",
+    "date_time_no_millis",
+    "strict_date_hour_minute_second",
+    "date_hour_minute_second",
+    "yyyy-MM-dd'T'HH:mm:ss",
+    "yyyy-MM-dd'T'HH:mm:ss.SSS",
+    "yyyy-MM-dd'T'HH:mm:ssXXX",
+    "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
     "epoch_millis",
     "epoch_second",
 ];
@@ -413,7 +428,7 @@ impl Field {
 
 impl FieldType {
     /// Every type with its Elasticsearch name.
-    const NAMES: [(FieldType, &str); 26] = [
+    const NAMES: [(FieldType, &str); 28] = [
         (FieldType::Boolean, "boolean"),
         (FieldType::Byte, "byte"),
         (FieldType::Short, "short"),
@@ -431,9 +446,11 @@ impl FieldType {
         (FieldType::Wildcard, "wildcard"),
         (FieldType::ConstantKeyword, "constant_keyword"),
         (FieldType::MatchOnlyText, "match_only_text"),
+        (FieldType::Binary, "binary"),
         (FieldType::Object, "object"),
         (FieldType::Nested, "nested"),
         (FieldType::Flattened, "flattened"),
+        (FieldType::FlatObject, "flat_object"),
         (FieldType::Passthrough, "passthrough"),
         (FieldType::GeoPoint, "geo_point"),
         (FieldType::GeoShape, "geo_shape"),
@@ -553,7 +570,7 @@ fn instead_of_type(name: &str) -> &'static str {
         "date_range" | "double_range" | "float_range" | "integer_range" | "ip_range" | "long_range" => {
             "leave it out: its bounds are fields of their own, such as NAME.gte"
         }
-        "binary" | "completion" | "search_as_you_type" | "token_count" | "version" => "use keyword",
+        "completion" | "search_as_you_type" | "token_count" | "version" => "use keyword",
         "annotated_text" | "semantic_text" => "use text",
         "dense_vector" | "join" | "percolator" | "rank_feature" | "rank_features" | "sparse_vector" => {
             "leave the field out: there is no query for it"

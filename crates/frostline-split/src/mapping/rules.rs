@@ -325,7 +325,7 @@ impl Mapping {
                 return templated;
             }
             match declared.or(templated.and_then(|templated| templated.ty)) {
-                Some(FieldType::Flattened) if matches!(kind, Kind::String | Kind::Date) => {
+                Some(ty) if ty.is_flattened() && matches!(kind, Kind::String | Kind::Date) => {
                     return Some(Templated { ty: Some(FieldType::Keyword), ..Templated::default() });
                 }
                 Some(ty) if ty.is_opaque() => return None,

@@ -146,6 +146,9 @@ fn how_values_are_shown_is_kept() {
         "millis": {"type": "date_nanos", "format": "epoch_millis||strict_date_optional_time"},
         "usual": {"type": "date", "format": "strict_date_optional_time||epoch_millis"},
         "scaled": {"type": "scaled_float", "scaling_factor": "100"},
+        "day": {"type": "date", "format": "strict_date||yyyy-MM-dd'T'HH:mm:ss"},
+        "labels": {"type": "flat_object"},
+        "bytes": {"type": "binary"},
     }});
     let mapping = read(written);
     let shown = mapping.to_elasticsearch_json()["properties"].clone();
@@ -154,6 +157,9 @@ fn how_values_are_shown_is_kept() {
         "millis": {"type": "date", "format": "epoch_millis||strict_date_optional_time"},
         "usual": {"type": "date"},
         "scaled": {"type": "scaled_float", "scaling_factor": 100.0},
+        "day": {"type": "date", "format": "strict_date||yyyy-MM-dd'T'HH:mm:ss"},
+        "labels": {"type": "flat_object"},
+        "bytes": {"type": "binary"},
     });
     assert_eq!(shown, expected);
     assert_eq!(mapping.field("scaled").and_then(Field::scaling_factor), Some(100.0));

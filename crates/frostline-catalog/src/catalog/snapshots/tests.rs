@@ -9,7 +9,7 @@ use rand::{Rng as _, SeedableRng as _};
 
 use super::*;
 use crate::testing::{Faulty, clock, entry_of, name, spent};
-use crate::{Access, Change, Settings, Vacuum};
+use crate::{Access, Change, Routing, Settings, Vacuum};
 
 const HOUR_US: i64 = 3_600_000_000;
 
@@ -236,7 +236,9 @@ async fn a_mount_under_the_name_of_its_deleted_index_takes_no_late_commit() {
 async fn aliases_and_settings_come_back() {
     let bed = Bed::new();
     bed.create("logs").await;
-    let alias = Alias::new([name("logs")].into(), Some(name("logs")));
+    let mut alias = Alias::new([name("logs")].into(), Some(name("logs")));
+    let routing = Routing { index: Some("7".to_owned()), search: None };
+    alias.routing.insert(name("logs"), routing.clone());
     let settings = json!({ "closed": true, "default_pipeline": "p" });
     let change = |_: &crate::Records| {
         let value = Some(settings.clone());
@@ -256,6 +258,7 @@ async fn aliases_and_settings_come_back() {
     let all = &records.aliases()[&name("all")];
     assert_eq!(all.indices, [name("again"), name("logs")].into());
     assert_eq!(all.write, Some(name("logs")), "the one that had it keeps it");
+    assert_eq!(all.routing, [(name("again"), routing.clone()), (name("logs"), routing)].into());
     assert_eq!(records.other(INDEX_SETTINGS, "again"), Some(&json!({ "default_pipeline": "p" })));
     let taken = bed.catalog.restore_snapshot("first", std::slice::from_ref(&wanted), None).await.unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::Conflict);

@@ -144,9 +144,29 @@ async fn hits_show_the_objects_that_match() {
     };
     check(json!({ "size": 101 }), "Inner result window is too large");
     check(json!({ "query": {} }), "unknown key [query]");
-    check(json!({ "highlight": {} }), "unknown key [highlight]");
+    check(json!({ "highlight": { "type": "best" } }), "[type] is unified or plain or fvh, not [best]");
     let twice = json!({ "bool": { "should": [query(json!({})), query(json!({}))] } });
     assert!(place.search(&search(&twice)).err().unwrap().to_string().contains("already contains an entry"));
+}
+
+#[tokio::test]
+async fn objects_show_what_their_query_matches() {
+    let place = Place::with_mapping(&documents(), mapping()).await;
+    let highlighted = async |query: Value, highlight: Value| {
+        let how = json!({ "highlight": highlight });
+        let query = json!({ "nested": { "path": "a", "query": query, "inner_hits": how } });
+        let answer = serde_json::to_value(place.answer(&search(&query)).await).unwrap();
+        answer["hits"]["hits"][0]["inner_hits"]["a"]["hits"]["hits"][0]["highlight"].clone()
+    };
+    let fields = json!({ "a.t": {}, "a.k": {} });
+    let words = json!({ "match": { "a.t": "two" } });
+    let marked = json!({ "a.t": ["one <em>two</em>"] });
+    assert_eq!(highlighted(words.clone(), json!({ "fields": fields })).await, marked);
+    let own = json!({ "term": { "a.k": "red" } });
+    let other = json!({ "fields": { "a.*": {} }, "highlight_query": own });
+    assert_eq!(highlighted(words, other).await, json!({ "a.k": ["<em>red</em>"] }));
+    // The query of the objects counts, not that of the documents that have them.
+    assert_eq!(highlighted(json!({ "match_all": {} }), json!({ "fields": fields })).await, Value::Null);
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ fn mapping() -> impl Strategy<Value = Value> {
         Just(Some(json!({ "type": "nested", "properties": { "k": { "type": "keyword" } } }))),
         Just(Some(json!({ "type": "nested" }))),
         Just(Some(json!({ "type": "flattened" }))),
+        Just(Some(json!({ "type": "flat_object" }))),
     ];
     let passed =
         |priority: u64| prop::option::of(Just(json!({ "type": "passthrough", "priority": priority })));
