@@ -699,12 +699,27 @@ impl Parser<'_> {
 
     fn composite(&mut self, params: &mut Params) -> Result<Kind> {
         if self.bucketed > 0 {
-            return Err(params.error("[composite] cannot be below an aggregation with several buckets"));
+            return Err(
+                params.error("aggregation cannot be used with a parent aggregation of several buckets")
+            );
+        }
+        match params.peek("sources") {
+            None => return Err(params.error("Required [sources]")),
+            Some(Value::Array(all)) if all.is_empty() => {
+                return Err(params.error("Composite [sources] cannot be null or empty"));
+            }
+            Some(_) => {}
         }
         let size = params.count("size")?.unwrap_or(10);
         let mut sources = Vec::new();
         for source in params.objects("sources")? {
-            sources.push(self.source(source)?);
+            let source = self.source(source)?;
+            if sources.iter().any(|other: &Source| other.name == source.name) {
+                let name = source.name;
+                return Err(params
+                    .error(format!("Composite source names must be unique, found duplicates: [{name}]")));
+            }
+            sources.push(source);
         }
         if size == 0 {
             return Err(params.error("[size] must be greater than 0"));
