@@ -19,7 +19,7 @@ mod shape;
 pub(crate) use shape::{Relation, Shape};
 
 /// The mean radius of the earth in metres.
-const EARTH_RADIUS_M: f64 = 6_371_008.7714;
+const EARTH_RADIUS_M: f64 = 6_371_008.771_4;
 /// The digits of geohashes.
 const GEOHASH_DIGITS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
 /// Beyond these latitudes there are no tiles of their own: the map is a square.

@@ -193,6 +193,14 @@ impl FieldRef {
         }))
     }
 
+    /// What the field means in any of these mappings.
+    pub(crate) fn joined(&self, mappings: &[&Mapping]) -> FieldRef {
+        match &self.0.points {
+            Some(of) => FieldRef::points(mappings, self.name(), of.clone()),
+            None => FieldRef::in_any(mappings, self.name()),
+        }
+    }
+
     /// What is made of the points that are its values; none where its values are as they are.
     pub(crate) fn of_points(&self) -> Option<&PointsAs> {
         self.0.points.as_ref()
@@ -245,6 +253,9 @@ impl FieldRef {
 
     /// The same where it is the time of the documents of some indices and another field of others: its values.
     pub(crate) fn of_several_times(&self) -> FieldRef {
+        if self.0.points.is_some() {
+            return self.clone();
+        }
         let mut readings = self.0.readings.clone();
         if self.types().any(|ty| ty == ValueType::Date)
             && readings.iter().all(|own| own.ty != ValueType::Date)

@@ -172,7 +172,7 @@ fn model_metres(a: Point, b: Point) -> f64 {
     let cross = [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
     let dot: f64 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
     let sine = cross.iter().map(|part| part * part).sum::<f64>().sqrt();
-    6_371_008.7714 * sine.atan2(dot)
+    6_371_008.771_4 * sine.atan2(dot)
 }
 
 prop_compose! {
