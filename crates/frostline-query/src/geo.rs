@@ -182,7 +182,7 @@ impl Point {
     pub(crate) fn geohash(self, length: u8) -> String {
         let (lat, lon) = self.steps();
         let bit = |number: u32| {
-            let of = if number % 2 == 0 { lon } else { lat };
+            let of = if number.is_multiple_of(2) { lon } else { lat };
             of >> (31 - number / 2) & 1
         };
         let digits = (0..u32::from(length.min(GEOHASH_LENGTH_MAX))).map(|digit| {
@@ -255,8 +255,8 @@ impl Area {
 
     pub(crate) fn contains(&self, point: Point) -> bool {
         let has_lat = self.south_east.lat <= point.lat && point.lat <= self.north_west.lat;
-        has_lat && self.longitudes().any(|(west, east)| west <= point.lon && point.lon <= east)
-            || has_lat && self.is_at_date_line(point.lon)
+        let has_lon = |(west, east): (f64, f64)| west <= point.lon && point.lon <= east;
+        has_lat && (self.longitudes().any(has_lon) || self.is_at_date_line(point.lon))
     }
 
     /// The date line has two longitudes.
