@@ -254,6 +254,8 @@ enum Kind {
     ReverseNested(Step),
     MultiTerms(MultiTerms),
     VariableWidth(VariableWidth),
+    IpPrefix(IpPrefix),
+    Rate(Rate),
     /// Ranges of distances.
     GeoDistance(Ranges),
     Grid(Grid),
@@ -529,6 +531,8 @@ struct Percentiles {
     /// Percents asked for, or values whose ranks are.
     points: Vec<f64>,
     ranks: bool,
+    /// The quartiles and the ends instead.
+    boxplot: bool,
     keyed: bool,
     missing: Option<f64>,
     accuracy: sketch::Accuracy,
@@ -569,8 +573,8 @@ struct MedianDeviation {
 struct TopMetrics {
     sort: SortBy,
     size: usize,
-    /// Each with its name in the answer.
-    metrics: Vec<(String, FieldIndex)>,
+    /// Each with its name in the answer, and how its dates are written.
+    metrics: Vec<(String, FieldIndex, Option<DateFormat>)>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -605,6 +609,38 @@ struct AutoDate {
     level_min: usize,
     missing_us: Option<i64>,
     format: DateFormat,
+}
+
+/// Buckets of addresses that begin alike.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct IpPrefix {
+    field: FieldIndex,
+    /// How many bits are alike.
+    length: u8,
+    /// Whether addresses of version 6 are counted, and not those of version 4.
+    is_ipv6: bool,
+    /// Whether keys have the length, too.
+    appended: bool,
+    keyed: bool,
+    min_doc_count: u64,
+}
+
+/// How many documents, or how much of a number, each unit of time of a bucket of a `date_histogram` has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Rate {
+    /// The sum or the count of values; documents are counted without.
+    of: Option<Metric>,
+    units: Units,
+    format: Option<Decimal>,
+}
+
+/// How many units of time a bucket has.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Units {
+    /// The same in each.
+    Fixed(f64),
+    /// As many as its length holds of so many milliseconds.
+    Length { unit_ms: f64 },
 }
 
 /// The pipeline aggregations of one level, and those below it.
@@ -664,6 +700,25 @@ enum PipelineKind {
     },
     BucketSelector(Scripted),
     BucketScript(Scripted),
+    Normalize {
+        of: Series,
+        method: NormalizeBy,
+    },
+}
+
+/// What becomes of each number of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum NormalizeBy {
+    /// From the smallest to the largest.
+    ZeroToOne,
+    ZeroToHundred,
+    /// Its share of the sum.
+    PercentOfSum,
+    /// Its distance from the mean, in parts of the range.
+    Mean,
+    /// The same in standard deviations.
+    ZScore,
+    Softmax,
 }
 
 /// A number of each bucket.

@@ -27,6 +27,7 @@ pub(crate) mod scan;
 pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod splits;
+pub(crate) mod stack;
 pub(crate) mod step;
 pub(crate) mod table;
 pub(crate) mod times;

@@ -4,6 +4,7 @@
 //! filters are evaluated. A filter describes an exact set of documents, without scores.
 
 mod field;
+pub(crate) mod intervals;
 pub(crate) mod pattern;
 
 use std::cmp::Ordering;
@@ -17,6 +18,8 @@ use crate::nesting::deeper;
 pub(crate) use field::Measure;
 pub(crate) use field::is_index;
 pub use field::{FieldPath, FieldRef, INDEX, TypedReading};
+pub use intervals::{Intervals, Order, Relation};
+pub use pattern::Pattern;
 
 /// A predicate over documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +59,13 @@ pub enum Filter {
         text: String,
         /// Whether the last word may be a prefix (match_phrase_prefix).
         prefix_last: bool,
+    },
+    /// A text of the field has words that stand so to one another. It is asked beside what tells the words.
+    Intervals {
+        /// The field.
+        field: FieldRef,
+        /// How they stand.
+        intervals: Intervals,
     },
     /// A value of the field is between the bounds. Which readings can match follows from the type
     /// of the bounds: dates are already microseconds.
@@ -225,6 +235,7 @@ impl Filter {
             Filter::Pattern { field, pattern, case_insensitive } => {
                 Filter::Pattern { field: field.as_ref().map(of), pattern, case_insensitive }
             }
+            Filter::Intervals { field, intervals } => Filter::Intervals { field: of(&field), intervals },
             Filter::And(parts) => Filter::And(each(parts)),
             Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum, parts: each(parts) },
             Filter::Not(part) => Filter::Not(Box::new(part.with_fields(of))),
@@ -243,6 +254,7 @@ impl Filter {
             Filter::Equals { field, .. }
             | Filter::Range { field, .. }
             | Filter::Exists { field }
+            | Filter::Intervals { field, .. }
             | Filter::Points { field, .. } => Some(field),
             Filter::Match { field, .. } | Filter::Phrase { field, .. } | Filter::Pattern { field, .. } => {
                 field.as_ref()
@@ -377,16 +389,4 @@ pub enum Minimum {
     /// At least this many, already resolved; 1 is operator or. A percentage or a combination is
     /// resolved by the parser, which knows the tokens.
     Count(usize),
-}
-
-/// How a value's text is matched.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Pattern {
-    /// Starts with.
-    Prefix(String),
-    /// `*` is any text, `?` any one character, `\` escapes.
-    Wildcard(String),
-    /// A Lucene regular expression, already translated to the syntax of the `regex` crate and
-    /// anchored at both ends.
-    Regex(String),
 }

@@ -12,6 +12,7 @@ pub mod date;
 pub(crate) mod decimal;
 pub(crate) mod geo;
 mod highlight;
+pub(crate) mod intervals;
 pub(crate) mod json;
 mod parts;
 mod point_in_time;
@@ -28,6 +29,7 @@ use serde_json::Value;
 
 use crate::Result;
 use crate::filter::{FieldRef, Filter};
+use date::{DateReader, Format};
 
 pub use highlight::{Highlight, HighlightField, HighlightManner};
 pub(crate) use point_in_time::Versions;
@@ -68,10 +70,29 @@ impl Context<'_> {
         self.all.iter().all(of_dates)
     }
 
+    /// How dates that are asked of a field are read.
+    pub(crate) fn dates_of(&self, field: &FieldRef) -> DateReader {
+        let format = declared_format(&[self.mapping], field).unwrap_or_default();
+        DateReader { format, ..DateReader::new(self.now_us) }
+    }
+
     /// Whether some index that is asked tells the objects at a path apart.
     pub(crate) fn is_nested_in_any(&self, path: &str) -> bool {
         self.all.iter().any(|mapping| mapping.is_nested(path))
     }
+}
+
+/// The format that a mapping declares for the dates of a field, the first that does; what it cannot read is read in the
+/// usual ways.
+pub(crate) fn declared_format(mappings: &[&Mapping], field: &FieldRef) -> Option<Format> {
+    let declared = |mapping: &&Mapping| {
+        let time = field.is_time().then(|| mapping.time_field().to_owned());
+        let paths = field.paths().iter().map(|path| path.path.clone());
+        let format = |path: String| mapping.field(&path)?.date_format().map(str::to_owned);
+        paths.chain(time).find_map(format)
+    };
+    let format = mappings.iter().find_map(declared)?;
+    Format::parse(&format!("{format}||{}", Format::default().as_str())).ok()
 }
 
 /// A search body as JSON. An empty one is `{}`.

@@ -166,7 +166,11 @@ impl<'a> View<'a> {
                 self.leaves_to_values(text, *prefix_last)
                     || field.as_ref().is_some_and(|field| self.is_unindexed(field))
             }
-            Filter::Phrase { .. } | Filter::Pattern { .. } | Filter::Nested(_) | Filter::Points { .. } => {
+            Filter::Phrase { .. }
+            | Filter::Pattern { .. }
+            | Filter::Intervals { .. }
+            | Filter::Nested(_)
+            | Filter::Points { .. } => {
                 true
             }
             Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().any(|p| self.reads_values(p)),
@@ -194,6 +198,7 @@ impl<'a> View<'a> {
             Filter::Pattern { field, pattern, case_insensitive } => {
                 self.pattern(field.as_ref(), pattern, *case_insensitive, among).await
             }
+            Filter::Intervals { field, intervals } => self.intervals(field, intervals, among).await,
             Filter::Ids(ids) => Ok(Rows::Some(self.with_ids(ids).await?)),
             Filter::Nested(nested) => self.nested(nested, among).await,
             Filter::Points { field, shape, relation } => self.points(field, shape, *relation, among).await,

@@ -1120,8 +1120,8 @@ pub(crate) static APIS: &[Api] = &[
         methods: GET,
         paths: &["/_cluster/health", "/_cluster/health/{index}"],
         action: Action::Monitor,
-        takes: &[INDICES, &["level", "wait_for_active_shards", "wait_for_nodes"]],
-        ignores: &[&["cluster_manager_timeout", "local", "master_timeout", "timeout"], cluster::WAITS],
+        takes: &[INDICES, &["level", "timeout", "wait_for_active_shards", "wait_for_nodes"]],
+        ignores: &[&["cluster_manager_timeout", "local", "master_timeout"], cluster::WAITS],
         answer: |call| Box::pin(cluster::health(call)),
     },
     Api {

@@ -48,11 +48,15 @@ pub struct RowParts<R> {
     runs: R,
     /// The run that was not taken whole.
     left: Range<u32>,
+    /// How many rows are left in all.
+    count: usize,
 }
 
 impl<R: Iterator<Item = Range<u32>>> RowParts<R> {
     /// The next rows, so many or all that are left.
     pub fn next(&mut self, count: usize) -> Vec<u32> {
+        let count = count.min(self.count);
+        self.count -= count;
         let mut next = Vec::with_capacity(count);
         while next.len() < count {
             if self.left.is_empty() {
@@ -70,7 +74,7 @@ impl<R: Iterator<Item = Range<u32>>> RowParts<R> {
 
 /// Rows in order, to be taken in parts.
 pub fn row_parts(rows: &RoaringBitmap) -> RowParts<impl Iterator<Item = Range<u32>>> {
-    RowParts { runs: runs(rows), left: 0..0 }
+    RowParts { runs: runs(rows), left: 0..0, count: rows.len() as usize }
 }
 
 /// Rows in order.

@@ -57,7 +57,7 @@ impl AggTree {
                     SortField::Column(of) => field(of),
                     SortField::Constant => true,
                 };
-                sort && of.metrics.iter().all(|(_, of)| field(of))
+                sort && of.metrics.iter().all(|(_, of, _)| field(of))
             }
             Kind::RareTerms(of) => field(&of.field),
             Kind::Significant(of) => field(&of.field),
@@ -69,6 +69,8 @@ impl AggTree {
             Kind::IpRange(of) => field(&of.field),
             Kind::AutoDate(of) => field(&of.field) && of.is_sound(),
             Kind::VariableWidth(of) => field(&of.field),
+            Kind::IpPrefix(of) => field(&of.field) && of.length <= of.length_max(),
+            Kind::Rate(of) => of.of.as_ref().is_none_or(|of| field(&of.field)),
             Kind::GeoDistance(of) => field(&of.field),
             Kind::Grid(of) => field(&of.field),
             Kind::OfPoints(of) => field(&of.field),

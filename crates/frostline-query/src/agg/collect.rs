@@ -22,7 +22,7 @@ use super::time::{Rounding, Span};
 use super::weighted::Weighted;
 use super::{
     Adjacency, Agg, AggState, AggTree, AutoDate, Cardinality, Composite, Filters, Kind, MedianDeviation,
-    Metric, MetricKind, MultiTerms, Percentiles, RangeBound, Ranges, SourceBy, StringStats, TermSource,
+    Metric, MetricKind, MultiTerms, Percentiles, RangeBound, Ranges, Rate, SourceBy, StringStats, TermSource,
     TopHits, TopMetrics, VariableWidth, WeightedAvg,
 };
 use crate::filter::{FieldRef, Measure};
@@ -226,6 +226,10 @@ fn collect(agg: &Agg, node: &mut Node, batch: &Work<'_>, docs: &Docs, parents: u
         }
         (Kind::Range(ranges), Node::Slots(slots)) => ranges.collect(agg, slots, batch, docs)?,
         (Kind::Metric(metric), Node::Moments(all)) => metric.collect(all, batch, docs),
+        (Kind::Rate(Rate { of: Some(of), .. }), Node::Moments(all)) => of.collect(all, batch, docs),
+        (Kind::Rate(_), Node::Moments(all)) => {
+            docs.buckets.iter().for_each(|parent| all[*parent as usize].count += 1);
+        }
         (Kind::Percentiles(of), Node::Sketches(all)) => of.collect(all, batch, docs),
         (Kind::Cardinality(of), Node::Distinct(all)) => of.collect(all, batch, docs),
         (Kind::TopHits(top), Node::Hits(all)) => top.collect(all, batch, docs),
@@ -626,7 +630,7 @@ impl TopMetrics {
             let address = HitAddress { split: batch.split, row: batch.rows[at as usize] };
             let mut keys = vec![self.sort.key(batch, at as usize)];
             // Of several values it is the smallest.
-            keys.extend(self.metrics.iter().map(|(_, field)| smallest(batch, *field, false, at as usize)));
+            keys.extend(self.metrics.iter().map(|(_, field, _)| smallest(batch, *field, false, at as usize)));
             all[parent as usize].offer(Hit { keys, address }, &best);
         }
     }
@@ -642,32 +646,50 @@ impl AutoDate {
         parents: usize,
     ) -> Result<()> {
         let column = &batch.columns[self.field];
+        let mut times: Vec<i64> = Vec::new();
         let mut ends: Option<(i64, i64)> = None;
-        let mut widen = |us: i64| {
-            ends = Some(ends.map_or((us, us), |(first, last)| (us.min(first), us.max(last))));
-        };
         for (at, _) in docs.iter() {
-            let mut any = false;
-            column.each(at as usize, |value| {
-                any = true;
-                time_of(value).into_iter().for_each(&mut widen);
-            });
-            if !any {
-                self.missing_us.into_iter().for_each(&mut widen);
+            self.times(column, at, &mut times);
+            for us in &times {
+                ends = Some(ends.map_or((*us, *us), |(first, last)| (*us.min(&first), *us.max(&last))));
             }
         }
         let Some(ends) = ends else { return Ok(()) };
         auto.widen(self, agg, ends);
         let rounding = auto.rounding(self);
         let mut spans = Spans::new(&rounding);
-        let missing = self.missing_us.map(|us| Key::Time(spans.key(us)));
-        let coded = match (column.readings(), &missing) {
-            ([Reading::Time(times)], None) => code_times(times, &mut spans, &mut auto.keyed, docs),
-            _ => code_any(column, missing, &mut auto.keyed, docs, |value| {
-                time_of(value).map(|us| Key::Time(spans.key(us)))
-            }),
-        };
+        if let ([Reading::Time(values)], None) = (column.readings(), self.missing_us) {
+            let coded = code_times(values, &mut spans, &mut auto.keyed, docs);
+            return fill(agg, &mut auto.keyed, batch, coded, parents);
+        }
+        let mut coded = Coded::default();
+        for (at, bucket) in docs.iter() {
+            self.times(column, at, &mut times);
+            times.iter_mut().for_each(|time| *time = spans.key(*time));
+            times.sort_unstable();
+            times.dedup();
+            let mut before = None;
+            for key in &times {
+                coded.docs.push(at, bucket);
+                coded.codes.push(auto.keyed.keys.key(&Auto::key(before, *key)));
+                before = Some(*key);
+            }
+        }
+        coded.ids = (0..auto.keyed.keys.len() as u32).collect();
         fill(agg, &mut auto.keyed, batch, coded, parents)
+    }
+
+    /// The times of a document, or what stands for them where it has no value.
+    fn times(&self, column: &FieldColumn, at: u32, out: &mut Vec<i64>) {
+        out.clear();
+        let mut any = false;
+        column.each(at as usize, |value| {
+            any = true;
+            out.extend(time_of(value));
+        });
+        if !any {
+            out.extend(self.missing_us);
+        }
     }
 }
 
@@ -797,6 +819,12 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Result<O
         }
         Kind::Composite(composite) => Some(composite.code(keyed, batch, docs)?),
         Kind::MultiTerms(terms) => Some(terms.code(keyed, batch, docs)?),
+        Kind::IpPrefix(of) => {
+            Some(code_any(&batch.columns[of.field], None, keyed, docs, |value| match value {
+                Scalar::Text(text) => of.key(text),
+                _ => None,
+            }))
+        }
         _ => None,
     })
 }

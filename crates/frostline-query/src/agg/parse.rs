@@ -17,16 +17,16 @@ use super::sketch::Accuracy;
 use super::time::{self, DateFormat, Rounding, Unit};
 use super::{
     Adjacency, Agg, AggTree, AutoDate, Cardinality, Chosen, Composite, DateHistogram, FieldIndex, Filters,
-    Grid, Histogram, Include, Kind, Level, MedianDeviation, Metric, MetricKind, Missing, MultiTerms, OrderBy,
-    OrderKey, Percentiles, Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Shape, Shown, SortBy,
-    SortField, Source, SourceBy, Step, StringStats, TermSource, Terms, TopHits, TopMetrics, VariableWidth,
-    WeightedAvg, auto_date, texts, widths,
+    Grid, Histogram, Include, IpPrefix, Kind, Level, MedianDeviation, Metric, MetricKind, Missing, MultiTerms,
+    OrderBy, OrderKey, Percentiles, Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Rate, Shape,
+    Shown, SortBy, SortField, Source, SourceBy, Step, StringStats, TermSource, Terms, TopHits, TopMetrics,
+    Units, VariableWidth, WeightedAvg, auto_date, texts, widths,
 };
 use crate::filter::{FieldRef, Filter, Measure, is_index};
 use crate::geo::Tile;
 use crate::language::date::{DateReader, Format, parse_time_zone};
 use crate::language::decimal::Decimal;
-use crate::language::{Context, SearchRequest, is_metadata, regexp};
+use crate::language::{Context, SearchRequest, declared_format, is_metadata, regexp};
 use crate::{Error, Result};
 
 mod geo;
@@ -87,6 +87,7 @@ impl AggTree {
             bucketed: 0,
             hidden: Vec::new(),
             level: None,
+            histogram: None,
         };
         (parser.tree.aggs, parser.tree.pipelines) = parser.aggs(aggs, Above::One)?;
         parser.tree.hidden = parser.hidden.len();
@@ -113,6 +114,8 @@ struct Parser<'a> {
     hidden: Vec<Agg>,
     /// The objects that are counted here; documents without.
     level: Option<usize>,
+    /// The interval of the `date_histogram` directly above.
+    histogram: Option<Unit>,
 }
 
 impl Parser<'_> {
@@ -166,10 +169,17 @@ impl Parser<'_> {
 
     fn agg(&mut self, name: &str, body: Body<'_>) -> Result<(Agg, Pipelines)> {
         let kind = self.kind(body.word, body.params)?;
-        let (children, pipelines) = match body.below {
-            Some(below) => self.below(&kind, body.word, below)?,
-            None => Default::default(),
+        let histogram = match &kind {
+            Kind::DateHistogram(of) => Some(of.rounding.unit),
+            _ => None,
         };
+        let above = std::mem::replace(&mut self.histogram, histogram);
+        let below = match body.below {
+            Some(below) => self.below(&kind, body.word, below),
+            None => Ok(Default::default()),
+        };
+        self.histogram = above;
+        let (children, pipelines) = below?;
         self.check_orders(&kind, &children)?;
         Ok((Agg { name: name.to_owned(), kind, meta: body.meta, children }, pipelines))
     }
@@ -254,6 +264,15 @@ impl Parser<'_> {
             "top_hits" => self.top_hits(&mut params)?,
             "percentiles" => self.percentiles(&mut params, false)?,
             "percentile_ranks" => self.percentiles(&mut params, true)?,
+            "boxplot" => self.boxplot(&mut params)?,
+            "ip_prefix" => self.ip_prefix(&mut params)?,
+            "rate" => self.rate(&mut params)?,
+            "sampler" | "diversified_sampler" | "random_sampler" => {
+                return Err(self.error(format!(
+                    "[{word}] is not supported: no document has a score by which it would be among the best, and all are \
+                     counted exactly; put the aggregations in its place"
+                )));
+            }
             "cardinality" => self.cardinality(&mut params)?,
             _ if geo::NAMES.contains(&word) => self.of_points(word, &mut params)?,
             _ => match metric_kind(word) {
@@ -371,6 +390,18 @@ impl Parser<'_> {
         }
     }
 
+    /// The format of a field's dates: what is asked for, else what is declared, else the usual one.
+    fn format_of(&self, params: &mut Params, zone: &TimeZone, field: FieldIndex) -> Result<DateFormat> {
+        let asked = self.format(params, zone)?.or_else(|| self.declared_format(field));
+        Ok(asked.unwrap_or_else(DateFormat::iso).in_zone(zone.clone()))
+    }
+
+    /// The format that a mapping declares for the dates of a field.
+    fn declared_format(&self, field: FieldIndex) -> Option<DateFormat> {
+        let format = declared_format(self.context.all, &self.tree.fields[field])?;
+        Some(DateFormat { format, zone: TimeZone::UTC })
+    }
+
     fn format(&self, params: &mut Params, zone: &TimeZone) -> Result<Option<DateFormat>> {
         let Some(format) = params.text("format")? else { return Ok(None) };
         let format = Format::parse(&format).map_err(|error| self.error(error.what()))?;
@@ -379,7 +410,9 @@ impl Parser<'_> {
 
     /// The format of the values of a field: of numbers where it has any, and else of dates, if it can be read as such.
     fn value_format(&self, params: &mut Params, field: FieldIndex) -> Result<Option<ValueFormat>> {
-        let Some(text) = params.text("format")? else { return Ok(None) };
+        let Some(text) = params.text("format")? else {
+            return Ok(self.declared_format(field).map(ValueFormat::Date));
+        };
         let date = || {
             let format = Format::parse(&text).map_err(|error| params.error(error.what()))?;
             Ok(ValueFormat::Date(DateFormat { format, zone: TimeZone::UTC }))
@@ -406,7 +439,8 @@ impl Parser<'_> {
             types => types.iter().all(|known| of.contains(known)),
         };
         if is(&[Date], &["date"]) {
-            return Ok(Some(Key::Time(self.date(&value, None, &TimeZone::UTC)?)));
+            let declared = self.declared_format(field);
+            return Ok(Some(Key::Time(self.date(&value, declared.as_ref(), &TimeZone::UTC)?)));
         }
         let numbers = is(&[Long, Double, Big], &["long", "double", "number", "numeric"]);
         let number = number_in_text(&value).filter(|_| numbers);
@@ -491,10 +525,11 @@ impl Parser<'_> {
         let include = params.include(name)?;
         let mut types = self.tree.fields[field].types().peekable();
         let is_date = types.peek().is_some() && types.all(|ty| ty == ValueType::Date);
+        let declared = self.declared_format(field);
         match include {
             Some(Include::Values(values)) if is_date => {
                 let text = |value: &String| {
-                    let us = self.date(&Value::String(value.clone()), None, &TimeZone::UTC)?;
+                    let us = self.date(&Value::String(value.clone()), declared.as_ref(), &TimeZone::UTC)?;
                     Ok(Key::Time(us - us.rem_euclid(1000)).text())
                 };
                 Ok(Some(Include::Values(values.iter().map(text).collect::<Result<_>>()?)))
@@ -550,7 +585,7 @@ impl Parser<'_> {
         let field = self.field(params)?;
         let zone = self.zone(params)?;
         let rounding = self.rounding(params, zone.clone())?;
-        let format = self.format(params, &zone)?.unwrap_or_else(|| DateFormat::iso().in_zone(zone.clone()));
+        let format = self.format_of(params, &zone, field)?;
         let min_doc_count = params.count("min_doc_count")?.unwrap_or(0) as u64;
         let mut bounds = |name: &str| -> Result<(Option<i64>, Option<i64>)> {
             let (min, max) = params.bounds(name)?;
@@ -644,12 +679,20 @@ impl Parser<'_> {
     fn date_range(&mut self, params: &mut Params) -> Result<Kind> {
         let field = self.field(params)?;
         let zone = self.zone(params)?;
-        let format = self.format(params, &zone)?.unwrap_or_else(|| DateFormat::iso().in_zone(zone.clone()));
+        let format = self.format_of(params, &zone, field)?;
         let mut ranges = Vec::new();
         for mut range in params.objects("ranges")? {
             let mut bound = |name: &str| -> Result<Option<i64>> {
                 let value = range.take(name).filter(|value| !value.is_null());
-                value.map(|value| self.date(&value, Some(&format), &zone)).transpose()
+                // A number is read by the format, too: of `epoch_second` it is seconds.
+                let text = |value: Value| match value {
+                    Value::Number(number) => {
+                        let whole = number.as_f64().filter(|number| number.fract() == 0.0);
+                        Value::String(whole.map_or_else(|| number.to_string(), |whole| format!("{whole:.0}")))
+                    }
+                    value => value,
+                };
+                value.map(|value| self.date(&text(value), Some(&format), &zone)).transpose()
             };
             let (from, to) = (bound("from")?, bound("to")?);
             let key = range.text("key")?.unwrap_or_else(|| {
@@ -916,11 +959,86 @@ impl Parser<'_> {
             field,
             points,
             ranks,
+            boxplot: false,
             keyed: params.flag("keyed")?.unwrap_or(true),
             missing: params.number("missing")?,
             accuracy: if times { Accuracy::Steps } else { accuracy },
             format,
         }))
+    }
+
+    fn boxplot(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        // Of an estimate that is less exact.
+        params.ignore(&["compression", "execution_hint"]);
+        let format = self.value_format(params, field)?;
+        let times = self.tree.fields[field].measure() == Some(Measure::Times);
+        Ok(Kind::Percentiles(Percentiles {
+            field,
+            points: Vec::new(),
+            ranks: false,
+            boxplot: true,
+            keyed: true,
+            missing: params.number("missing")?,
+            accuracy: if times { Accuracy::Steps } else { Accuracy::DEFAULT },
+            format,
+        }))
+    }
+
+    fn ip_prefix(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        let is_ipv6 = params.flag("is_ipv6")?.unwrap_or(false);
+        let length = params.count("prefix_length")?;
+        let length = length.ok_or_else(|| params.error("[prefix_length] is required"))?;
+        let of = IpPrefix {
+            field,
+            length: u8::try_from(length).unwrap_or(u8::MAX),
+            is_ipv6,
+            appended: params.flag("append_prefix_length")?.unwrap_or(false),
+            keyed: params.flag("keyed")?.unwrap_or(false),
+            min_doc_count: params.count("min_doc_count")?.unwrap_or(1).max(1) as u64,
+        };
+        if of.length > of.length_max() {
+            return Err(params.error(format!("[prefix_length] must be in range [0, {}]", of.length_max())));
+        }
+        Ok(Kind::IpPrefix(of))
+    }
+
+    fn rate(&mut self, params: &mut Params) -> Result<Kind> {
+        let Some(interval) = self.histogram else {
+            return Err(params.error("must be directly below a date_histogram"));
+        };
+        let unit = params.text("unit")?.map(|name| {
+            let unit = Unit::calendar(&name).filter(|_| !name.starts_with(|c: char| c.is_ascii_digit()));
+            unit.ok_or_else(|| params.error(format!("[unit] [{name}] is not a calendar unit such as minute")))
+        });
+        let unit = unit.transpose()?;
+        let units = match unit {
+            None => Units::Fixed(1.0),
+            Some(unit) => units_of(interval, unit).ok_or_else(|| {
+                params.error(
+                    "months, quarters and years are units of intervals of months, quarters or years alone",
+                )
+            })?,
+        };
+        let mode = params.text("mode")?;
+        let kind = match mode.as_deref() {
+            None | Some("sum") => MetricKind::Sum,
+            Some("value_count") => MetricKind::ValueCount,
+            Some(other) => {
+                return Err(params.error(format!("[mode] must be sum or value_count, not [{other}]")));
+            }
+        };
+        let format = self.decimal(params)?;
+        let of = match params.text("field")? {
+            Some(name) => {
+                let (field, missing) = (self.field_index(&name)?, missing_number(params)?);
+                Some(Metric { kind, field, missing, sigma: 2.0, format: None })
+            }
+            None if mode.is_some() => return Err(params.error("[mode] needs a [field]")),
+            None => None,
+        };
+        Ok(Kind::Rate(Rate { of, units, format }))
     }
 
     fn decimal(&self, params: &mut Params) -> Result<Option<Decimal>> {
@@ -977,7 +1095,7 @@ impl Parser<'_> {
             Some(one @ Value::Object(_)) => vec![one],
             _ => Vec::new(),
         };
-        let mut named: Vec<(String, FieldIndex)> = Vec::new();
+        let mut named: Vec<(String, FieldIndex, Option<DateFormat>)> = Vec::new();
         for metric in metrics {
             let Value::Object(rest) = metric else {
                 return Err(params.error("[metrics] must hold objects with a [field]"));
@@ -986,8 +1104,8 @@ impl Parser<'_> {
             let name = metric.text("field")?.ok_or_else(|| metric.error("[field] is required"))?;
             metric.done()?;
             let field = self.field_index(&name)?;
-            if !named.iter().any(|(known, _)| *known == name) {
-                named.push((name, field));
+            if !named.iter().any(|(known, ..)| *known == name) {
+                named.push((name, field, self.declared_format(field)));
             }
         }
         if named.is_empty() {
@@ -1003,7 +1121,10 @@ impl Parser<'_> {
             one => one,
         };
         let sort = sort.ok_or_else(|| params.error("[sort] must be by one field"))?;
-        let sort = self.sort(params, &sort)?;
+        let mut sort = self.sort(params, &sort)?;
+        if let (SortField::Column(field), None) = (sort.field, &sort.format) {
+            sort.format = self.declared_format(field);
+        }
         Ok(Kind::TopMetrics(TopMetrics { sort, size, metrics: named }))
     }
 
@@ -1169,7 +1290,7 @@ impl Parser<'_> {
             }
         };
         let zone = self.zone(params)?;
-        let format = self.format(params, &zone)?.unwrap_or_else(|| DateFormat::iso().in_zone(zone.clone()));
+        let format = self.format_of(params, &zone, field)?;
         let missing = params.take("missing");
         let missing_us = missing.map(|value| self.date(&value, Some(&format), &zone)).transpose()?;
         Ok(Kind::AutoDate(AutoDate { field, buckets, zone, level_min, missing_us, format }))
@@ -1229,6 +1350,8 @@ fn reaches(aggs: &[Agg], names: &[String], metric: Option<&str>) -> bool {
             [count] if count == "_count" => true,
             _ => reaches(&agg.children, rest, metric),
         },
+        // It is known when the answer is put together.
+        Kind::Rate(_) => false,
         kind => rest.is_empty() && kind.has_value(metric),
     }
 }
@@ -1239,6 +1362,7 @@ impl Kind {
         match self {
             Kind::TopHits(_)
             | Kind::Metric(_)
+            | Kind::Rate(_)
             | Kind::Percentiles(_)
             | Kind::Cardinality(_)
             | Kind::WeightedAvg(_)
@@ -1260,6 +1384,7 @@ impl Kind {
             | Kind::Significant(_)
             | Kind::Adjacency(_)
             | Kind::IpRange(_)
+            | Kind::IpPrefix(_)
             | Kind::AutoDate(_)
             | Kind::VariableWidth(_)
             | Kind::GeoDistance(_)
@@ -1277,8 +1402,10 @@ impl Kind {
             Kind::OfPoints(of) => of.has(name),
             Kind::StringStats(_) => name.is_some_and(|name| texts::VALUES.contains(&name)),
             Kind::TopMetrics(of) => {
-                of.size == 1 && of.metrics.iter().any(|(known, _)| Some(known.as_str()) == name)
+                of.size == 1 && of.metrics.iter().any(|(known, ..)| Some(known.as_str()) == name)
             }
+            Kind::Percentiles(of) if of.boxplot => name.is_some_and(|name| BOXPLOT.contains(&name)),
+            Kind::Rate(_) => matches!(name, None | Some("value")),
             Kind::Percentiles(of) => {
                 let point = name.and_then(|name| name.parse::<f64>().ok());
                 point.is_some_and(|point| of.points.contains(&point))
@@ -1322,7 +1449,7 @@ impl MetricKind {
 }
 
 /// Aggregations that are computed, for suggestions.
-const AGGREGATIONS: [&str; 35] = [
+const AGGREGATIONS: [&str; 38] = [
     "terms",
     "multi_terms",
     "date_histogram",
@@ -1358,7 +1485,67 @@ const AGGREGATIONS: [&str; 35] = [
     "significant_text",
     "nested",
     "reverse_nested",
+    "boxplot",
+    "ip_prefix",
+    "rate",
 ];
+
+/// The numbers of a boxplot.
+pub(super) const BOXPLOT: [&str; 7] = ["min", "max", "q1", "q2", "q3", "lower", "upper"];
+
+/// How many of a unit an interval has; none where that is not the same in each and cannot be told by its length.
+fn units_of(interval: Unit, unit: Unit) -> Option<Units> {
+    let us = |unit: Unit| match unit {
+        Unit::Fixed(us) => Some(us as f64),
+        Unit::Day => Some(86_400e6),
+        Unit::Week => Some(7.0 * 86_400e6),
+        Unit::Month | Unit::Quarter | Unit::Year => None,
+    };
+    let months = |unit: Unit| match unit {
+        Unit::Month => Some(1.0),
+        Unit::Quarter => Some(3.0),
+        Unit::Year => Some(12.0),
+        Unit::Fixed(_) | Unit::Day | Unit::Week => None,
+    };
+    match (us(interval), us(unit)) {
+        (Some(interval), Some(unit)) => Some(Units::Fixed(interval / unit)),
+        (None, Some(unit)) => Some(Units::Length { unit_ms: unit / 1_000.0 }),
+        (None, None) => Some(Units::Fixed(months(interval)? / months(unit)?)),
+        (Some(_), None) => None,
+    }
+}
+
+impl IpPrefix {
+    /// The most bits of an address.
+    pub(super) fn length_max(&self) -> u8 {
+        if self.is_ipv6 { 128 } else { 32 }
+    }
+
+    /// The key of an address: its first bits, so that keys are in the order of addresses. None where it is of the other
+    /// version.
+    pub(super) fn key(&self, text: &str) -> Option<Key> {
+        let Some(RangeBound::Ip(bits)) = RangeBound::address(text) else { return None };
+        let is_ipv4 = bits >> 32 == 0xffff;
+        let rest = u32::from(self.length_max()).saturating_sub(self.length.into());
+        let mask = u128::MAX.checked_shl(rest).unwrap_or(0);
+        (is_ipv4 != self.is_ipv6).then(|| Key::Text(format!("{:032x}", bits & mask)))
+    }
+
+    /// A key as it is shown.
+    pub(super) fn address(&self, key: &Key) -> String {
+        let Key::Text(bits) = key else { return String::new() };
+        let address =
+            u128::from_str_radix(bits, 16).ok().and_then(|bits| RangeBound::Ip(bits).address_text());
+        let address = address.unwrap_or_default();
+        if self.appended { format!("{address}/{}", self.length) } else { address }
+    }
+
+    /// The mask of version 4.
+    pub(super) fn netmask(&self) -> Option<String> {
+        let bits = u32::MAX.checked_shl(32u32.saturating_sub(self.length.into())).unwrap_or(0);
+        (!self.is_ipv6).then(|| std::net::Ipv4Addr::from(bits).to_string())
+    }
+}
 
 /// The heuristic that an object names, of which there is at most one.
 fn heuristic(params: &mut Params) -> Result<Heuristic> {

@@ -14,7 +14,7 @@ use super::keys::compare_keys;
 use super::metric::{Moments, Number};
 use super::{
     BucketOrder as Sort, GapPolicy as Gap, MetricKind, MovingAverage as Center, MovingFunction as Function,
-    Path, Pipeline, PipelineKind as Kind, Pipelines, Scripted, Series,
+    NormalizeBy, Path, Pipeline, PipelineKind as Kind, Pipelines, Scripted, Series,
 };
 use crate::{Error, Result};
 pub(super) use parse::{Above, NAMES, Pending};
@@ -139,6 +139,7 @@ impl Pipeline {
             Kind::Derivative { of, .. } | Kind::CumulativeSum { of } | Kind::SerialDiff { of, .. } => {
                 of.path.steps()
             }
+            Kind::Normalize { of, .. } => of.path.steps() + 2,
             Kind::MovingFn { of, window, .. } => 2 * (of.path.steps() + buckets.min(*window)),
             Kind::BucketSort { sort, .. } => {
                 let path = |by: &Sort| by.path.as_ref().map_or(1, Path::steps);
@@ -315,6 +316,11 @@ impl Pipeline {
                 let values: Vec<f64> = values.collect::<Option<_>>()?;
                 Some(self.simple(Some(of.script.number(&values)?)))
             }),
+            Kind::Normalize { of, method } => {
+                let values: Vec<Option<f64>> = buckets.iter().map(|bucket| of.of(bucket)).collect();
+                let mut normal = method.of(&values).into_iter();
+                self.each(buckets, |_| Some(self.simple(normal.next().flatten())));
+            }
             Kind::Metric { .. } | Kind::Percentiles { .. } => {}
         }
     }
@@ -393,6 +399,29 @@ fn sorted(buckets: &mut Vec<Bucket<'_>>, sort: &[Sort], gap: Gap) {
         Ordering::Equal
     });
     buckets.extend(all.into_iter().map(|(_, bucket)| bucket));
+}
+
+impl NormalizeBy {
+    /// What becomes of each of some values.
+    fn of(self, values: &[Option<f64>]) -> Vec<Option<f64>> {
+        let mut all = Moments::default();
+        values.iter().flatten().for_each(|value| all.add(Number::Double(*value), false));
+        let (mean, range) = (all.avg().unwrap_or(0.0), all.max - all.min);
+        let squares = values.iter().flatten().map(|value| (value - mean).powi(2));
+        let deviation = (squares.sum::<f64>() / all.count as f64).sqrt();
+        // The largest is taken off of all, which changes no share, so that no power is too large.
+        let power = |value: f64| (value - all.max).exp();
+        let powers = values.iter().flatten().map(|value| power(*value)).sum::<f64>();
+        let of = |value: f64| match self {
+            NormalizeBy::ZeroToOne => (value - all.min) / range,
+            NormalizeBy::ZeroToHundred => 100.0 * (value - all.min) / range,
+            NormalizeBy::PercentOfSum => value / all.sum.value(),
+            NormalizeBy::Mean => (value - mean) / range,
+            NormalizeBy::ZScore => (value - mean) / deviation,
+            NormalizeBy::Softmax => power(value) / powers,
+        };
+        values.iter().map(|value| value.map(of)).collect()
+    }
 }
 
 impl Function {

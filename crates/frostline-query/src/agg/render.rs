@@ -16,11 +16,11 @@ use super::significant::{Share, Significant};
 use super::sketch::Off;
 use super::state::{AggState, Auto, Best, Hit, HitAddress, Hits, Keyed, Node, Widths};
 use super::texts::Texts;
-use super::time::DateFormat;
+use super::time::{DateFormat, Rounding};
 use super::{
-    Adjacency, Agg, AggTree, AutoDate, Composite, DateHistogram, Filters, Histogram, Kind, Metric,
-    MetricKind, MultiTerms, OrderBy, OrderKey, Percentiles, Pipelines, RangeBound, Ranges, RareTerms, Shown,
-    Source, SourceBy, Terms, TopHits, TopMetrics, VariableWidth,
+    Adjacency, Agg, AggTree, AutoDate, Composite, DateHistogram, Filters, Histogram, IpPrefix, Kind, Metric,
+    MetricKind, MultiTerms, OrderBy, OrderKey, Percentiles, Pipelines, RangeBound, Ranges, RareTerms, Rate,
+    Shown, Source, SourceBy, Terms, TopHits, TopMetrics, Units, VariableWidth, parse,
 };
 use crate::geo::Tile;
 use crate::json::Json;
@@ -164,6 +164,9 @@ impl<'a> View<'a> {
             (Kind::Cardinality(_), Node::Distinct(all)) => {
                 Some(all.get(parent).map_or(0, |d| d.count()) as f64)
             }
+            (Kind::Percentiles(of), Node::Sketches(all)) if of.boxplot => {
+                of.of_boxplot(all.get(parent)?, metric?)
+            }
             (Kind::Percentiles(of), Node::Sketches(all)) => {
                 let point = metric?.parse().ok()?;
                 let sketch = all.get(parent)?;
@@ -174,7 +177,7 @@ impl<'a> View<'a> {
             (Kind::StringStats(_), Node::Texts(all)) => all.get(parent)?.value(metric?),
             (Kind::MedianDeviation(_), Node::Counted(all)) => all.get(parent)?.median_deviation(),
             (Kind::TopMetrics(of), Node::Hits(all)) => {
-                let place = of.metrics.iter().position(|(name, _)| Some(name.as_str()) == metric)?;
+                let place = of.metrics.iter().position(|(name, ..)| Some(name.as_str()) == metric)?;
                 all.get(parent)?.hits.first()?.keys.get(place + 1)?.number()
             }
             (_, Node::Slots(slots)) => match rest.split_first() {
@@ -281,6 +284,7 @@ impl Writer<'_> {
         let json = match (&view.agg.kind, view.node) {
             (Kind::Terms(terms), Node::Keyed(keyed)) => return self.terms(terms, keyed, view, parent),
             (Kind::MultiTerms(of), Node::Keyed(keyed)) => return self.multi_terms(of, keyed, view, parent),
+            (Kind::IpPrefix(of), Node::Keyed(keyed)) => return self.ip_prefix(of, keyed, view, parent),
             (Kind::DateHistogram(of), Node::Keyed(keyed)) => {
                 return self.date_histogram(of, keyed, view, parent);
             }
@@ -320,6 +324,9 @@ impl Writer<'_> {
             }
             (Kind::Metric(metric), Node::Moments(all)) => {
                 metric.json(all.get(parent).unwrap_or(&Moments::default()))
+            }
+            (Kind::Rate(of), Node::Moments(all)) => {
+                return Ok(Body::Leaf(of.leaf(all.get(parent).map_or(0.0, |all| of.amount(all)))));
             }
             (Kind::Percentiles(of), Node::Sketches(all)) => of.json(all.get(parent)),
             (Kind::Cardinality(_), Node::Distinct(all)) => distinct_json(all.get(parent)),
@@ -594,7 +601,18 @@ impl Writer<'_> {
         rows.retain(|row| row.count >= of.min_doc_count);
         sort(&mut rows, &of.order, view, usize::MAX);
         let name = |row: &Row<'_>| of.format.text(row.key.time());
-        self.keyed_or_not(rows, of.keyed, view, name, |row| date_head(row.key.time(), &of.format))
+        let mut body =
+            self.keyed_or_not(rows, of.keyed, view, name, |row| date_head(row.key.time(), &of.format))?;
+        if let Body::Buckets(buckets) = &mut body {
+            let rates = view.children.iter().filter_map(|child| match &child.agg.kind {
+                Kind::Rate(rate) => Some((child.agg.name.as_str(), rate)),
+                _ => None,
+            });
+            for (name, rate) in rates {
+                buckets.list.iter_mut().for_each(|bucket| rate.spread(name, bucket, &of.rounding));
+            }
+        }
+        Ok(body)
     }
 
     fn histogram<'v>(
@@ -717,6 +735,33 @@ impl Writer<'_> {
         Ok(Body::Buckets(Buckets { beside, list: buckets, keyed: false }))
     }
 
+    fn ip_prefix<'v>(
+        &mut self,
+        of: &IpPrefix,
+        keyed: &'v Keyed,
+        view: &'v View<'_>,
+        parent: usize,
+    ) -> Result<Body<'v>> {
+        let mut rows: Vec<Row<'_>> =
+            rows(keyed, view, parent).filter(|row| row.count >= of.min_doc_count).collect();
+        rows.sort_by(|a, b| a.key.cmp(&b.key));
+        let mut list = Vec::with_capacity(rows.len());
+        for row in rows {
+            let name = of.address(&row.key);
+            let mut json = Map::new();
+            if !of.keyed {
+                json.insert("key".to_owned(), json!(name));
+            }
+            json.insert("is_ipv6".to_owned(), json!(of.is_ipv6));
+            json.insert("doc_count".to_owned(), json!(row.count));
+            json.insert("prefix_length".to_owned(), json!(of.length));
+            json.extend(of.netmask().map(|mask| ("netmask".to_owned(), json!(mask))));
+            let head = Head { json, name: Some(name), key: Some(row.key) };
+            list.push(self.bucket(head, row.at, row.count, view)?);
+        }
+        Ok(Body::Buckets(Buckets { beside: Map::new(), list, keyed: of.keyed }))
+    }
+
     fn ranges<'v>(
         &mut self,
         of: &Ranges,
@@ -800,12 +845,17 @@ impl TopMetrics {
         let iso = DateFormat::iso();
         let top = hits.hits.iter().map(|hit| {
             let (sort, metrics) = match hit.keys.split_first() {
-                Some((sort, metrics)) => (value_json(sort, Some(&iso)), metrics),
+                Some((sort, metrics)) => {
+                    (value_json(sort, Some(self.sort.format.as_ref().unwrap_or(&iso))), metrics)
+                }
                 None => (Value::Null, &[][..]),
             };
             let metrics = self.metrics.iter().zip(metrics);
-            let metrics: Map<String, Value> =
-                metrics.map(|((name, _), key)| (name.clone(), value_json(key, Some(&iso)))).collect();
+            let metrics: Map<String, Value> = metrics
+                .map(|((name, _, format), key)| {
+                    (name.clone(), value_json(key, Some(format.as_ref().unwrap_or(&iso))))
+                })
+                .collect();
             json!({"sort": [sort], "metrics": metrics})
         });
         object([("top", Value::Array(top.collect()))])
@@ -1118,8 +1168,93 @@ impl Metric {
     }
 }
 
+impl Rate {
+    /// What there is of it in a bucket, whatever its length.
+    fn amount(&self, all: &Moments) -> f64 {
+        match &self.of {
+            Some(of) => of.value(all, None).unwrap_or(0.0),
+            None => all.count as f64,
+        }
+    }
+
+    fn leaf(&self, value: f64) -> Leaf<'static> {
+        let json = formatted(Some(value), self.format.as_ref());
+        Leaf { json, values: Values::Computed(vec![("value".to_owned(), Some(value))]) }
+    }
+
+    /// Makes the amount in a bucket of a histogram that of each unit.
+    fn spread(&self, name: &str, bucket: &mut Bucket<'_>, rounding: &Rounding) {
+        let units = match (self.units, &bucket.key) {
+            (Units::Fixed(units), _) => units,
+            (Units::Length { unit_ms }, Some(key)) => {
+                let us = rounding.next(key.time()).saturating_sub(key.time());
+                us as f64 / 1_000.0 / unit_ms
+            }
+            (Units::Length { .. }, None) => return,
+        };
+        let own = bucket.below.iter_mut().filter(|answer| answer.name == name);
+        for answer in own {
+            if let Body::Leaf(leaf) = &mut answer.body
+                && let Some(amount) = leaf.value(None)
+            {
+                *leaf = self.leaf(amount / units);
+            }
+        }
+    }
+}
+
 impl Percentiles {
+    /// A number of a boxplot.
+    fn of_boxplot(&self, sketch: &super::sketch::Sketch, name: &str) -> Option<f64> {
+        let at = |percent| sketch.percentile(percent, self.accuracy);
+        match name {
+            "min" => at(0.0),
+            "max" => at(100.0),
+            "q1" => at(25.0),
+            "q2" => at(50.0),
+            "q3" => at(75.0),
+            _ => {
+                let (low, high) = (at(25.0)?, at(75.0)?);
+                let reach = 1.5 * (high - low);
+                let (lower, upper) = sketch.ends_within(low - reach, high + reach, self.accuracy)?;
+                Some(if name == "lower" { lower } else { upper })
+            }
+        }
+    }
+
+    fn boxplot_json(&self, sketch: Option<&super::sketch::Sketch>) -> Map<String, Value> {
+        let mut out = Map::new();
+        for name in parse::BOXPLOT {
+            let value = sketch.and_then(|sketch| self.of_boxplot(sketch, name));
+            // What Elasticsearch says of no values.
+            let none = match name {
+                "min" => "Infinity",
+                "max" => "-Infinity",
+                _ => "NaN",
+            };
+            out.insert(name.to_owned(), value.map_or(json!(none), |value| json!(value)));
+            out.extend(self.text(value).map(|text| (format!("{name}_as_string"), json!(text))));
+        }
+        if let Some(off) = sketch.and_then(|sketch| sketch.off(self.accuracy)) {
+            out.insert("meta".to_owned(), approximate(off));
+        }
+        out
+    }
+
+    /// How the format writes a value.
+    fn text(&self, value: Option<f64>) -> Option<String> {
+        match (&self.format, value?) {
+            (Some(ValueFormat::Date(format)), value) if !self.ranks => {
+                Some(format.text((value as i64).saturating_mul(1000)))
+            }
+            (format, value) => ValueFormat::number(format.as_ref(), value),
+        }
+    }
+
     fn json(&self, sketch: Option<&super::sketch::Sketch>) -> Map<String, Value> {
+        if self.boxplot {
+            return self.boxplot_json(sketch);
+        }
         let value = |point: f64| {
             let sketch = sketch?;
             match self.ranks {
@@ -1127,18 +1262,12 @@ impl Percentiles {
                 false => sketch.percentile(point, self.accuracy),
             }
         };
-        let text = |value: Option<f64>| match (&self.format, value?) {
-            (Some(ValueFormat::Date(format)), value) if !self.ranks => {
-                Some(format.text((value as i64).saturating_mul(1000)))
-            }
-            (format, value) => ValueFormat::number(format.as_ref(), value),
-        };
         let (mut list, mut map) = (Vec::new(), Map::new());
         for point in &self.points {
             let value = value(*point);
             let mut one = object([("key", json!(point)), ("value", json!(value))]);
             map.insert(format!("{point:?}"), json!(value));
-            if let Some(text) = text(value) {
+            if let Some(text) = self.text(value) {
                 one.insert("value_as_string".to_owned(), json!(text));
                 map.insert(format!("{point:?}_as_string"), json!(text));
             }
@@ -1196,6 +1325,7 @@ fn type_name(view: &View<'_>) -> &'static str {
         (Kind::ReverseNested(_), _) => "reverse_nested",
         (Kind::Composite(_), _) => "composite",
         (Kind::TopHits(_), _) => "top_hits",
+        (Kind::Percentiles(of), _) if of.boxplot => "boxplot",
         (Kind::Percentiles(of), _) if of.ranks => "tdigest_percentile_ranks",
         (Kind::Percentiles(_), _) => "tdigest_percentiles",
         (Kind::Cardinality(_), _) => "cardinality",
@@ -1215,6 +1345,8 @@ fn type_name(view: &View<'_>) -> &'static str {
         (Kind::Significant(_), _) => "sigsterms",
         (Kind::Adjacency(_), _) => "adjacency_matrix",
         (Kind::IpRange(_), _) => "ip_range",
+        (Kind::IpPrefix(_), _) => "ip_prefix",
+        (Kind::Rate(_), _) => "rate",
         (Kind::AutoDate(_), _) => "auto_date_histogram",
         (Kind::VariableWidth(_), _) => "variable_width_histogram",
         (Kind::GeoDistance(_), _) => "geo_distance",

@@ -194,6 +194,22 @@ impl Sketch {
         }
     }
 
+    /// The smallest and the largest of the values between two others.
+    pub(super) fn ends_within(&self, low: f64, high: f64, accuracy: Accuracy) -> Option<(f64, f64)> {
+        fn ends(values: impl Iterator<Item = f64>, low: f64, high: f64) -> Option<(f64, f64)> {
+            let inside = values.filter(|value| (low..=high).contains(value));
+            inside.fold(None, |ends, value| {
+                let (least, most) = ends.unwrap_or((value, value));
+                Some((value.min(least), value.max(most)))
+            })
+        }
+        match self {
+            Sketch::Values(values) => ends(values.iter().copied(), low, high),
+            Sketch::Buckets(buckets) => ends(buckets.ends.held(buckets.ascending(accuracy)), low, high),
+            Sketch::Steps(steps) => ends(steps.ends.held(steps.ascending()), low, high),
+        }
+    }
+
     /// The percentage of values that are at most `value`.
     pub(super) fn rank(&self, value: f64, accuracy: Accuracy) -> Option<f64> {
         let (below, count) = match self {
@@ -343,6 +359,12 @@ impl Ends {
             }
         }
         self.max
+    }
+
+    /// The values for which buckets stand, with the smallest and the largest as they are.
+    fn held(self, ascending: impl Iterator<Item = (f64, u64)>) -> impl Iterator<Item = f64> {
+        let between = ascending.map(move |(value, _)| value.clamp(self.min, self.max));
+        [self.min, self.max].into_iter().chain(between)
     }
 
     /// How many values are at most `value`. `ascending` says for each bucket whether it is, and how many it holds.

@@ -186,6 +186,7 @@ impl Node {
             | Kind::Histogram(_)
             | Kind::Composite(_)
             | Kind::RareTerms(_)
+            | Kind::IpPrefix(_)
             | Kind::Significant(_)
             | Kind::Grid(_) => Node::Keyed(Keyed::new(nodes(&agg.children, 0))),
             Kind::AutoDate(of) => Node::Auto(Auto::new(of, nodes(&agg.children, 0))),
@@ -207,7 +208,7 @@ impl Node {
             Kind::WeightedAvg(_) => Node::Weighted(Vec::new()),
             Kind::StringStats(_) => Node::Texts(Vec::new()),
             Kind::MedianDeviation(_) => Node::Counted(Vec::new()),
-            Kind::Metric(_) => Node::Moments(Vec::new()),
+            Kind::Metric(_) | Kind::Rate(_) => Node::Moments(Vec::new()),
             Kind::Percentiles(_) => Node::Sketches(Vec::new()),
             Kind::Cardinality(_) => Node::Distinct(Vec::new()),
             Kind::OfPoints(_) => Node::Extents(Vec::new()),
@@ -296,7 +297,7 @@ impl Node {
     pub(super) fn absorb(&mut self, other: Node, agg: &Agg, map: &[u32], parents: usize) {
         self.grow(parents);
         match (self, other) {
-            (Node::Keyed(mine), Node::Keyed(theirs)) => drop(mine.absorb(theirs, agg, map, &[])),
+            (Node::Keyed(mine), Node::Keyed(theirs)) => drop(mine.absorb(theirs, agg, map)),
             (Node::Slots(mine), Node::Slots(theirs)) => mine.absorb(theirs, agg, map),
             (Node::Moments(mine), Node::Moments(theirs)) => each(mine, theirs, map, |m, t| m.merge(&t)),
             (Node::Sketches(mine), Node::Sketches(theirs)) => {
@@ -363,6 +364,7 @@ impl Node {
                 | Kind::Histogram(_)
                 | Kind::Composite(_)
                 | Kind::RareTerms(_)
+                | Kind::IpPrefix(_)
                 | Kind::Significant(_)
                 | Kind::Grid(_),
             ) => keyed.fits(parents) && below(&keyed.children, keyed.counts.len()),
@@ -383,7 +385,7 @@ impl Node {
                     && slots.counts.len() <= parents.saturating_mul(slots.per_parent as usize)
                     && below(&slots.children, slots.counts.len())
             }
-            (Node::Moments(all), Kind::Metric(_)) => all.len() <= parents,
+            (Node::Moments(all), Kind::Metric(_) | Kind::Rate(_)) => all.len() <= parents,
             (Node::Sketches(all), Kind::Percentiles(of)) => {
                 all.len() <= parents && all.iter().all(|sketch| sketch.is_sound(of.accuracy))
             }
@@ -506,15 +508,31 @@ impl Keyed {
             && self.ids.iter().all(|id| (*id as usize) < self.keys.len())
     }
 
-    /// Adds the buckets of `other`, and says which each is here. Its key `k` is our key `keys[k]`, or the same key where
-    /// `keys` is empty.
-    pub(super) fn absorb(&mut self, other: Keyed, agg: &Agg, map: &[u32], keys: &[Key]) -> Vec<u32> {
+    /// Adds the buckets of `other`, and says which each is here, [`NONE`] for one that is dropped with what is below it.
+    fn absorb(&mut self, other: Keyed, agg: &Agg, map: &[u32]) -> Vec<u32> {
+        self.absorb_as(other, agg, map, |key| Some(key.clone()))
+    }
+
+    /// The same, of keys that are others here, or are dropped.
+    fn absorb_as(
+        &mut self,
+        other: Keyed,
+        agg: &Agg,
+        map: &[u32],
+        name: impl FnMut(&Key) -> Option<Key>,
+    ) -> Vec<u32> {
         self.rebuild();
-        let keys = if keys.is_empty() { other.keys.keys() } else { keys };
-        let ids: Vec<u32> = keys.iter().map(|key| self.keys.key(key)).collect();
+        let names: Vec<Option<Key>> = other.keys.keys().iter().map(name).collect();
+        let id = |name: &Option<Key>| name.as_ref().map_or(NONE, |key| self.keys.key(key));
+        let ids: Vec<u32> = names.iter().map(id).collect();
         let mut buckets = Vec::with_capacity(other.counts.len());
         for ((parent, id), count) in other.parents.iter().zip(&other.ids).zip(&other.counts) {
-            let bucket = self.bucket(map[*parent as usize], ids[*id as usize]);
+            let (parent, id) = (map[*parent as usize], ids[*id as usize]);
+            if parent == NONE || id == NONE {
+                buckets.push(NONE);
+                continue;
+            }
+            let bucket = self.bucket(parent, id);
             self.counts[bucket as usize] += count;
             buckets.push(bucket);
         }
@@ -533,9 +551,12 @@ impl Slots {
 
     fn absorb(&mut self, other: Slots, agg: &Agg, map: &[u32]) {
         let per = self.per_parent;
-        let at = |theirs: usize| map[theirs / per as usize] * per + (theirs % per as usize) as u32;
+        let at = |theirs: usize| match map[theirs / per as usize] {
+            NONE => NONE,
+            parent => parent * per + (theirs % per as usize) as u32,
+        };
         let buckets: Vec<u32> = (0..other.counts.len()).map(at).collect();
-        for (bucket, count) in buckets.iter().zip(&other.counts) {
+        for (bucket, count) in buckets.iter().zip(&other.counts).filter(|(bucket, _)| **bucket != NONE) {
             self.counts[*bucket as usize] += count;
         }
         let parents = self.counts.len();
@@ -546,6 +567,9 @@ impl Slots {
 }
 
 /// The buckets of an `auto_date_histogram` so far.
+///
+/// A document with times in several buckets is apart in all of them but the first: there, its key is also that of the one
+/// before. Where both become one bucket, the second is dropped, and the document is counted once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Auto {
     level: usize,
@@ -574,8 +598,28 @@ impl Auto {
         (0..self.joined.max(1)).fold(key, |key, _| rounding.next(key))
     }
 
+    /// The key of documents that are in this bucket, and in the one before of these, if any.
+    pub(super) fn key(before: Option<i64>, key: i64) -> Key {
+        match before {
+            Some(before) => Key::Tuple(vec![Key::Time(before), Key::Time(key)]),
+            None => Key::Time(key),
+        }
+    }
+
+    /// The two of [`Auto::key`].
+    fn parts(key: &Key) -> Option<(Option<i64>, i64)> {
+        match key {
+            Key::Time(key) => Some((None, *key)),
+            Key::Tuple(keys) => match keys.as_slice() {
+                [Key::Time(before), Key::Time(key)] if before < key => Some((Some(*before), *key)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     fn ends(&self) -> Option<(i64, i64)> {
-        let keys = || self.keyed.keys.keys().iter().map(Key::time);
+        let keys = || self.keyed.keys.keys().iter().filter_map(Auto::parts).map(|(_, key)| key);
         Some((keys().min()?, keys().max()?))
     }
 
@@ -589,15 +633,18 @@ impl Auto {
         if level > self.level {
             self.level = level;
             let rounding = of.rounding(level);
-            self.rename(agg, |key| rounding.key(key));
+            self.rename(agg, |key| rounding.key(key), Auto::key);
         }
     }
 
     /// Gives buckets other keys; those with equal ones become one.
-    fn rename(&mut self, agg: &Agg, key: impl Fn(i64) -> i64) {
+    fn rename(&mut self, agg: &Agg, key: impl Fn(i64) -> i64, name: impl Fn(Option<i64>, i64) -> Key) {
         let old = std::mem::replace(&mut self.keyed, Keyed::new(nodes(&agg.children, 0)));
-        let keys: Vec<Key> = old.keys.keys().iter().map(|old| Key::Time(key(old.time()))).collect();
-        self.keyed.absorb(old, agg, &[0], &keys);
+        self.keyed.absorb_as(old, agg, &[0], |old| {
+            let (before, at) = Auto::parts(old)?;
+            let (before, at) = (before.map(&key), key(at));
+            (before != Some(at)).then(|| name(before, at))
+        });
     }
 
     pub(super) fn absorb(&mut self, mut other: Auto, agg: &Agg, map: &[u32]) {
@@ -605,7 +652,7 @@ impl Auto {
         let level = self.level.max(other.level);
         self.raise(of, agg, level);
         other.raise(of, agg, level);
-        self.keyed.absorb(other.keyed, agg, map, &[]);
+        self.keyed.absorb(other.keyed, agg, map);
         if let Some(ends) = self.ends() {
             self.widen(of, agg, ends);
         }
@@ -613,10 +660,9 @@ impl Auto {
 
     /// Whether a state that was read back is one that could have been made.
     pub(super) fn fits(&self, of: &AutoDate) -> bool {
-        let is_time = |key: &Key| matches!(key, Key::Time(_));
         (of.level_min..auto_date::LEVELS.len()).contains(&self.level)
             && self.joined == 1
-            && self.keyed.keys.keys().iter().all(is_time)
+            && self.keyed.keys.keys().iter().all(|key| Auto::parts(key).is_some())
             && self.ends().is_none_or(|ends| of.level_for(self.level, ends) == self.level)
     }
 
@@ -631,11 +677,9 @@ impl Auto {
         let intervals = auto_date::LEVELS.get(self.level).map_or(&[1][..], |level| level.intervals);
         let joined = intervals.iter().find(|joined| keys.len().div_ceil(**joined) <= of.buckets);
         self.joined = joined.or(intervals.last()).copied().unwrap_or(1);
-        if self.joined > 1 {
-            let firsts: HashMap<i64, i64> =
-                keys.chunks(self.joined).flat_map(|chunk| chunk.iter().map(|key| (*key, chunk[0]))).collect();
-            self.rename(agg, |key| firsts.get(&key).copied().unwrap_or(key));
-        }
+        let firsts: HashMap<i64, i64> =
+            keys.chunks(self.joined).flat_map(|chunk| chunk.iter().map(|key| (*key, chunk[0]))).collect();
+        self.rename(agg, |key| firsts.get(&key).copied().unwrap_or(key), |_, key| Key::Time(key));
     }
 }
 
@@ -679,17 +723,15 @@ impl Widths {
         let from = self.level;
         if level > from {
             self.level = level;
-            let keys = self.keyed.keys.keys().iter().map(|key| widths::coarser(key.long(), from, level));
-            self.rename(agg, keys.collect());
+            self.rename(agg, |key| widths::coarser(key, from, level));
         }
     }
 
     /// Gives buckets other keys; those with equal ones become one.
-    fn rename(&mut self, agg: &Agg, keys: Vec<i64>) {
+    fn rename(&mut self, agg: &Agg, key: impl Fn(i64) -> i64) {
         let old = std::mem::replace(self, Widths::new(nodes(&agg.children, 0)));
         self.level = old.level;
-        let keys: Vec<Key> = keys.into_iter().map(Key::Long).collect();
-        let buckets = self.keyed.absorb(old.keyed, agg, &[0], &keys);
+        let buckets = self.keyed.absorb_as(old.keyed, agg, &[0], |old| Some(Key::Long(key(old.long()))));
         self.add_moments(old.moments, &buckets);
     }
 
@@ -702,7 +744,7 @@ impl Widths {
         let level = self.level.max(other.level);
         self.raise(agg, level);
         other.raise(agg, level);
-        let buckets = self.keyed.absorb(other.keyed, agg, map, &[]);
+        let buckets = self.keyed.absorb(other.keyed, agg, map);
         self.add_moments(other.moments, &buckets);
         self.coarsen(agg);
     }
@@ -725,11 +767,11 @@ impl Widths {
             widths::Mass { count: moments.count, mean: moments.avg().unwrap_or_default() }
         };
         let masses: Vec<widths::Mass> = order.iter().map(mass).collect();
-        let mut keys = vec![0; self.keyed.keys.len()];
-        for (bucket, number) in order.iter().zip(widths::joined(&masses, of.buckets)) {
-            keys[self.keyed.ids[*bucket] as usize] = number as i64;
-        }
-        self.rename(agg, keys);
+        let cell = |bucket: &usize| self.keyed.keys.keys()[self.keyed.ids[*bucket] as usize].long();
+        let numbers = widths::joined(&masses, of.buckets).into_iter();
+        let keys: HashMap<i64, i64> =
+            order.iter().map(cell).zip(numbers.map(|number| number as i64)).collect();
+        self.rename(agg, |key| keys.get(&key).copied().unwrap_or_default());
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float64Array, Int64Array, Int64Builder,
-    ListBuilder, StringArray, StringBuilder, TimestampMicrosecondArray,
+    ListBuilder, StringArray, StringBuilder, TimestampMicrosecondArray, TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::Int32Type;
 use frostline_split::{Mapping, ValueType};
@@ -115,6 +115,14 @@ fn column(docs: &[Value], field: &str) -> FieldColumn {
     if longs.iter().any(|v| v.len() > 1) {
         let mut list = ListBuilder::new(Int64Builder::new());
         longs.iter().for_each(|v| {
+            v.iter().filter(|_| v.len() > 1).for_each(|v| list.values().append_value(*v));
+            list.append(v.len() > 1);
+        });
+        arrays.push(Arc::new(list.finish()));
+    }
+    if times.iter().any(|v| v.len() > 1) {
+        let mut list = ListBuilder::new(TimestampMicrosecondBuilder::new());
+        times.iter().for_each(|v| {
             v.iter().filter(|_| v.len() > 1).for_each(|v| list.values().append_value(*v));
             list.append(v.len() > 1);
         });

@@ -266,6 +266,8 @@ impl<'a> Reader<'a> {
             | Filter::Range { .. }
             | Filter::Exists { .. }
             | Filter::Points { .. }
+            // Its words are asked for beside it.
+            | Filter::Intervals { .. }
             | Filter::Ids(_)
             | Filter::Not(_) => {}
         }

@@ -15,7 +15,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use frostline_base::{IndexName, Meter, STAGE};
 use frostline_catalog::Index;
 use frostline_show::nearest;
-use frostline_split::TIME_FIELD;
+use frostline_split::{Mapping, TIME_FIELD};
 use futures::future::join_all;
 use serde_json::Value;
 use tracing::field::Empty;
@@ -627,7 +627,9 @@ impl<'a> TopHits<'a> {
         if let (Some(query), Some(_)) = (&search.request.query, body.get("highlight")) {
             body["query"] = query.clone();
         }
-        let context = Context { now_us: search.now_us, mapping, all: &[], keeps_optional: false };
+        // Where the query is refused is for all indices together to say.
+        let all: Vec<&Mapping> = search.indices().map(|index| index.mapping()).collect();
+        let context = Context { now_us: search.now_us, mapping, all: &all, keeps_optional: false };
         let request = SearchRequest::from_value(&body, &context)?;
         let highlighter = request.highlight.clone().map(Highlighter::new).transpose()?;
         let fields = Fields::of_request(&request, mapping)?;

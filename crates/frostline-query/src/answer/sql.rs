@@ -1,5 +1,6 @@
 //! SQL over indices.
 
+mod bounds;
 mod precedence;
 mod rows;
 
@@ -22,9 +23,6 @@ use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, Ident, Statement as SqlStatement, TypedString, visit_expressions_mut,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use frostline_base::STAGE;
 use frostline_catalog::Index;
 use futures::stream::TryStreamExt;
@@ -35,25 +33,23 @@ use crate::answer::response::QueryCost;
 use crate::answer::search::{SearchOptions, reading_splits, tell};
 use crate::answer::sql_error::worded;
 use crate::errors::internal;
-use crate::exec::awaited::Awaited;
+use crate::exec::awaited::{Awaited, Ended};
 use crate::exec::leaf::LeafExec;
 use crate::exec::report::Report;
 use crate::exec::results::Results;
-use crate::exec::scan::{Local, spawned};
+use crate::exec::scan::Local;
 use crate::exec::session::{self, session};
 use crate::exec::splits::RuledOut;
 use crate::exec::table::IndexTable;
-use crate::exec::{codec, constants};
+use crate::exec::{codec, constants, stack};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::{Error, Result};
 
 pub use rows::SqlRows;
 
-/// The most operators of a query.
-const OPERATORS_MAX: usize = 250;
-
 /// A session of SQL over some indices.
+#[derive(Clone)]
 pub struct Sql {
     session: SessionContext,
     searcher: Arc<Searcher>,
@@ -74,9 +70,11 @@ pub struct SqlAnswer {
 impl Sql {
     /// The names of the tables that a query reads: of indices, or expressions that stand for several.
     pub fn tables(query: &str) -> Result<Vec<String>> {
-        let (tables, _) = resolve_table_references(&parse(query)?, true).map_err(|e| worded(query, e))?;
-        let own = tables.into_iter().filter(|table| table.schema() != Some("information_schema"));
-        Ok(own.map(|table| table.table().to_owned()).collect())
+        stack::on_own_now(|| {
+            let (tables, _) = resolve_table_references(&parse(query)?, true).map_err(|e| worded(query, e))?;
+            let own = tables.into_iter().filter(|table| table.schema() != Some("information_schema"));
+            Ok(own.map(|table| table.table().to_owned()).collect())
+        })
     }
 
     /// Whether a query is `show tables`, which the catalog answers.
@@ -124,16 +122,19 @@ impl Sql {
     /// dropped.
     pub async fn run(&self, query: &str) -> Result<SqlAnswer> {
         let started = Instant::now();
-        let plan = self.plan(query).instrument(info_span!(target: STAGE, "plan query")).await?;
         let awaited = Awaited::default();
-        let plan = awaited.plan(plan)?;
+        let (sql, query, ended) = (self.clone(), query.to_owned(), awaited.ended());
+        stack::on_own(async move { sql.answer(&query, &ended, started).await }).await
+    }
+
+    async fn answer(&self, query: &str, ended: &Ended, started: Instant) -> Result<SqlAnswer> {
+        let plan = self.plan(query).instrument(info_span!(target: STAGE, "plan query")).await?;
+        let plan = ended.plan(plan)?;
         let schema = plan.schema();
         rows::check(&schema)?;
         let reading = reading_splits();
-        // As a task, so that whoever waits can leave while it calculates.
-        let (plan_run, context, query) = (Arc::clone(&plan), self.session.task_ctx(), query.to_owned());
-        let rows = async move { rows_of(plan_run, context).await.map_err(|e| worded(&query, e)) };
-        let (batches, memory) = spawned(rows.instrument(reading.clone())).await?;
+        let rows = rows_of(Arc::clone(&plan), self.session.task_ctx()).instrument(reading.clone());
+        let (batches, memory) = rows.await.map_err(|e| worded(query, e))?;
         let mut ran = Ran::default();
         ran.add(plan.as_ref());
         tell(&reading, &ran.report);
@@ -165,13 +166,18 @@ impl Sql {
 
     /// The plan that would run, as text.
     pub async fn explain(&self, query: &str) -> Result<String> {
-        let plan = self.plan(query).await?;
-        Ok(datafusion::physical_plan::displayable(plan.as_ref()).indent(true).to_string())
+        let (sql, query) = (self.clone(), query.to_owned());
+        let shown = async move {
+            let plan = sql.plan(&query).await?;
+            Ok(datafusion::physical_plan::displayable(plan.as_ref()).indent(true).to_string())
+        };
+        stack::on_own(shown).await
     }
 
     /// The plan in bytes, which [`crate::run_plan`] runs in any process over the same repository.
     pub async fn plan_bytes(&self, query: &str) -> Result<Vec<u8>> {
-        codec::write(&self.plan(query).await?)
+        let (sql, query) = (self.clone(), query.to_owned());
+        stack::on_own(async move { codec::write(&sql.plan(&query).await?) }).await
     }
 
     async fn plan(&self, query: &str) -> Result<Arc<dyn ExecutionPlan>> {
@@ -198,6 +204,7 @@ impl Sql {
             return Err(only_reads());
         }
         let plan = state.statement_to_plan(statement).await.map_err(|e| worded(query, e))?;
+        bounds::check_plan(&plan)?;
         only_queries.verify_plan(&plan).map_err(|_| only_reads())?;
         let frame = self.session.execute_logical_plan(plan).await.map_err(|e| worded(query, e))?;
         let plan = frame.create_physical_plan().await.map_err(|e| worded(query, e))?;
@@ -224,35 +231,13 @@ async fn rows_of(
 
 /// The one statement of a query.
 fn parse(query: &str) -> Result<Statement> {
-    check_operators(query)?;
+    bounds::check_text(query)?;
     let parser = DFParserBuilder::new(query).build();
     let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(|e| worded(query, e))?;
     match <[Statement; 1]>::try_from(Vec::from(statements)) {
-        Ok([statement]) => Ok(statement),
+        Ok([statement]) => bounds::check(&statement).map(|()| statement),
         Err(none) if none.is_empty() => Err(Error::invalid("the query is empty")),
         Err(_) => Err(Error::invalid(format!("one statement is allowed at a time\n  in: {query}"))),
-    }
-}
-
-/// `Invalid` where a query has so many operators that a plan of them could exhaust the stack: a chain of them is a tree
-/// as deep as it is long.
-fn check_operators(query: &str) -> Result<()> {
-    // What is no SQL is refused by the parser.
-    let tokens = Tokenizer::new(&GenericDialect {}, query).tokenize().unwrap_or_default();
-    let is_operator = |token: &&Token| match token {
-        Token::Word(word) => matches!(
-            word.keyword,
-            Keyword::AND | Keyword::OR | Keyword::XOR | Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT
-        ),
-        Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod | Token::StringConcat => true,
-        Token::Ampersand | Token::Pipe | Token::Caret | Token::ShiftLeft | Token::ShiftRight => true,
-        _ => false,
-    };
-    match tokens.iter().filter(is_operator).count() {
-        0..=OPERATORS_MAX => Ok(()),
-        more => Err(Error::invalid(format!(
-            "the query has {more} operators and {OPERATORS_MAX} are allowed: ask for many values with IN (…)"
-        ))),
     }
 }
 

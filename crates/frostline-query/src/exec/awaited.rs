@@ -32,16 +32,24 @@ pub(crate) struct Awaited {
     ended: Ended,
 }
 
-type Ended = Arc<AtomicBool>;
+/// Whether nobody waits any more, for who calculates.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ended(Arc<AtomicBool>);
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
+        self.ended.0.store(true, Ordering::Relaxed);
     }
 }
 
 impl Awaited {
-    /// The same plan, which ends where this is dropped. It does not travel: its process is where somebody waits.
+    pub(crate) fn ended(&self) -> Ended {
+        self.ended.clone()
+    }
+}
+
+impl Ended {
+    /// The same plan, which ends where nobody waits any more. It does not travel: its process is where somebody waits.
     pub(crate) fn plan(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let planned = plan.transform_up(|node| {
             let node = self.looking(node)?;
@@ -68,7 +76,7 @@ impl Awaited {
     }
 
     fn condition(&self, filter: Option<&JoinFilter>) -> JoinFilter {
-        let condition = |inner| Arc::new(WhileAwaited { ended: Arc::clone(&self.ended), inner });
+        let condition = |inner| Arc::new(WhileAwaited { ended: self.clone(), inner });
         match filter {
             Some(filter) => JoinFilter::new(
                 condition(Some(Arc::clone(filter.expression()))),
@@ -96,7 +104,7 @@ struct WhileAwaited {
 
 impl PartialEq for WhileAwaited {
     fn eq(&self, other: &WhileAwaited) -> bool {
-        Arc::ptr_eq(&self.ended, &other.ended) && self.inner == other.inner
+        Arc::ptr_eq(&self.ended.0, &other.ended.0) && self.inner == other.inner
     }
 }
 
@@ -127,7 +135,7 @@ impl PhysicalExpr for WhileAwaited {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> DataFusionResult<ColumnarValue> {
-        if self.ended.load(Ordering::Relaxed) {
+        if self.ended.0.load(Ordering::Relaxed) {
             return Err(external(crate::Error::unavailable("nobody waits for the query any more")));
         }
         match &self.inner {
@@ -148,7 +156,7 @@ impl PhysicalExpr for WhileAwaited {
             return Err(DataFusionError::Internal("a condition has one child, or none".to_owned()));
         }
         let inner = children.into_iter().next();
-        Ok(Arc::new(WhileAwaited { ended: Arc::clone(&self.ended), inner }))
+        Ok(Arc::new(WhileAwaited { ended: self.ended.clone(), inner }))
     }
 
     fn fmt_sql(&self, f: &mut Formatter<'_>) -> std::fmt::Result {

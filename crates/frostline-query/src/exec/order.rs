@@ -31,7 +31,7 @@ use crate::filter::{Bound, Edge, FieldRef, Filter, Scalar};
 use crate::language::date::Format;
 use crate::language::{Held, Missing, SearchRequest, Sort, SortBy, SortMode, Versions};
 use crate::read::merge::arrow_error;
-use crate::read::output::{Of, Output, literal};
+use crate::read::output::{Of, Output, Several, literal};
 use crate::read::{merge, mixed};
 use crate::{Error, Result};
 
@@ -507,22 +507,32 @@ fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
 fn column_key(name: String, field: &FieldRef, sort: &Sort) -> Result<OrderKey> {
     let format = sort.format.as_deref().map(Format::parse).transpose()?;
     let (descending, nulls_first) = (sort.descending, sort.missing == Missing::First);
-    let largest = match sort.mode {
-        None => descending,
-        Some(SortMode::Min) => false,
-        Some(SortMode::Max) => true,
-        Some(mode) => {
-            let name = format!("{mode:?}").to_lowercase();
-            return Err(Error::invalid(format!("sort mode [{name}] is not supported: use min or max")));
-        }
+    let several = match sort.mode {
+        None if descending => Several::Largest,
+        None | Some(SortMode::Min) => Several::Smallest,
+        Some(SortMode::Max) => Several::Largest,
+        Some(SortMode::Sum) => Several::Sum,
+        Some(SortMode::Avg) => Several::Average,
+        Some(SortMode::Median) => Several::Median,
     };
     let ty = match merge::common_type(field.types()) {
         _ if mixed::is_mixed(field.types()) => mixed::MIXED,
         DataType::Timestamp(..) => merge::EXACT_TIME,
+        // A sum of these may be larger than they are.
+        DataType::Int64 if several == Several::Sum => merge::BIG,
         other => other,
     };
+    if several.is_computed() && field.types().next().is_some() {
+        let is_number = matches!(ty, DataType::Int64 | DataType::Float64) || ty == merge::BIG;
+        if !is_number && (ty != merge::EXACT_TIME || several == Several::Sum) {
+            return Err(Error::invalid(format!(
+                "only numbers are sorted by their sum, average or median, and times by the last two: the field [{field}] has \
+                 other values; use the mode min or max"
+            )));
+        }
+    }
     let missing = missing_value(&sort.missing, &ty, descending)?;
-    let values = Of::Values { field: field.clone(), descending, largest, dates_are_exact: true, missing };
+    let values = Of::Values { field: field.clone(), descending, several, dates_are_exact: true, missing };
     let output = Output::new(name, ty, values);
     Ok(OrderKey { of: KeyOf::Column(output), descending, nulls_first, format })
 }

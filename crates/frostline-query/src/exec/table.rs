@@ -29,7 +29,7 @@ use crate::exec::splits::{Splits, mapping};
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
 use crate::read::merge;
 use crate::read::open::Searcher;
-use crate::read::output::{Of, Output};
+use crate::read::output::{Of, Output, Several};
 use crate::{Result, prune};
 
 /// Indices, each at one version, as one table.
@@ -137,7 +137,7 @@ impl Part {
 
 /// All values of a field.
 fn values(field: FieldRef) -> Of {
-    Of::Values { field, descending: false, largest: false, dates_are_exact: false, missing: None }
+    Of::Values { field, descending: false, several: Several::Smallest, dates_are_exact: false, missing: None }
 }
 
 /// The aliases that mean other values in some of these indices, so that there is no column of the name.

@@ -435,6 +435,18 @@ async fn sql_newest_first_reads_what_a_search_reads() {
 }
 
 #[tokio::test]
+async fn a_limit_beyond_all_rows_takes_no_memory() {
+    let place = Place::with(&documents()).await;
+    let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
+    let rows = async |limit: &str| {
+        let answer = sql.run(&format!("select n from logs {limit}")).await.unwrap();
+        answer.batches.iter().map(|batch| batch.num_rows()).sum::<usize>()
+    };
+    assert_eq!(rows("limit 9223372036854775807").await, rows("").await);
+    assert_eq!(rows("limit 10 offset 9223372036854775797").await, 0);
+}
+
+#[tokio::test]
 async fn counting_up_to_a_limit_opens_few_splits() {
     let place = Place::with(&documents().into_iter().cycle().take(60).collect::<Vec<_>>()).await;
     let body = json!({"size": 0, "track_total_hits": 10, "query": {"term": {"host.keyword": "h1"}}});

@@ -2,9 +2,21 @@
 
 use frostline_split::{Tokenizer, is_joiner, lower};
 use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
 
-use crate::filter::Pattern;
 use crate::{Error, Result};
+
+/// How a value's text is matched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Pattern {
+    /// Starts with.
+    Prefix(String),
+    /// `*` is any text, `?` any one character, `\` escapes.
+    Wildcard(String),
+    /// A Lucene regular expression, already translated to the syntax of the `regex` crate and
+    /// anchored at both ends.
+    Regex(String),
+}
 
 /// Matches a whole text, and knows what every match starts with.
 #[derive(Debug)]

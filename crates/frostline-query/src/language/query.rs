@@ -8,14 +8,13 @@ use frostline_show::nearest;
 use roaring::RoaringBitmap;
 use serde_json::Value;
 
-use super::date::DateReader;
 use super::json::{self, At, Object};
 use super::parts::{BY_NAME, check_analysis, check_field, check_fuzziness, exists, refuse_index};
 use super::query_string::QueryStringOptions;
 use super::text::{
     self, MatchOptions, Target, all, any, at_least, match_across, match_any, match_in, or_date,
 };
-use super::{Context, geo, range, regexp, simple};
+use super::{Context, geo, intervals, range, regexp, simple};
 use crate::Result;
 use crate::filter::{FieldRef, Filter, INDEX, Nested, Pattern, Scalar, not};
 use frostline_base::chain;
@@ -30,7 +29,8 @@ const SCORE_MODES: [&str; 5] = ["avg", "max", "min", "none", "sum"];
 const NAMED_MAX: usize = 100;
 
 /// Queries that are read, for suggestions.
-const QUERIES: [&str; 27] = [
+const QUERIES: [&str; 28] = [
+    "intervals",
     "match_all",
     "match_none",
     "term",
@@ -81,7 +81,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("rank_feature", "there is no relevance score"),
     ("pinned", "there is no relevance score"),
     ("rule", "there is no relevance score"),
-    ("intervals", "token positions are not indexed; use match_phrase"),
     ("span_term", "token positions are not indexed; use match_phrase"),
     ("span_near", "token positions are not indexed; use match_phrase"),
     ("span_or", "token positions are not indexed; use match_phrase"),
@@ -155,7 +154,7 @@ fn inner_clauses(kind: &str) -> &'static [&'static str] {
 /// A clause over objects of which hits show those that match.
 pub(crate) struct Shown<'a> {
     pub(crate) nested: Nested,
-    /// What they match, as it was asked for.
+    /// What they match.
     pub(crate) query: &'a Value,
     /// How they are shown.
     pub(crate) how: &'a Value,
@@ -250,6 +249,7 @@ impl<'a> Clause<'a> {
             "wildcard" => self.pattern("wildcard", Pattern::Wildcard),
             "regexp" => self.regexp(),
             "ids" => self.ids(),
+            "intervals" => self.intervals(),
             "bool" => self.boolean(),
             "constant_score" => self.constant_score(),
             "boosting" => self.boosting(),
@@ -505,6 +505,14 @@ impl<'a> Clause<'a> {
         Ok(pattern(field, Pattern::Regex(translate(text, flags)?), case_insensitive))
     }
 
+    fn intervals(self) -> Result<Filter> {
+        let (field, body) = self.field()?;
+        let at = self.at.key(field);
+        refuse_id(field, &at)?;
+        refuse_index(field, &at, BY_NAME)?;
+        intervals::parse(field, body, &at, self.context)
+    }
+
     fn ids(self) -> Result<Filter> {
         let mut options = self.object()?;
         options.ignore(&["type"]);
@@ -650,7 +658,7 @@ fn equals(field: &str, values: &[&Value], at: &At<'_>, context: &Context<'_>) ->
     if text::dates_of(&field) == text::Dates::No {
         return Ok(plain);
     }
-    let reader = DateReader::new(context.now_us);
+    let reader = context.dates_of(&field);
     let mut parts = Vec::new();
     for value in values {
         let one = Filter::Equals { field: field.clone(), values: vec![scalar(value, at)?] };

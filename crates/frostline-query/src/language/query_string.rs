@@ -17,7 +17,7 @@
 use serde_json::Value;
 
 use super::Context;
-use super::date::{DateReader, Format, parse_time_zone};
+use super::date::parse_time_zone;
 use super::json::{self, At, Object};
 use super::parts::{BY_NAME, check_analysis, check_field, exists, exists_in};
 use super::range::{Edges, between};
@@ -653,7 +653,7 @@ impl Parser<'_> {
             };
             let mut edges = Edges::new(field, self.context);
             edges.must_be_date &= !several && !self.options.lenient;
-            edges.reader = self.dates();
+            edges.reader.zone = self.zone();
             let bound = |text: Option<String>, lower: bool, included: bool| match text {
                 Some(text) => edges
                     .bound(&Value::String(text), lower, included, &At::root(field.name()))
@@ -667,9 +667,9 @@ impl Parser<'_> {
         Ok(if parts.is_empty() { Filter::None } else { any(parts) })
     }
 
-    fn dates(&self) -> DateReader {
-        let zone = self.options.zone.clone().unwrap_or(jiff::tz::TimeZone::UTC);
-        DateReader { format: Format::default(), zone, now_us: self.context.now_us }
+    /// The zone of dates that name none.
+    fn zone(&self) -> jiff::tz::TimeZone {
+        self.options.zone.clone().unwrap_or(jiff::tz::TimeZone::UTC)
     }
 
     fn each(&self, targets: &[Target], build: impl Fn(Target) -> Filter) -> Filter {

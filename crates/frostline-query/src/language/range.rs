@@ -30,7 +30,7 @@ impl<'a> Edges<'a> {
         Edges {
             context,
             field,
-            reader: DateReader::new(context.now_us),
+            reader: context.dates_of(field),
             must_be_date: dates_of(field) == Dates::Only,
             // A number that is asked of the time is a time.
             has_numbers: field.measure() == Some(Measure::Numbers),

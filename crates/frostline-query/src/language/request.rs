@@ -7,7 +7,7 @@ use super::date::Format;
 use super::decimal::Decimal;
 use super::highlight::{self, Highlight};
 use super::json::{self, At, Object};
-use super::parts::{check_field, milliseconds, refuse_index};
+use super::parts::{milliseconds, refuse_index};
 use super::point_in_time::Held;
 use super::text::wildcard_matches;
 use super::{Context, query};
@@ -417,7 +417,7 @@ impl SearchRequest {
                 .map_or(Ok(SourceFilter::All), |value| source(value, &at.key("_source")))?,
             fields: field_formats(&mut body, &at, "fields")?,
             docvalue_fields: field_formats(&mut body, &at, "docvalue_fields")?,
-            highlight: highlight_of(body.take("highlight"), &at, (query, &at.key("query")), context)?,
+            highlight: highlighted(body.take("highlight"), &at, query, context)?,
             version: body.boolean("version")?.unwrap_or(false),
             seq_no_primary_term: body.boolean("seq_no_primary_term")?.unwrap_or(false),
             aggs: aggregations(&mut body, &at)?,
@@ -465,6 +465,18 @@ impl InnerHits {
     }
 }
 
+/// What hits of a query show of their texts; none without a field.
+fn highlighted(
+    value: Option<&Value>,
+    at: &At<'_>,
+    query: Option<&Value>,
+    context: &Context<'_>,
+) -> Result<Option<Highlight>> {
+    let read = |value| highlight::parse(value, &at.key("highlight"), (query, &at.key("query")), context);
+    let highlight = value.map(read).transpose()?;
+    Ok(highlight.filter(|highlight| !highlight.fields.is_empty()))
+}
+
 /// Reads how objects are shown.
 fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec<InnerHits>> {
     let mut all: Vec<InnerHits> = Vec::new();
@@ -480,12 +492,10 @@ fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec
             return Err(at.invalid(format_args!("unknown key [{key}]")));
         }
         body.entry("size").or_insert(INNER_SIZE_DEFAULT.into());
-        let highlighted = body.remove("highlight");
-        let request = SearchRequest::from_value(&Value::Object(body), context);
-        let invalid = |error: Error| error.context(format!("the {position} is not valid"));
-        let mut request = request.map_err(invalid)?;
-        let own = At::root("query");
-        request.highlight = highlight_of(highlighted.as_ref(), &at, (Some(query), &own), context)?;
+        let highlight = body.remove("highlight").filter(|highlight| !highlight.is_null());
+        let mut request = SearchRequest::from_value(&Value::Object(body), context)
+            .map_err(|error| error.context(format!("the {position} is not valid")))?;
+        request.highlight = highlighted(highlight.as_ref(), &at, Some(query), context)?;
         let window = request.from.saturating_add(request.size);
         if window > INNER_WINDOW_MAX {
             return Err(Error::invalid(format!(
@@ -509,17 +519,6 @@ fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec
         all.push(InnerHits { name, levels, request, inner: inner_hits(inner, context)?, nested });
     }
     Ok(all)
-}
-
-/// What is highlighted for a query, which was read already; none where no field is.
-fn highlight_of(
-    value: Option<&Value>,
-    at: &At<'_>,
-    query: (Option<&Value>, &At<'_>),
-    context: &Context<'_>,
-) -> Result<Option<Highlight>> {
-    let read = value.map(|value| highlight::parse(value, &at.key("highlight"), query, context));
-    Ok(read.transpose()?.filter(|highlight| !highlight.fields.is_empty()))
 }
 
 fn clause(
@@ -643,8 +642,7 @@ fn collapse(
     let name = object.string("field")?.ok_or_else(|| at.invalid("[field] is missing"))?;
     object.finish()?;
     check_sort(name, &at)?;
-    refuse_index(name, &at, "search each index by itself")?;
-    let field = context.field(check_field(name, &at)?);
+    let field = context.field(name);
     if field.is_time() {
         return Err(at.unsupported(name, "hits are not collapsed by the time of documents"));
     }

@@ -52,6 +52,7 @@ pub(super) fn show(filter: &Filter) -> String {
         Filter::Phrase { field, text, prefix_last } => {
             format!("{}~\"{text}{}\"", name(field), if *prefix_last { "…" } else { "" })
         }
+        Filter::Intervals { field, .. } => format!("intervals of {field}"),
         Filter::Range { field, lower, upper } => {
             let lower = match lower {
                 Bound::Open => "(".to_owned(),

@@ -238,8 +238,11 @@ pub(crate) fn match_in(
         Filter::Match { field, text: text_owned, minimum, prefix_last: options.prefix_last }
     };
     let zone = options.zone.clone().unwrap_or(jiff::tz::TimeZone::UTC);
-    let reader = DateReader { zone, ..DateReader::new(context.now_us) };
-    let Some(field) = target else { return or_any_date(filter, text, &reader, context) };
+    let Some(field) = target else {
+        let reader = DateReader { zone, ..DateReader::new(context.now_us) };
+        return or_any_date(filter, text, &reader, context);
+    };
+    let reader = DateReader { zone, ..context.dates_of(field) };
     match or_date(filter.clone(), field, text, &reader, context) {
         Err(_) if options.lenient => Ok(Filter::None),
         read => read,

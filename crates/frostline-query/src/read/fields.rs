@@ -21,7 +21,7 @@ use frostline_split::{
 use futures::future::try_join;
 use roaring::RoaringBitmap;
 
-use crate::filter::{Bound, Number, Scalar};
+use crate::filter::{Bound, Edge, Number, Scalar};
 use crate::read::merge::{BIG, EXACT_TIME};
 use crate::read::view::View;
 use crate::{Error, Result};
@@ -447,6 +447,24 @@ fn ip_keys(number: u16, first: [u8; 16], last: [u8; 16]) -> KeyRange {
     let mut end = ip_key(&last, number);
     end.push(0);
     KeyRange::between(ip_key(&first, number), Some(end))
+}
+
+/// Which of false and true, in this order, are between two bounds: none where a bound is neither.
+pub(crate) fn truths_between<'a>(lower: &'a Bound, upper: &'a Bound) -> impl Iterator<Item = bool> + 'a {
+    let truth = |edge: &Edge| edge.text.as_deref().and_then(|text| text.parse::<bool>().ok());
+    [false, true].into_iter().filter(move |value| {
+        let above = match lower {
+            Bound::Open => true,
+            Bound::Included(edge) => truth(edge).is_some_and(|edge| *value >= edge),
+            Bound::Excluded(edge) => truth(edge).is_some_and(|edge| *value & !edge),
+        };
+        let below = match upper {
+            Bound::Open => true,
+            Bound::Included(edge) => truth(edge).is_some_and(|edge| *value <= edge),
+            Bound::Excluded(edge) => truth(edge).is_some_and(|edge| !*value & edge),
+        };
+        above && below
+    })
 }
 
 /// Whether a text is between two bounds, compared byte by byte; none where the bounds are no text.

@@ -5,12 +5,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
-    TimestampMicrosecondArray, UInt16Array, UInt32Array, new_null_array,
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, ListArray, RecordBatch,
+    RecordBatchOptions, StringArray, TimestampMicrosecondArray, UInt16Array, UInt32Array, new_null_array,
 };
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Field, Float64Type, Int64Type, Schema, TimestampMicrosecondType,
+};
 use datafusion::common::ScalarValue;
 use frostline_split::{Moment, NANOS_COLUMN, TIME_COLUMN, TextAs, row_numbers};
 use futures::future::{FutureExt, try_join, try_join_all};
@@ -56,17 +58,86 @@ pub(crate) enum Of {
     Split,
     /// The row in the split.
     Row,
-    /// All values of a field: a list where the type is a list, else the smallest or the largest; with
+    /// All values of a field: a list where the type is a list, else one that stands for them; with
     /// `missing` in place of none. Where the type is [`mixed::MIXED`], the keys of a sort in this direction. Dates are in
     /// microseconds, or to the nanosecond: of the type [`merge::EXACT_TIME`] if the field has no other.
     Values {
         field: FieldRef,
         descending: bool,
-        largest: bool,
+        several: Several,
         dates_are_exact: bool,
         #[serde(with = "literal")]
         missing: Option<ScalarValue>,
     },
+}
+
+/// Which value stands for several of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Several {
+    Smallest,
+    Largest,
+    /// The others are of numbers and of times. Whole ones stay whole: a half is rounded up.
+    Sum,
+    Average,
+    Median,
+}
+
+impl Several {
+    /// Whether the value may be none of them.
+    pub(crate) fn is_computed(self) -> bool {
+        !matches!(self, Several::Smallest | Several::Largest)
+    }
+
+    /// Of at least one.
+    fn of_whole(self, mut values: Vec<i128>) -> i128 {
+        let sum = |values: &[i128]| values.iter().fold(0i128, |sum, value| sum.saturating_add(*value));
+        let mean = |values: &[i128]| {
+            let count = values.len() as i128;
+            sum(values).saturating_mul(2).saturating_add(count).div_euclid(2 * count)
+        };
+        values.sort_unstable();
+        match self {
+            Several::Smallest => values.first().copied().unwrap_or_default(),
+            Several::Largest => values.last().copied().unwrap_or_default(),
+            Several::Sum => sum(&values),
+            Several::Average => mean(&values),
+            Several::Median => mean(&values[(values.len() - 1) / 2..=values.len() / 2]),
+        }
+    }
+
+    /// Of at least one.
+    fn of_real(self, mut values: Vec<f64>) -> f64 {
+        values.sort_by(f64::total_cmp);
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        match self {
+            Several::Smallest => values.first().copied().unwrap_or_default(),
+            Several::Largest => values.last().copied().unwrap_or_default(),
+            Several::Sum => values.iter().sum(),
+            Several::Average => mean(&values),
+            Several::Median => mean(&values[(values.len() - 1) / 2..=values.len() / 2]),
+        }
+    }
+
+    /// What it is of each list.
+    fn of_lists(self, lists: &ListArray) -> Result<ArrayRef> {
+        let rows = lists.value_offsets().windows(2).map(|pair| pair[0] as usize..pair[1] as usize);
+        let rows = rows.map(|row| Some(row).filter(|row| !row.is_empty()));
+        let values = lists.values();
+        if let Some(values) = values.as_primitive_opt::<Float64Type>() {
+            let of = |row: Range<usize>| self.of_real(values.values()[row].to_vec());
+            return Ok(Arc::new(rows.map(|row| row.map(of)).collect::<Float64Array>()));
+        }
+        if let Some(values) = values.as_primitive_opt::<Int64Type>() {
+            let whole = |row: Range<usize>| values.values()[row].iter().copied().map(i128::from).collect();
+            let of = |row| i64::try_from(self.of_whole(whole(row))).unwrap_or(i64::MAX);
+            return Ok(Arc::new(rows.map(|row| row.map(of)).collect::<Int64Array>()));
+        }
+        let values = values.as_primitive_opt::<Decimal128Type>();
+        let values = values.ok_or_else(|| Error::internal("values that are no numbers"))?;
+        let of = |row: Range<usize>| self.of_whole(values.values()[row].to_vec());
+        let numbers: Decimal128Array = rows.map(|row| row.map(of)).collect();
+        Ok(Arc::new(numbers.with_data_type(values.data_type().clone())))
+    }
 }
 
 impl Output {
@@ -122,7 +193,7 @@ impl Output {
                 Some(texts) => cast(&StringArray::from(texts), &self.ty).map_err(arrow_error),
                 None => self.whole(&fields::read_documents(view, rows).await?),
             },
-            Of::Values { field, descending, largest, dates_are_exact, missing } => {
+            Of::Values { field, descending, several, dates_are_exact, missing } => {
                 let mut arrays = readings(view, field, rows, TextAs::Plain, *dates_are_exact).await?;
                 if *dates_are_exact && self.ty != merge::EXACT_TIME {
                     arrays = arrays.into_iter().map(merge::with_dates_as_text).collect::<Result<_>>()?;
@@ -131,7 +202,7 @@ impl Output {
                     arrays =
                         arrays.iter().map(|array| mixed::keys(array, *descending)).collect::<Result<_>>()?;
                 }
-                let values = self.merge(&arrays, *largest, count)?;
+                let values = self.merge(&arrays, *several, count)?;
                 filled(values, missing.as_ref())
             }
         }
@@ -173,13 +244,17 @@ impl Output {
         cast(&column, &self.ty).map_err(arrow_error)
     }
 
-    fn merge(&self, arrays: &[ArrayRef], largest: bool, rows: usize) -> Result<ArrayRef> {
+    fn merge(&self, arrays: &[ArrayRef], several: Several, rows: usize) -> Result<ArrayRef> {
         if arrays.is_empty() {
             return Ok(new_null_array(&self.ty, rows));
         }
         if let DataType::List(item) = &self.ty {
             return Ok(Arc::new(merge::lists(arrays, item.data_type(), rows)?));
         }
+        if several.is_computed() {
+            return several.of_lists(&merge::lists(arrays, &self.ty, rows)?);
+        }
+        let largest = several == Several::Largest;
         merge::scalars(arrays, &self.ty, rows, |values, range| pick(values, range, largest))
     }
 }
@@ -358,7 +433,6 @@ fn pick(values: &ArrayRef, range: Range<usize>, largest: bool) -> usize {
 }
 
 fn compare(values: &ArrayRef, a: usize, b: usize) -> Ordering {
-    use arrow::datatypes::{Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType};
     match values.data_type() {
         DataType::Int64 => {
             values.as_primitive::<Int64Type>().value(a).cmp(&values.as_primitive::<Int64Type>().value(b))

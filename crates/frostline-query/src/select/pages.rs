@@ -6,7 +6,7 @@ use frostline_split::{Bounds, Moment, RowBits, SplitField, ValueType};
 use roaring::RoaringBitmap;
 
 use crate::Result;
-use crate::filter::{Bound, FieldRef};
+use crate::filter::{Bound, FieldRef, Scalar};
 use crate::prune::{self, TimeBounds};
 use crate::read::fields::{self, FieldValue};
 use crate::read::view::View;
@@ -74,7 +74,10 @@ impl View<'_> {
                 let rows = self.rows_with_value(field, among).await?;
                 self.keep(field, &rows, |value| matches!(value, FieldValue::Big(n) if inside(*n))).await
             }
-            ValueType::Boolean => Ok(RoaringBitmap::new()),
+            ValueType::Boolean => {
+                let truths = fields::truths_between(lower, upper).map(Scalar::Boolean);
+                self.equal_in(&[field], &truths.collect::<Vec<_>>(), among).await
+            }
             ValueType::Ip if !field.is_indexed => {
                 let Some((first, last)) = fields::ip_bounds(lower, upper) else {
                     return Ok(RoaringBitmap::new());

@@ -13,8 +13,9 @@ use futures::future::{try_join, try_join_all};
 use roaring::RoaringBitmap;
 
 use crate::Result;
+use crate::filter::intervals::Seeker;
 use crate::filter::pattern::{Matcher, TokenPattern};
-use crate::filter::{FieldRef, Minimum, Pattern, Scalar};
+use crate::filter::{FieldRef, Intervals, Minimum, Pattern, Scalar};
 use crate::read::fields;
 use crate::read::view::View;
 use crate::select::equal::Equalities;
@@ -158,6 +159,23 @@ impl<'a> View<'a> {
             rows |= self.texts_where(reading, start, among, |text| matcher.is_match(text)).await?;
         }
         Ok(Rows::Some(rows))
+    }
+
+    /// Rows with a text in which words stand so. Whoever asks has told the words before.
+    pub(super) async fn intervals(
+        self,
+        field: &FieldRef,
+        intervals: &Intervals,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<Rows> {
+        let seeker = Seeker::new(intervals)?;
+        let mut found = RoaringBitmap::new();
+        let readings = self.words_of(Some(field)).await?.into_iter();
+        for reading in readings.filter(|reading| reading.ty == ValueType::Text) {
+            let rows = self.rows_with_value(reading, among).await?;
+            found |= self.verify(reading, &rows, |text| seeker.is_in(text)).await?;
+        }
+        Ok(Rows::Some(found))
     }
 
     /// The readings of a field whose words are requested; of every field without one.

@@ -106,15 +106,29 @@ impl About {
         let members = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         members.collect::<Map<_, _>>().into()
     }
+}
 
-    /// An alias with these indices too; where one of them takes the documents, no other does.
-    pub(crate) fn joined(
-        &self,
+/// An alias while it is changed: only in the end one of its indices at most may take the documents.
+#[derive(Clone, Default)]
+pub(crate) struct Draft {
+    alias: Alias,
+    writes: BTreeSet<IndexName>,
+}
+
+impl Draft {
+    pub(crate) fn of(alias: Option<&Alias>) -> Draft {
+        let alias = alias.cloned().unwrap_or_default();
+        Draft { writes: alias.write.iter().cloned().collect(), alias }
+    }
+
+    /// Gives it these indices, or says this of them from now on.
+    pub(crate) fn add(
+        &mut self,
         name: &IndexName,
-        mut alias: Alias,
+        about: &About,
         indices: &[IndexName],
-    ) -> frostline_base::Result<Alias> {
-        let hidden = self.hidden.unwrap_or(false);
+    ) -> frostline_base::Result<()> {
+        let (alias, hidden) = (&mut self.alias, about.hidden.unwrap_or(false));
         if let Some(other) = alias.indices.iter().find(|other| !indices.contains(other))
             && alias.hidden != hidden
         {
@@ -127,21 +141,45 @@ impl About {
         for index in indices {
             alias.indices.insert(index.clone());
             alias.filters.remove(index);
-            alias.filters.extend(self.filter.clone().map(|filter| (index.clone(), filter)));
-            match self.routing == Routing::default() {
+            alias.filters.extend(about.filter.clone().map(|filter| (index.clone(), filter)));
+            match about.routing == Routing::default() {
                 true => alias.routing.remove(index),
-                false => alias.routing.insert(index.clone(), self.routing.clone()),
+                false => alias.routing.insert(index.clone(), about.routing.clone()),
             };
-            match self.write {
-                Some(true) => alias.write = Some(index.clone()),
-                Some(false) => {
-                    alias.write.take_if(|write| write == index);
-                }
+            match about.write {
+                Some(true) => drop(self.writes.insert(index.clone())),
+                Some(false) => drop(self.writes.remove(index)),
                 None => {}
             }
         }
-        Ok(alias)
+        Ok(())
     }
+
+    fn remove(&mut self, index: &IndexName) {
+        self.alias.remove(index);
+        self.writes.remove(index);
+    }
+
+    /// What it is now; none without an index.
+    pub(crate) fn done(mut self, name: &IndexName) -> frostline_base::Result<Option<Alias>> {
+        if self.writes.len() > 1 {
+            let writes: Vec<&str> = self.writes.iter().map(IndexName::as_str).collect();
+            let writes = writes.join(",");
+            let what = format!("alias [{name}] has more than one write index [{writes}]");
+            return Err(frostline_base::Error::invalid(what).with(WRITE_INDICES, writes));
+        }
+        self.alias.write = self.writes.pop_first();
+        Ok(Some(self.alias).filter(|alias| !alias.indices.is_empty()))
+    }
+}
+
+/// The fact of an error that says which indices would all take the documents of an alias.
+const WRITE_INDICES: &str = "write_indices";
+
+/// The error of a change of aliases, as Elasticsearch tells it.
+pub(crate) fn refused(error: &frostline_base::Error) -> Option<ApiError> {
+    let state = || ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "illegal_state_exception", error.what());
+    error.fact(ALIAS_TAKEN).map(taken).or_else(|| error.fact(WRITE_INDICES).map(|_| state()))
 }
 
 /// One step of a change.
@@ -282,23 +320,26 @@ async fn apply(state: &State, steps: Vec<Step>) -> Result<Answer> {
         return Err(ApiError::no_such_index(index.as_str()));
     }
     let plan = |records: &Records| {
-        let mut changed: BTreeMap<IndexName, Option<Alias>> = BTreeMap::new();
+        let mut changed: BTreeMap<IndexName, Draft> = BTreeMap::new();
         for step in &steps {
             take(records, &mut changed, step)?;
         }
-        Ok(changed.into_iter().map(|(name, alias)| RecordChange::Alias(name, alias)).collect())
+        let done = |(name, draft): (IndexName, Draft)| {
+            let alias = draft.done(&name)?;
+            Ok(RecordChange::Alias(name, alias))
+        };
+        changed.into_iter().map(done).collect()
     };
     let catalog = state.node.catalog();
     let done = match removed.is_empty() {
         true => catalog.change_records("aliases", plan).await.map(drop),
         false => catalog.delete_with(&removed, plan).await,
     };
-    done.map_err(|e| match (e.kind(), e.fact(ALIAS_TAKEN)) {
-        (ErrorKind::NotFound, _) => {
+    done.map_err(|e| match e.kind() {
+        ErrorKind::NotFound => {
             ApiError::new(StatusCode::NOT_FOUND, "aliases_not_found_exception", e.to_string())
         }
-        (_, Some(alias)) => taken(alias),
-        _ => e.into(),
+        _ => refused(&e).unwrap_or_else(|| e.into()),
     })?;
     for index in &removed {
         state.node.unmount(index).await?;
@@ -307,7 +348,7 @@ async fn apply(state: &State, steps: Vec<Step>) -> Result<Answer> {
 }
 
 /// The error of an alias that would have the name of something else.
-pub(crate) fn taken(alias: &str) -> ApiError {
+fn taken(alias: &str) -> ApiError {
     let reason = format!("Invalid alias name [{alias}]: there is an index or a data stream of that name");
     ApiError::new(StatusCode::BAD_REQUEST, "invalid_alias_name_exception", reason).about("index", alias)
 }
@@ -315,19 +356,16 @@ pub(crate) fn taken(alias: &str) -> ApiError {
 /// Puts a step into what is changed.
 fn take(
     records: &Records,
-    changed: &mut BTreeMap<IndexName, Option<Alias>>,
+    changed: &mut BTreeMap<IndexName, Draft>,
     step: &Step,
 ) -> frostline_base::Result<()> {
-    let now = |changed: &BTreeMap<IndexName, Option<Alias>>, name: &IndexName| match changed.get(name) {
-        Some(alias) => alias.clone(),
-        None => records.aliases().get(name).map(|alias| Alias::clone(alias)),
-    };
+    let of_records = |name: &IndexName| Draft::of(records.aliases().get(name).map(|alias| &**alias));
     match step {
         Step::RemoveIndex { .. } => {}
         Step::Add { indices, aliases, about } => {
             for name in aliases {
-                let alias = about.joined(name, now(changed, name).unwrap_or_default(), indices)?;
-                changed.insert(name.clone(), Some(alias));
+                let draft = changed.entry(name.clone()).or_insert_with(|| of_records(name));
+                draft.add(name, about, indices)?;
             }
         }
         Step::Remove { indices, aliases, must_exist } => {
@@ -336,11 +374,10 @@ fn take(
                     records.aliases().keys().chain(changed.keys()).cloned().collect();
                 let mut found = false;
                 for name in known.iter().filter(|name| matches(pattern, name)) {
-                    let Some(mut alias) = now(changed, name) else { continue };
-                    let before = alias.indices.len();
-                    indices.iter().for_each(|index| alias.remove(index));
-                    found |= alias.indices.len() < before;
-                    changed.insert(name.clone(), Some(alias).filter(|alias| !alias.indices.is_empty()));
+                    let draft = changed.entry(name.clone()).or_insert_with(|| of_records(name));
+                    let before = draft.alias.indices.len();
+                    indices.iter().for_each(|index| draft.remove(index));
+                    found |= draft.alias.indices.len() < before;
                 }
                 if !found && *must_exist {
                     return Err(frostline_base::Error::not_found(format!("aliases [{pattern}] missing")));
@@ -568,6 +605,45 @@ mod tests {
         let aliases = tested.ok("GET", "/_alias", "").await;
         assert_eq!(aliases, json!({ "new": { "aliases": { "all": {}, "more": {}, "old": {} } } }));
         assert_eq!(tested.error("GET", "/other", "").await.0, 404);
+    }
+
+    /// Which of the indices of an alias takes its documents is said of one at most, whoever says it.
+    #[tokio::test]
+    async fn an_alias_has_one_write_index() {
+        let tested = Tested::new();
+        let writing = |name: &str| json!({ "aliases": { name: { "is_write_index": true } } }).to_string();
+        tested.ok("PUT", "/a", &writing("all")).await;
+        tested.ok("PUT", "/b", r#"{"aliases":{"all":{}}}"#).await;
+        let add = |index: &str, write: bool| json!({ "add": { "index": index, "alias": "all", "is_write_index": write } });
+        let change = |actions: &[Value]| json!({ "actions": actions }).to_string();
+        let second = "alias [all] has more than one write index [a,b]";
+        let is_refused = |error: (u16, String, String), reason: &str| {
+            assert_eq!(error, (500, "illegal_state_exception".to_owned(), reason.to_owned()));
+        };
+        is_refused(tested.error("POST", "/_aliases", &change(&[add("b", true)])).await, second);
+        is_refused(tested.error("PUT", "/b/_alias/all", r#"{"is_write_index":true}"#).await, second);
+        let third = "alias [all] has more than one write index [a,c]";
+        is_refused(tested.error("PUT", "/c", &writing("all")).await, third);
+        let template = json!({ "index_patterns": "c", "template": { "aliases": { "all": { "is_write_index": true } } } });
+        tested.ok("PUT", "/_index_template/c", &template.to_string()).await;
+        is_refused(tested.error("PUT", "/c/_doc/1", "{}").await, third);
+        assert_eq!(tested.send("HEAD", "/c", "").await.status, 404);
+        // One after the other, in either order.
+        for (old, new) in [("a", "b"), ("b", "a")] {
+            let mut swap = [add(old, false), add(new, true)];
+            if old == "b" {
+                swap.reverse();
+            }
+            tested.ok("POST", "/_aliases", &change(&swap)).await;
+            assert_eq!(tested.send("POST", "/all/_doc", "{}").await.json()["_index"], new);
+        }
+        let moved = [add("b", true), json!({ "remove": { "index": "a", "alias": "all" } })];
+        tested.ok("POST", "/_aliases", &change(&moved)).await;
+        // An index that goes makes room.
+        tested.ok("PUT", "/d", "").await;
+        let moved = [add("d", true), json!({ "remove_index": { "index": "b" } })];
+        tested.ok("POST", "/_aliases", &change(&moved)).await;
+        assert_eq!(tested.send("POST", "/all/_doc", "{}").await.json()["_index"], "d");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::answer::Answer;
 use crate::api::indices::Filters;
 use crate::api::search_body::{SearchBody, query};
-use crate::api::{blocks, bulk, indices, lookup};
+use crate::api::{blocks, bulk, indices, lookup, tasks};
 use crate::counts::Count;
 use crate::error::{ApiError, Result};
 use crate::scope::{Privilege, Scope};
@@ -74,15 +74,36 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
     let about = format!("POST /{}/_delete_by_query", call.index());
     let query = Query::new(state, "delete_by_query", about, asked.body, filters).await;
     query.check(&indices).await?;
+    let about = query.about.clone();
     let mut deletion =
         Deletion { query, left: asked.max_docs, proceed: asked.proceed, done: Done::default() };
-    for index in indices {
-        if !deletion.is_over() {
-            deletion.of_index(index).await?;
+    let deleted = async move {
+        for index in indices {
+            if !deletion.is_over() {
+                deletion.of_index(index).await?;
+            }
         }
+        let Done { deleted, .. } = deletion.done;
+        Ok(deletion.done.outcome(started, asked.proceed, &[("deleted", deleted)]))
+    };
+    finish(&call, "delete_by_query", about, deleted).await
+}
+
+/// What a request is answered with.
+pub(super) type Outcome = (StatusCode, Value);
+
+/// Does what a request asks for, or begins it where the request does not wait.
+pub(super) async fn finish(
+    call: &Call,
+    api: &'static str,
+    about: String,
+    done: impl Future<Output = Result<Outcome>> + Send + 'static,
+) -> Result<Answer> {
+    if call.params.flag("wait_for_completion")?.unwrap_or(true) {
+        let (status, answer) = done.await?;
+        return Ok(Answer::json(&answer)?.with_status(status));
     }
-    let Done { deleted, .. } = deletion.done;
-    deletion.done.answer(started, asked.proceed, &[("deleted", deleted)])
+    tasks::begin(call, api, about, async move { Ok(done.await?.1) })
 }
 
 /// Refuses indices of which the documents may not be changed.
@@ -91,17 +112,6 @@ pub(super) fn check_edits(state: &State, scope: &Scope, indices: &[Arc<Index>]) 
     match indices.iter().find(|index| !indices::allows(state, &edits, index.name())) {
         Some(other) => Err(edits.forbidden(other.name().as_str())),
         None => blocks::check(state, indices.iter().map(|index| index.name()), Access::Write),
-    }
-}
-
-/// Refuses what a request asks for that is not done. Who runs it waits for it.
-pub(super) fn check_params(call: &Call) -> Result<()> {
-    bulk::check_params(call)?;
-    match call.params.flag("wait_for_completion")? {
-        Some(false) => Err(ApiError::unsupported(
-            "[wait_for_completion=false] is not supported: the answer comes when it is done",
-        )),
-        _ => Ok(()),
     }
 }
 
@@ -138,7 +148,7 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) async fn of(call: &Call, reads: &Scope) -> Result<Asked> {
-        check_params(call)?;
+        bulk::check_params(call)?;
         let mut body = SearchBody::parse(&call.body)?;
         if let Some(other) = body.names().find(|name| !["query", "max_docs", "conflicts"].contains(name)) {
             return Err(ApiError::unparsed(format!("request does not support [{other}]")));
@@ -161,7 +171,7 @@ pub(super) struct Query {
     /// The API that asks.
     api: &'static str,
     /// As the list of tasks shows it.
-    about: String,
+    pub(super) about: String,
 }
 
 /// Where documents are now that were found elsewhere.
@@ -356,12 +366,7 @@ impl Done {
     }
 
     /// The answer, with these counts of what became of documents.
-    pub(super) fn answer(
-        self,
-        started: Instant,
-        proceed: bool,
-        counts: &[(&'static str, u64)],
-    ) -> Result<Answer> {
+    pub(super) fn outcome(self, started: Instant, proceed: bool, counts: &[(&'static str, u64)]) -> Outcome {
         // Conflicts are failures of who does not expect them.
         let status = match self.failures.first() {
             Some((status, _)) => *status,
@@ -390,7 +395,7 @@ impl Done {
         if let (Value::Object(answer), Value::Object(rest)) = (&mut answer, rest) {
             answer.extend(rest);
         }
-        Ok(Answer::json(&answer)?.with_status(status))
+        (status, answer)
     }
 }
 

@@ -351,8 +351,8 @@ pub(crate) async fn nodes(call: Call) -> Result<Answer> {
         hidden("id", &["nodeId"], "unique node id"),
         hidden("pid", &["p"], "process id"),
         column("ip", &["i"], "ip address"),
-        hidden("port", &["po"], "bound transport port"),
-        hidden("http_address", &["http"], "bound http address"),
+        hidden("port", &["po"], "published transport port"),
+        hidden("http_address", &["http"], "published http address"),
         hidden("version", &["v"], "es version"),
         hidden("disk.total", &["dt", "diskTotal"], "total disk space"),
         hidden("disk.used", &["du", "diskUsed"], "used disk space"),
@@ -372,8 +372,8 @@ pub(crate) async fn nodes(call: Call) -> Result<Answer> {
         column("master", &["m"], "*:current master"),
         column("name", &["n"], "node name"),
     ];
-    let (state, address) = (&call.state, &call.state.address);
-    let (ip, port) = address.rsplit_once(':').unwrap_or((address, ""));
+    let (state, address) = (&call.state, call.published_address());
+    let (ip, port) = address.rsplit_once(':').unwrap_or((&address, ""));
     let id = uuid(state);
     let id = if call.params.flag("full_id")?.unwrap_or(false) { &id } else { id.get(..4).unwrap_or(&id) };
     let Host { disk, memory, load, process } = Host::read(state).await;
@@ -393,7 +393,7 @@ pub(crate) async fn nodes(call: Call) -> Result<Answer> {
         Cell::Number(u64::from(std::process::id())),
         text(ip),
         text(port),
-        text(address),
+        text(&address),
         text(VERSION),
         bytes(total),
         bytes(used),
@@ -441,8 +441,8 @@ pub(crate) async fn shards(call: Call) -> Result<Answer> {
         hidden("recoverysource.type", &["rs"], "recovery source type"),
     ];
     let columns = [COLUMNS, COUNTERS].concat();
-    let address = &call.state.address;
-    let ip = host_of(address);
+    let address = call.published_address();
+    let ip = host_of(&address);
     let text = |text: &str| Cell::Text(text.to_owned());
     let found = self::indices::named_of_any(&call, Wildcards::SHOWN).await?;
     let id = uuid(&call.state);
@@ -480,8 +480,8 @@ pub(crate) async fn segments(call: Call) -> Result<Answer> {
         column("version", &["v", "ver"], "version"),
         column("compound", &["ico", "isCompound"], "is segment compound"),
     ];
-    let (id, address) = (uuid(&call.state), &call.state.address);
-    let ip = host_of(address);
+    let (id, address) = (uuid(&call.state), call.published_address());
+    let ip = host_of(&address);
     let text = |text: &str| Cell::Text(text.to_owned());
     let found = self::indices::named(&call).await?;
     let rows = found.iter().flat_map(|index| {
@@ -524,8 +524,8 @@ pub(crate) async fn tasks(call: Call) -> Result<Answer> {
         Column { shown: detailed, ..column("description", &["desc"], "task action description") },
         hidden("x_opaque_id", &["x"], "X-Opaque-ID header"),
     ];
-    let (node, address) = (uuid(&call.state), &call.state.address);
-    let ip = host_of(address);
+    let (node, address) = (uuid(&call.state), call.published_address());
+    let ip = host_of(&address);
     let rows = tasks::with_own(&call).into_iter().map(|task| {
         let cells = [
             tasks::action(&task),

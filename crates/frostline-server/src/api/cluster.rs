@@ -1,7 +1,9 @@
 //! `_cluster` and `_nodes`: the one node, as clients want to see a cluster.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use frostline_base::IndexName;
 use frostline_catalog::{Index, Resolve, Wildcards};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -17,7 +19,7 @@ use crate::error::{ApiError, Result};
 use crate::host::Host;
 use crate::state::{Call, only};
 
-/// What a client waits for, which is there already.
+/// What a client waits for, which is there as soon as the indices are.
 pub(crate) const WAITS: &[&str] = &[
     "wait_for_events",
     "wait_for_no_initializing_shards",
@@ -28,10 +30,35 @@ pub(crate) const WAITS: &[&str] = &[
 /// What the node does.
 const ROLES: [&str; 3] = ["data", "ingest", "master"];
 
+/// How long a request waits for indices that are not there.
+const WAIT: Duration = Duration::from_secs(30);
+/// How often it looks for them: another server may make them.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The indices that are asked for, once all of them are there; those that are, and false, where that takes too long.
+async fn awaited(call: &Call) -> Result<(Vec<IndexName>, bool)> {
+    let how = indices::how_of_any(&call.params, Wildcards::ALL)?;
+    let longest = call.params.duration("timeout")?.unwrap_or(WAIT);
+    let named = |how| indices::names(&call.state, &call.client.scope, call.index(), how);
+    let is_missing = |found: &Result<_>| matches!(found, Err(e) if e.status == StatusCode::NOT_FOUND);
+    let mut found = named(how).await;
+    let there = async {
+        while is_missing(&found) {
+            tokio::time::sleep(LOOK_EVERY).await;
+            found = named(how).await;
+        }
+    };
+    match tokio::time::timeout(longest, there).await {
+        Ok(()) => Ok((found?, true)),
+        Err(_) => {
+            Ok((named(Resolve { ignore_unavailable: true, allow_no_indices: true, ..how }).await?, false))
+        }
+    }
+}
+
 /// `GET /_cluster/health`.
 pub(crate) async fn health(call: Call) -> Result<Answer> {
-    let how = indices::how_of_any(&call.params, Wildcards::ALL)?;
-    let names = indices::names(&call.state, &call.client.scope, call.index(), how).await?;
+    let (names, are_there) = awaited(&call).await?;
     let shards = |count: usize| {
         json!({
             "status": "green",
@@ -43,11 +70,15 @@ pub(crate) async fn health(call: Call) -> Result<Answer> {
             "unassigned_primary_shards": 0,
         })
     };
-    // Nothing that is waited for comes later.
-    let is_there = is_met(call.params.get("wait_for_nodes"), 1)?
+    // Nothing else that is waited for comes later.
+    let is_there = are_there
+        && is_met(call.params.get("wait_for_nodes"), 1)?
         && is_met(call.params.get("wait_for_active_shards").filter(|wanted| *wanted != "all"), names.len())?;
     let mut health = Map::from_iter([("cluster_name".to_owned(), json!(NAME))]);
     health.extend(shards(names.len()).as_object().cloned().unwrap_or_default());
+    if !are_there {
+        health.insert("status".to_owned(), json!("red"));
+    }
     let more = json!({
         "timed_out": !is_there,
         "number_of_nodes": 1,
@@ -148,7 +179,7 @@ pub(crate) async fn state(call: Call) -> Result<Answer> {
         (
             "nodes",
             "nodes",
-            json!({ id.clone(): { "name": NAME, "transport_address": call.state.address, "attributes": {} } }),
+            json!({ id.clone(): { "name": NAME, "transport_address": call.published_address(), "attributes": {} } }),
         ),
         (
             "metadata",
@@ -420,7 +451,7 @@ pub(crate) async fn hot_threads(call: Call) -> Result<Answer> {
     Ok(Answer::text(format!(
         "::: {{{NAME}}}{{{}}}\n   Threads are not sampled: requests share them. {active} searches run and {queue} wait; \
          /_tasks?detailed lists them,\n   /metrics counts time by API, and `top -H` shows the threads of the process.\n",
-        call.state.address
+        call.published_address()
     )))
 }
 

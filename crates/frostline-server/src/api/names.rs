@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use frostline_base::{Error, ErrorKind, IndexName};
-use frostline_catalog::{ALIAS_TAKEN, Access, Alias, DataStream, RecordChange, Records, Settings};
+use frostline_catalog::{Access, DataStream, RecordChange, Records, Settings};
 use frostline_ingest::Birth;
 use frostline_split::Mapping;
 use http::StatusCode;
 use serde_json::Value;
 
-use crate::api::alias::{self, Abouts};
+use crate::api::alias::{self, Abouts, Draft};
 use crate::api::settings::IndexSettings;
 use crate::api::template::{Composed, compose};
 use crate::api::{blocks, indices};
@@ -131,9 +131,9 @@ pub(crate) async fn make_index(
     Birth { mapping, also }: Birth,
 ) -> Result<()> {
     let made = state.node.catalog().create_with(name, mapping, Settings::default(), &*also).await;
-    made.map(drop).map_err(|e| match (e.kind(), e.fact(ALIAS_TAKEN)) {
-        (_, Some(alias)) => alias::taken(alias),
-        (ErrorKind::Conflict, None) => exists(name),
+    made.map(drop).map_err(|e| match (alias::refused(&e), e.kind()) {
+        (Some(refused), _) => refused,
+        (None, ErrorKind::Conflict) => exists(name),
         _ => e.into(),
     })
 }
@@ -143,9 +143,9 @@ pub(crate) fn birth(name: &IndexName, mapping: Mapping, aliases: Abouts, setting
     let name = name.clone();
     let also = move |records: &Records| {
         let joined = aliases.iter().map(|(alias, about)| {
-            let old = records.aliases().get(alias).map(|old| Alias::clone(old)).unwrap_or_default();
-            let joined = about.joined(alias, old, std::slice::from_ref(&name))?;
-            Ok(RecordChange::Alias(alias.clone(), Some(joined)))
+            let mut draft = Draft::of(records.aliases().get(alias).map(|old| &**old));
+            draft.add(alias, about, std::slice::from_ref(&name))?;
+            Ok(RecordChange::Alias(alias.clone(), draft.done(alias)?))
         });
         joined.chain(settings.change(records, &name, false).map(Ok)).collect()
     };

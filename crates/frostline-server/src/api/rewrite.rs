@@ -51,15 +51,20 @@ pub(crate) async fn update(call: Call) -> Result<Answer> {
     query.check(&indices).await?;
     let pipeline = call.params.get("pipeline").map(str::to_owned);
     let to = To { place: Place::Same, pipeline, required: Required::default() };
-    let done = Rewriting::new(&call, query, to, asked.max_docs, asked.proceed).run(indices).await?;
-    let counts = [("updated", done.updated + done.created), ("deleted", 0)];
-    done.answer(started, asked.proceed, &counts)
+    let (call, about) = (Arc::new(call), query.about.clone());
+    let rewriting = Rewriting::new(&call, query, to, asked.max_docs, asked.proceed);
+    let updated = async move {
+        let done = rewriting.run(indices).await?;
+        let counts = [("updated", done.updated + done.created), ("deleted", 0)];
+        Ok(done.outcome(started, asked.proceed, &counts))
+    };
+    by_query::finish(&call, "update_by_query", about, updated).await
 }
 
 /// `POST /_reindex`.
 pub(crate) async fn reindex(call: Call) -> Result<Answer> {
     let started = Instant::now();
-    by_query::check_params(&call)?;
+    bulk::check_params(&call)?;
     let mut body = SearchBody::parse(&call.body)?;
     refuse_script(&body)?;
     // A key that comes twice is refused here.
@@ -70,7 +75,8 @@ pub(crate) async fn reindex(call: Call) -> Result<Answer> {
     let (name, to) = destination(&call, &body, filter)?;
     lookup::resolve(state, &reads, &mut query).await?;
     let (indices, filters) = indices::open_filtered(state, &reads, &expression, Resolve::default()).await?;
-    let query = Query::new(state, "reindex", "POST /_reindex".to_owned(), query.bytes()?, filters).await;
+    let about = format!("reindex from [{expression}] to [{name}]");
+    let query = Query::new(state, "reindex", about.clone(), query.bytes()?, filters).await;
     query.check(&indices).await?;
     let target = names::target(state, &call.client.scope, &name, to.required).await?;
     if indices.iter().any(|index| *index.name() == target.index) {
@@ -80,9 +86,14 @@ pub(crate) async fn reindex(call: Call) -> Result<Answer> {
         );
         return Err(ApiError::invalid(reason).named("action_request_validation_exception"));
     }
-    let done = Rewriting::new(&call, query, to, max_docs, proceed).run(indices).await?;
-    let counts = [("updated", done.updated), ("created", done.created), ("deleted", 0)];
-    done.answer(started, proceed, &counts)
+    let call = Arc::new(call);
+    let rewriting = Rewriting::new(&call, query, to, max_docs, proceed);
+    let copied = async move {
+        let done = rewriting.run(indices).await?;
+        let counts = [("updated", done.updated), ("created", done.created), ("deleted", 0)];
+        Ok(done.outcome(started, proceed, &counts))
+    };
+    by_query::finish(&call, "reindex", about, copied).await
 }
 
 fn refuse_script(body: &SearchBody) -> Result<()> {
@@ -230,8 +241,8 @@ impl To {
 }
 
 /// A request that is being done.
-struct Rewriting<'a> {
-    call: &'a Call,
+struct Rewriting {
+    call: Arc<Call>,
     query: Arc<Query>,
     to: To,
     /// How many documents it may still take.
@@ -242,8 +253,9 @@ struct Rewriting<'a> {
     done: Done,
 }
 
-impl<'a> Rewriting<'a> {
-    fn new(call: &'a Call, query: Arc<Query>, to: To, left: u64, proceed: bool) -> Rewriting<'a> {
+impl Rewriting {
+    fn new(call: &Arc<Call>, query: Arc<Query>, to: To, left: u64, proceed: bool) -> Rewriting {
+        let call = Arc::clone(call);
         Rewriting { call, query, to, left, proceed, batch: Vec::new(), bytes: 0, done: Done::default() }
     }
 
@@ -328,7 +340,7 @@ impl<'a> Rewriting<'a> {
         self.bytes = 0;
         while !left.is_empty() {
             let operations = left.iter().map(|found| self.to.operation(found)).collect();
-            let written = bulk::write_each(self.call, operations).await;
+            let written = bulk::write_each(&self.call, operations).await;
             self.done.batches += 1;
             let written = match written {
                 Ok(written) => written,

@@ -149,6 +149,9 @@ pub(crate) fn action(task: &Task) -> String {
         LIST => "cluster:monitor/tasks/lists".to_owned(),
         "indices.forcemerge" => "indices:admin/forcemerge".to_owned(),
         "indices.open" => "indices:admin/open".to_owned(),
+        "delete_by_query" => "indices:data/write/delete/byquery".to_owned(),
+        "update_by_query" => "indices:data/write/update/byquery".to_owned(),
+        "reindex" => "indices:data/write/reindex".to_owned(),
         api => format!("indices:data/read/{api}"),
     }
 }

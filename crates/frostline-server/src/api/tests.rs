@@ -373,6 +373,11 @@ async fn clients_are_told_to_connect_to_what_they_have_connected_to() {
     let publish = Some("logs.example.com:443".to_owned());
     let told = Tested::with(Settings { publish, ..Settings::default() });
     assert_eq!(published(&told, "127.0.0.1:9200").await, "logs.example.com:443");
+    let nodes = told.get("/_cat/nodes?h=ip,port,http_address").await;
+    assert_eq!(nodes.body, "logs.example.com 443 logs.example.com:443\n");
+    let state = told.ok("GET", "/_cluster/state/nodes", "").await;
+    let node = state["nodes"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(node["transport_address"], "logs.example.com:443");
 }
 
 #[tokio::test]
@@ -1363,6 +1368,28 @@ async fn what_the_cluster_will_never_have_is_not_waited_for() {
     }
     let shards = tested.ok("GET", "/_cluster/health/web?level=shards", "").await;
     assert_eq!(shards["indices"]["web"]["shards"]["0"]["primary_active"], true);
+}
+
+/// Clients wait at their start for the index that another of them makes.
+#[tokio::test(start_paused = true)]
+async fn the_health_of_an_index_waits_for_it() {
+    let tested = Tested::new();
+    tested.ok("PUT", "/web", "").await;
+    for wait in ["timeout=0s", "timeout=20s&wait_for_status=yellow", "level=indices"] {
+        let missing = tested.get(&format!("/_cluster/health/web,late?{wait}")).await;
+        let health = missing.json();
+        assert_eq!(missing.status, 408, "{wait}");
+        assert_eq!((&health["timed_out"], &health["status"]), (&json!(true), &json!("red")), "{wait}");
+        assert_eq!(health["active_shards"], 1, "{wait}");
+    }
+    assert_eq!(tested.error("GET", "/_cluster/health/web?timeout=soon", "").await.0, 400);
+    // What names no index waits for none.
+    for index in ["lat*", "web", "_all"] {
+        tested.ok("GET", &format!("/_cluster/health/{index}?timeout=0s"), "").await;
+    }
+    let waiting = tested.ok("GET", "/_cluster/health/late?wait_for_status=green&timeout=60s", "");
+    let (health, _) = tokio::join!(waiting, tested.ok("PUT", "/late", ""));
+    assert_eq!((&health["timed_out"], &health["status"]), (&json!(false), &json!("green")));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::agg::parse::{Params, real};
 use crate::agg::path::{Part, Path, Step, parts};
 use crate::agg::script::{Names, Script, Type};
 use crate::agg::time::{Unit, duration_us};
-use crate::agg::{Agg, Kind as AggKind, MetricKind, Shape};
+use crate::agg::{Agg, Kind as AggKind, MetricKind, NormalizeBy, Shape};
 use crate::language::decimal::Decimal;
 use crate::{Error, Result};
 
@@ -19,7 +19,7 @@ const PIPELINES_MAX: usize = 1_000;
 const PLACES_MAX: usize = 1_000_000;
 
 /// Names of pipeline aggregations, for suggestions.
-pub(in crate::agg) const NAMES: [&str; 14] = [
+pub(in crate::agg) const NAMES: [&str; 15] = [
     "avg_bucket",
     "sum_bucket",
     "min_bucket",
@@ -34,6 +34,7 @@ pub(in crate::agg) const NAMES: [&str; 14] = [
     "bucket_sort",
     "bucket_selector",
     "bucket_script",
+    "normalize",
 ];
 
 /// What aggregations are below.
@@ -144,6 +145,9 @@ impl Reader<'_> {
                 Kind::SerialDiff { of: self.series()?, lag }
             }
             "moving_fn" => self.moving_fn()?,
+            "normalize" => {
+                Kind::Normalize { of: Series { path: self.path()?, gap: Gap::Skip }, method: self.method()? }
+            }
             "bucket_sort" => self.bucket_sort()?,
             "bucket_selector" => Kind::BucketSelector(self.scripted(true)?),
             _ => Kind::BucketScript(self.scripted(false)?),
@@ -287,6 +291,24 @@ impl Reader<'_> {
         Ok((source, is_expression, params))
     }
 
+    fn method(&mut self) -> Result<NormalizeBy> {
+        let method = self.params.text("method")?;
+        let method = method.ok_or_else(|| self.params.error("[method] is required"))?;
+        Ok(match method.as_str() {
+            "rescale_0_1" => NormalizeBy::ZeroToOne,
+            "rescale_0_100" => NormalizeBy::ZeroToHundred,
+            "percent_of_sum" => NormalizeBy::PercentOfSum,
+            "mean" => NormalizeBy::Mean,
+            "z-score" => NormalizeBy::ZScore,
+            "softmax" => NormalizeBy::Softmax,
+            other => {
+                return Err(self.params.error(format!(
+                    "[method] must be rescale_0_1, rescale_0_100, percent_of_sum, mean, z-score or softmax, not [{other}]"
+                )));
+            }
+        })
+    }
+
     fn scripted(&mut self, selects: bool) -> Result<Scripted> {
         let text = |params: &Params, path: Value| match path {
             Value::String(path) => Ok(path),
@@ -413,6 +435,7 @@ impl Kind {
             | Kind::Derivative { of, .. }
             | Kind::CumulativeSum { of }
             | Kind::SerialDiff { of, .. }
+            | Kind::Normalize { of, .. }
             | Kind::MovingFn { of, .. } => vec![&mut of.path],
             Kind::BucketSort { sort, .. } => sort.iter_mut().filter_map(|by| by.path.as_mut()).collect(),
             Kind::BucketSelector(of) | Kind::BucketScript(of) => of.paths.iter_mut().collect(),

@@ -563,3 +563,47 @@ proptest! {
         prop_assert_eq!(&answer["a"]["buckets"], &json!(expected));
     }
 }
+
+#[test]
+fn series_are_normalized() {
+    let docs: Vec<Value> = [0, 1, 1, 3, 3, 3, 3, 3].iter().map(|n| json!({"n": n})).collect();
+    let by = |method: &str, path: &str| -> Vec<Value> {
+        let aggs = json!({"a": {"histogram": {"field": "n", "interval": 1}, "aggs": {
+            "s": {"sum": {"field": "n"}},
+            "normal": {"normalize": {"buckets_path": path, "method": method}},
+        }}});
+        let answer = answer(&docs, &aggs).unwrap();
+        answer["a"]["buckets"].as_array().unwrap().iter().map(|b| b["normal"]["value"].clone()).collect()
+    };
+    // Counts are 1, 2, 0 and 5.
+    assert_eq!(by("rescale_0_1", "_count"), [json!(0.2), json!(0.4), json!(0.0), json!(1.0)]);
+    assert_eq!(by("rescale_0_100", "_count"), [json!(20.0), json!(40.0), json!(0.0), json!(100.0)]);
+    assert_eq!(by("percent_of_sum", "_count"), [json!(0.125), json!(0.25), json!(0.0), json!(0.625)]);
+    assert_eq!(by("mean", "_count"), [json!(-0.2), json!(0.0), json!(-0.4), json!(0.6)]);
+    let deviation = ((1.0 + 0.0 + 4.0 + 9.0) / 4.0f64).sqrt();
+    assert_eq!(by("z-score", "_count")[3], json!(3.0 / deviation));
+    let softmax: Vec<f64> = by("softmax", "_count").iter().map(|value| value.as_f64().unwrap()).collect();
+    assert!((softmax.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+    assert!((softmax[0] / softmax[2] - 1.0f64.exp()).abs() < 1e-9);
+    // Sums are 0, 2, none and 15: a bucket without documents is a gap.
+    let shares = by("percent_of_sum", "s");
+    assert_eq!(shares, [json!(0.0), json!(2.0 / 17.0), Value::Null, json!(15.0 / 17.0)]);
+    // Of equal values there is no range.
+    let same = json!({"a": {"terms": {"field": "n", "size": 1}, "aggs": {
+        "normal": {"normalize": {"buckets_path": "_count", "method": "rescale_0_1"}},
+        "share": {"normalize": {"buckets_path": "_count", "method": "percent_of_sum", "format": "0.0%"}},
+    }}});
+    let bucket = answer(&docs, &same).unwrap()["a"]["buckets"][0].clone();
+    assert_eq!(bucket["normal"], json!({"value": null}));
+    assert_eq!(bucket["share"], json!({"value": 1.0, "value_as_string": "100.0%"}));
+    let below = |body: Value, words: &str| {
+        let aggs = json!({"terms": {"field": "n"}, "aggs": {"normal": {"normalize": body}}});
+        refused(aggs, words);
+    };
+    below(json!({"buckets_path": "_count"}), "[method] is required");
+    below(json!({"buckets_path": "_count", "method": "median"}), "[method] must be rescale_0_1");
+    refused(
+        json!({"normalize": {"buckets_path": "_count", "method": "mean"}}),
+        "directly below an aggregation",
+    );
+}

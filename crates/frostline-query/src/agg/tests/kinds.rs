@@ -614,6 +614,141 @@ fn a_date_histogram_chooses_its_interval() {
     );
 }
 
+#[test]
+fn boxplots_have_quartiles_and_the_ends_without_outliers() {
+    let of = |extra: Value| {
+        let mut body = json!({"field": "n"});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        json!({"boxplot": body})
+    };
+    let docs: Value = (1..10).chain([100]).map(|n| json!({"n": n})).collect();
+    let expected = json!({
+        "min": 1.0, "max": 100.0, "q1": 3.25, "q2": 5.5, "q3": 7.75, "lower": 1.0, "upper": 9.0,
+    });
+    check(&docs, of(json!({"compression": 10})), expected);
+    let formatted = answer(docs.as_array().unwrap(), &json!({"a": of(json!({"format": "0.0"}))})).unwrap();
+    assert_eq!(formatted["a"]["q1_as_string"], "3.2");
+    check(
+        &json!([{}]),
+        of(json!({})),
+        json!({
+            "min": "Infinity", "max": "-Infinity", "q1": "NaN", "q2": "NaN", "q3": "NaN", "lower": "NaN", "upper": "NaN",
+        }),
+    );
+    check(
+        &json!([{"n": 1}, {}]),
+        of(json!({"missing": 3})),
+        json!({"min": 1.0, "max": 3.0, "q1": 1.5, "q2": 2.0, "q3": 2.5, "lower": 1.0, "upper": 3.0}),
+    );
+    // More values than are kept: within half a percent.
+    let many: Vec<Value> = (0..20_000).map(|n| json!({"n": if n == 0 { 1_000_000 } else { n }})).collect();
+    let found = answer(&many, &json!({"a": of(json!({}))})).unwrap();
+    assert_eq!(found["a"]["meta"], json!({"approximate": true, "relative_error": 0.005}));
+    for (name, value) in [("q1", 5_000.0), ("q2", 10_000.0), ("q3", 15_000.0), ("upper", 19_999.0)] {
+        let off = found["a"][name].as_f64().unwrap() / value;
+        assert!((off - 1.0).abs() < 0.006, "{name}: {found}");
+    }
+    assert_eq!((&found["a"]["min"], &found["a"]["lower"]), (&json!(1.0), &json!(1.0)));
+    let ordered = answer(
+        json!([{"h": "a", "n": 1}, {"h": "b", "n": 2}]).as_array().unwrap(),
+        &json!({"a": {"terms": {"field": "h", "order": {"b.q2": "desc"}}, "aggs": {"b": of(json!({}))}}}),
+    );
+    assert_eq!(counts(&ordered.unwrap()["a"]), [("b".into(), 1), ("a".into(), 1)]);
+    refused(of(json!({"percents": [1]})), "parameter [percents]");
+}
+
+#[test]
+fn addresses_are_counted_by_their_prefixes() {
+    let docs = json!([
+        {"ip": "192.168.1.1"}, {"ip": "192.168.1.200"}, {"ip": ["192.168.2.1", "192.168.2.2", "9.0.0.1"]},
+        {"ip": "2001:db8::1"}, {"ip": "2001:db8:ffff::2"}, {"ip": "::1"}, {"ip": "no address"}, {"n": 1},
+    ]);
+    let bucket = |key: &str, length: u8, mask: &str, count: u64| json!({"key": key, "is_ipv6": false, "doc_count": count, "prefix_length": length, "netmask": mask});
+    check(
+        &docs,
+        json!({"ip_prefix": {"field": "ip", "prefix_length": 24}}),
+        json!({"buckets": [
+            bucket("9.0.0.0", 24, "255.255.255.0", 1),
+            bucket("192.168.1.0", 24, "255.255.255.0", 2),
+            bucket("192.168.2.0", 24, "255.255.255.0", 1),
+        ]}),
+    );
+    check(
+        &docs,
+        json!({"ip_prefix": {"field": "ip", "prefix_length": 16, "append_prefix_length": true, "min_doc_count": 2}}),
+        json!({"buckets": [bucket("192.168.0.0/16", 16, "255.255.0.0", 3)]}),
+    );
+    check(
+        &docs,
+        json!({"ip_prefix": {"field": "ip", "prefix_length": 0}}),
+        json!({"buckets": [bucket("0.0.0.0", 0, "0.0.0.0", 3)]}),
+    );
+    check(
+        &docs,
+        json!({"ip_prefix": {"field": "ip", "prefix_length": 32, "is_ipv6": true, "keyed": true},
+            "aggs": {"n": {"value_count": {"field": "ip"}}}}),
+        json!({"buckets": {
+            "::": {"is_ipv6": true, "doc_count": 1, "prefix_length": 32, "n": {"value": 1}},
+            "2001:db8::": {"is_ipv6": true, "doc_count": 2, "prefix_length": 32, "n": {"value": 2}},
+        }}),
+    );
+    let bad = |body: Value, words: &str| refused(json!({ "ip_prefix": body }), words);
+    bad(json!({"field": "ip"}), "[prefix_length] is required");
+    bad(json!({"field": "ip", "prefix_length": 33}), "[prefix_length] must be in range [0, 32]");
+    bad(json!({"field": "ip", "prefix_length": 300, "is_ipv6": true}), "[0, 128]");
+    for sampler in ["sampler", "diversified_sampler", "random_sampler"] {
+        refused(json!({sampler: {"shard_size": 10}}), "no document has a score");
+    }
+}
+
+#[test]
+fn rates_are_of_the_units_that_a_bucket_has() {
+    let docs = json!([
+        {"t": "2024-01-01T00:00:00Z", "n": [30, 30]}, {"t": "2024-01-31T00:00:00Z", "n": 2},
+        {"t": "2024-02-29T23:00:00Z", "n": 29}, {"t": "2024-04-01T00:00:00Z"},
+    ]);
+    let rates = |histogram: Value, rate: Value| -> Vec<Value> {
+        let mut histogram = histogram;
+        histogram["field"] = json!("t");
+        let aggs = json!({"a": {"date_histogram": histogram, "aggs": {
+            "r": {"rate": rate}, "d": {"cumulative_sum": {"buckets_path": "r"}},
+        }}});
+        let answer = answer(docs.as_array().unwrap(), &aggs).unwrap();
+        let buckets = answer["a"]["buckets"].as_array().unwrap();
+        let total: f64 = buckets.iter().map(|bucket| bucket["r"]["value"].as_f64().unwrap()).sum();
+        let last = buckets.last().unwrap()["d"]["value"].as_f64().unwrap();
+        assert!((total - last).abs() < 1e-9, "pipelines read the rate: {answer}");
+        buckets.iter().map(|bucket| bucket["r"]["value"].clone()).collect()
+    };
+    let month = || json!({"calendar_interval": "month"});
+    let sum = json!({"field": "n", "unit": "day"});
+    // A month has the days that it has.
+    assert_eq!(rates(month(), sum), [json!(2.0), json!(1.0), json!(0.0), json!(0.0)]);
+    let values = json!({"field": "n", "unit": "day", "mode": "value_count"});
+    assert_eq!(rates(month(), values), [json!(3.0 / 31.0), json!(1.0 / 29.0), json!(0.0), json!(0.0)]);
+    assert_eq!(rates(month(), json!({})), [json!(2.0), json!(1.0), json!(0.0), json!(1.0)]);
+    assert_eq!(rates(month(), json!({"unit": "year"})), [json!(24.0), json!(12.0), json!(0.0), json!(12.0)]);
+    assert_eq!(rates(json!({"calendar_interval": "year"}), json!({"unit": "quarter"})), [json!(1.0)]);
+    let days = |rate: Value| -> Vec<Value> {
+        let aggs = json!({"a": {"date_histogram": {"field": "t", "fixed_interval": "60d"}, "aggs": {"r": {"rate": rate}}}});
+        let answer = answer(docs.as_array().unwrap(), &aggs).unwrap();
+        answer["a"]["buckets"].as_array().unwrap().iter().map(|bucket| bucket["r"].clone()).collect()
+    };
+    let counts: f64 =
+        days(json!({"unit": "day", "format": "0.00"})).iter().map(|r| r["value"].as_f64().unwrap()).sum();
+    assert!((counts - 4.0 / 60.0).abs() < 1e-9);
+    assert!(days(json!({"unit": "day", "format": "0.00"}))[0]["value_as_string"].is_string());
+    let below = |rate: Value| json!({"date_histogram": {"field": "t", "fixed_interval": "1d"}, "aggs": {"r": {"rate": rate}}});
+    refused(below(json!({"unit": "month"})), "months, quarters and years");
+    refused(below(json!({"unit": "90m"})), "is not a calendar unit");
+    refused(below(json!({"mode": "sum"})), "[mode] needs a [field]");
+    refused(json!({"rate": {"unit": "day"}}), "directly below a date_histogram");
+    refused(
+        json!({"date_histogram": {"field": "t", "fixed_interval": "1d", "order": {"r": "desc"}}, "aggs": {"r": {"rate": {}}}}),
+        "invalid order path [r]",
+    );
+}
+
 /// The interval and the buckets that an `auto_date_histogram` of ten buckets has over seconds since `START`.
 fn auto_model(seconds: &[i64]) -> (String, Vec<(i64, usize)>) {
     let (Some(first), Some(last)) = (seconds.iter().min(), seconds.iter().max()) else {
@@ -720,10 +855,66 @@ proptest! {
         prop_assert_eq!(&answer["pairs"]["buckets"], &json!(pairs));
     }
 
+    /// A document with several times is once in each bucket that has any of them, and so is what is below.
+    #[test]
+    fn documents_with_several_times_are_once_in_a_bucket_whatever_the_partition(
+        docs in prop::collection::vec((prop::collection::vec(0i64..1_000, 0..6), 0i64..10, 0usize..4), 0..30),
+        scale in prop::sample::select(vec![1i64, 7, 60, 1_000, 5_000]),
+    ) {
+        let start = jiff::Timestamp::from_second(1_704_067_200).unwrap();
+        let at = |n: &i64| (start + jiff::SignedDuration::from_secs(n * scale)).to_string();
+        let json: Vec<Value> = docs.iter()
+            .map(|(times, n, _)| json!({"n": n, "t": times.iter().map(at).collect::<Vec<_>>()})).collect();
+        let aggs = json!({"a": {"auto_date_histogram": {"field": "t"}, "aggs": {
+            "s": {"sum": {"field": "n"}},
+            "h": {"terms": {"field": "n"}, "aggs": {"s": {"sum": {"field": "n"}}}},
+            "f": {"range": {"field": "n", "ranges": [{"from": 0}]}, "aggs": {"s": {"sum": {"field": "n"}}}},
+            "top": {"top_hits": {"size": 0}},
+        }}});
+        let tree = parse_over(&mapping_of(&json), &aggs).unwrap();
+        let mut merged = AggState::empty(&tree);
+        for part in 0..4 {
+            let chosen: Vec<u32> = (0..docs.len() as u32).filter(|row| docs[*row as usize].2 == part).collect();
+            let mut collector = Collector::new(&tree, MEMORY);
+            let (one, two) = chosen.split_at(chosen.len() / 2);
+            collect(&mut collector, &tree, &json, part as u32, one);
+            collect(&mut collector, &tree, &json, part as u32, two);
+            let bytes = collector.finish().write().unwrap();
+            merged.merge(AggState::read(&bytes, &tree).unwrap(), &tree, MEMORY).unwrap();
+        }
+        let answer = merged.answer(&tree, &Echo).unwrap();
+
+        let seconds: Vec<i64> = docs.iter().flat_map(|(times, ..)| times).map(|n| n * scale).collect();
+        let (interval, buckets) = auto_model(&seconds);
+        prop_assert_eq!(&answer["a"]["interval"], &json!(interval));
+        let got = answer["a"]["buckets"].as_array().unwrap();
+        prop_assert_eq!(got.len(), buckets.len());
+        for (index, bucket) in got.iter().enumerate() {
+            let from = buckets[index].0;
+            prop_assert_eq!(bucket["key"].as_i64().unwrap() / 1_000 - 1_704_067_200, from);
+            let to = buckets.get(index + 1).map_or(i64::MAX, |next| next.0);
+            let inside = docs.iter().filter(|(times, ..)| times.iter().any(|n| (from..to).contains(&(n * scale))));
+            let numbers: Vec<i64> = inside.map(|(_, n, _)| *n).collect();
+            let sum = json!(numbers.iter().sum::<i64>() as f64);
+            prop_assert_eq!(&bucket["doc_count"], &json!(numbers.len()));
+            prop_assert_eq!(&bucket["s"]["value"], &sum);
+            prop_assert_eq!(&bucket["f"]["buckets"][0]["doc_count"], &json!(numbers.len()));
+            prop_assert_eq!(&bucket["f"]["buckets"][0]["s"]["value"], &sum);
+            prop_assert_eq!(&bucket["top"]["hits"]["total"]["value"], &json!(numbers.len()));
+            for term in bucket["h"]["buckets"].as_array().unwrap() {
+                let n = term["key"].as_i64().unwrap();
+                let count = numbers.iter().filter(|other| **other == n).count();
+                prop_assert_eq!(&term["doc_count"], &json!(count));
+                prop_assert_eq!(&term["s"]["value"], &json!((n * count as i64) as f64));
+            }
+        }
+    }
+
     /// Bytes that hold no state of the tree are refused or answered, and never panic.
     #[test]
     fn stored_states_that_are_damaged_are_refused(at in 0usize..400, byte in any::<u8>()) {
-        let docs: Vec<Value> = (0..9).map(|n| json!({"n": n, "h": format!("h{n}"), "t": format!("2024-01-0{}T00:00:00Z", n + 1)})).collect();
+        let day = |n: u32| format!("2024-01-0{}T00:00:00Z", n + 1);
+        let docs: Vec<Value> = (0..9).map(|n| json!({"n": n, "h": format!("h{n}"), "t": [day(n), day(n / 2)]})).collect();
         let aggs = json!({
             "auto": {"auto_date_histogram": {"field": "t"}, "aggs": {"n": {"top_metrics": {"metrics": {"field": "n"}, "sort": "n"}}}},
             "mad": {"median_absolute_deviation": {"field": "n"}},

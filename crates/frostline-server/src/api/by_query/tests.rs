@@ -57,7 +57,9 @@ async fn what_would_delete_something_else_is_refused() {
         ("/web/_delete_by_query?conflicts=ignore", all, (400, "illegal_argument_exception")),
         ("/web/_delete_by_query?routing=a", all, (400, "illegal_argument_exception")),
         ("/web/_delete_by_query?terminate_after=1", all, (400, "illegal_argument_exception")),
-        ("/web/_delete_by_query?wait_for_completion=false", all, (501, "unsupported_operation_exception")),
+        ("/web/_delete_by_query?wait_for_completion=no", all, (400, "illegal_argument_exception")),
+        // What is wrong with a request is wrong before a task begins.
+        ("/gone/_delete_by_query?wait_for_completion=false", all, (404, "index_not_found_exception")),
         ("/gone/_delete_by_query", all, (404, "index_not_found_exception")),
     ] {
         let (status, kind, _) = tested.error("POST", uri, body).await;
@@ -68,6 +70,39 @@ async fn what_would_delete_something_else_is_refused() {
     assert_eq!(slices.json()["deleted"], 6);
     let warnings: Vec<&str> = slices.headers.get_all("warning").iter().map(|w| w.to_str().unwrap()).collect();
     assert!(warnings.iter().any(|warning| warning.contains("slices")), "{warnings:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_wait_is_told_of_a_task() {
+    let tested = Tested::new();
+    tested.ingest("web", 60).await;
+    let all = r#"{"query":{"match_all":{}}}"#;
+    let mark = json!({ "processors": [{ "set": { "field": "marked", "value": true } }] });
+    tested.ok("PUT", "/_ingest/pipeline/mark", &mark.to_string()).await;
+    let copy = json!({ "source": { "index": "web" }, "dest": { "index": "copy" } }).to_string();
+    for (uri, body, action, count) in [
+        ("/_reindex?", copy.as_str(), "indices:data/write/reindex", "created"),
+        ("/web/_update_by_query?pipeline=mark&", all, "indices:data/write/update/byquery", "updated"),
+        ("/web/_delete_by_query?", all, "indices:data/write/delete/byquery", "deleted"),
+    ] {
+        let begun = tested.ok("POST", &format!("{uri}wait_for_completion=false"), body).await;
+        let id = begun["task"].as_str().unwrap();
+        let done = tested.ok("GET", &format!("/_tasks/{id}?wait_for_completion=true"), "").await;
+        assert_eq!((&done["completed"], &done["task"]["action"]), (&json!(true), &json!(action)));
+        let response = &done["response"];
+        assert_eq!((&response[count], &response["failures"]), (&json!(60), &json!([])), "{done}");
+    }
+    assert_eq!(numbers(&tested, "copy").await.len(), 60);
+    assert_eq!(numbers(&tested, "web").await.len(), 0);
+    // What fails is told by the task: the documents are there already.
+    let again = json!({ "source": { "index": "copy" }, "dest": { "index": "web", "op_type": "create" } });
+    for conflicts in [0, 60] {
+        let begun = tested.ok("POST", "/_reindex?wait_for_completion=false", &again.to_string()).await;
+        let id = begun["task"].as_str().unwrap();
+        let done = tested.ok("GET", &format!("/_tasks/{id}?wait_for_completion=true"), "").await;
+        assert_eq!(done["response"]["version_conflicts"], conflicts, "{done}");
+        assert_eq!(done["response"]["failures"].as_array().unwrap().len() as u64, conflicts);
+    }
 }
 
 async fn deletion(tested: &Tested, query: Value, proceed: bool) -> (Deletion, Arc<Index>) {
@@ -109,9 +144,9 @@ async fn documents_are_found_again_in_splits_that_were_written_anew_or_merged() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conflict_ends_a_request_that_expects_none() {
     let done = Done { total: 3, deleted: 2, version_conflicts: 1, ..Done::default() };
-    assert_eq!(done.answer(Instant::now(), false, &[]).unwrap().status, 409);
+    assert_eq!(done.outcome(Instant::now(), false, &[]).0, 409);
     let done = Done { version_conflicts: 1, ..Done::default() };
-    assert_eq!(done.answer(Instant::now(), true, &[]).unwrap().status, 200);
+    assert_eq!(done.outcome(Instant::now(), true, &[]).0, 200);
 }
 
 /// Others add documents, replace them and merge while some are deleted: what nobody deleted is there as it was

@@ -164,7 +164,7 @@ async fn what_would_do_something_else_is_refused() {
             (501, "unsupported_operation_exception"),
         ),
         ("/web/_update_by_query", r#"{"query":{"match_all":{}},"sort":"n"}"#, (400, "parsing_exception")),
-        ("/web/_update_by_query?wait_for_completion=false", all, (501, "unsupported_operation_exception")),
+        ("/gone/_update_by_query?wait_for_completion=false", all, (404, "index_not_found_exception")),
         ("/gone/_update_by_query", all, (404, "index_not_found_exception")),
     ] {
         let (status, kind, _) = tested.error("POST", uri, body).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use frostline_split::{FieldType, Mapping};
 use serde_json::{Value, json};
 
-use crate::testing::{NOW_US, Place};
+use crate::testing::{NOW_US, Place, numbers};
 use crate::{Results, Search, SearchOptions, Sql};
 
 async fn count(place: &Place, query: Value) -> u64 {
@@ -429,6 +429,128 @@ async fn shown(place: &Place, body: Value) -> Vec<Value> {
     search.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
     let hits = place.answer(&search).await.hits.hits;
     hits.iter().map(|hit| hit.fields.as_ref().map_or(json!({}), |fields| fields.to_value())).collect()
+}
+
+/// A mapping says how dates are written in answers, and how they are written in what is asked.
+#[tokio::test]
+async fn dates_are_asked_and_answered_in_the_format_that_a_mapping_declares() {
+    let mapping = Mapping::from_elasticsearch_json(&json!({"properties": {
+        "s": {"type": "date", "format": "epoch_second"}, "other": {"type": "alias", "path": "s"},
+    }}));
+    // From 2024-05-01, an hour apart.
+    let start = 1_714_521_600_i64;
+    let documents: Vec<Value> =
+        (0..4).map(|n| json!({"n": n, "s": format!("2024-05-01T0{n}:00:00Z")})).collect();
+    let place = Place::with_mapping(&[documents], mapping.unwrap()).await;
+    let second = start + 3_600;
+    for (query, expected) in [
+        (json!({"range": {"s": {"gte": second}}}), 3),
+        (json!({"range": {"other": {"gte": second.to_string()}}}), 3),
+        (json!({"range": {"s": {"gte": format!("{second}||+1h")}}}), 2),
+        (json!({"range": {"s": {"gte": "2024-05-01T02:00:00Z"}}}), 2),
+        (json!({"range": {"s": {"gte": second * 1_000, "format": "epoch_millis"}}}), 3),
+        (json!({"term": {"s": second}}), 1),
+        (json!({"terms": {"s": [second, start]}}), 2),
+        (json!({"match": {"s": second.to_string()}}), 1),
+        (query_string(&format!("s:{second}")), 1),
+        (query_string(&format!("s:>{second}")), 2),
+    ] {
+        assert_eq!(count(&place, query.clone()).await, expected, "{query}");
+    }
+    let aggs = json!({
+        "hours": {"date_histogram": {"field": "other", "fixed_interval": "2h"}},
+        "years": {"date_histogram": {"field": "s", "calendar_interval": "year", "format": "yyyy"}},
+        "auto": {"auto_date_histogram": {"field": "s", "buckets": 1, "minimum_interval": "year"}},
+        "ranges": {"date_range": {"field": "s", "ranges": [{"from": second, "to": "2024-05-01T03:00:00Z"}]}},
+        "terms": {"terms": {"field": "s", "include": [start.to_string()]}},
+        "min": {"min": {"field": "s"}},
+        "stats": {"stats": {"field": "s"}},
+        "top": {"top_metrics": {"metrics": {"field": "s"}, "sort": {"s": "desc"}}},
+        "pages": {"composite": {"size": 1, "sources": [{"s": {"date_histogram": {"field": "s", "fixed_interval": "1h"}}}]}},
+    });
+    let response = place.answer(&json!({"size": 1, "sort": ["s"], "aggs": aggs})).await;
+    let sort: Vec<Value> = response.hits.hits[0].sort.iter().flatten().map(|key| json!(key)).collect();
+    assert_eq!(sort, [json!(start * 1_000)], "sort values are milliseconds");
+    let answer = response.aggregations.unwrap().to_value();
+    let hours: Vec<&Value> = answer["hours"]["buckets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|bucket| &bucket["key_as_string"])
+        .collect();
+    assert_eq!(hours, [&json!(start.to_string()), &json!((start + 7_200).to_string())]);
+    assert_eq!(answer["years"]["buckets"][0]["key_as_string"], "2024");
+    assert_eq!(answer["auto"]["buckets"][0]["key_as_string"], "1704067200");
+    assert_eq!(
+        answer["ranges"]["buckets"],
+        json!([{
+            "key": format!("{second}-{}", start + 10_800), "doc_count": 2,
+            "from": second as f64 * 1_000.0, "from_as_string": second.to_string(),
+            "to": (start + 10_800) as f64 * 1_000.0, "to_as_string": (start + 10_800).to_string(),
+        }])
+    );
+    assert_eq!(
+        answer["terms"]["buckets"],
+        json!([{"key": start * 1_000, "key_as_string": start.to_string(), "doc_count": 1}])
+    );
+    assert_eq!(answer["min"]["value_as_string"], start.to_string());
+    assert_eq!(answer["stats"]["max_as_string"], (start + 10_800).to_string());
+    let last = json!((start + 10_800).to_string());
+    assert_eq!(answer["top"]["top"], json!([{"sort": [last], "metrics": {"s": last}}]));
+    // A composite without a format has milliseconds.
+    assert_eq!(answer["pages"]["buckets"][0]["key"], json!({"s": start * 1_000}));
+}
+
+/// Several numbers of a document are sorted by what they make together.
+#[tokio::test]
+async fn hits_are_sorted_by_the_sum_the_average_or_the_median() {
+    let whole = [vec![5], vec![1, 2, 9], vec![4, 3], vec![], vec![-7, 8, 8, 8]];
+    let reals: Vec<Vec<f64>> =
+        whole.iter().map(|all| all.iter().map(|n: &i64| *n as f64 / 2.0).collect()).collect();
+    let dates = |all: &Vec<i64>| all.iter().map(|n| format!("2024-01-{:02}T00:00:00Z", n + 10)).collect();
+    let documents: Vec<Value> = (0..whole.len())
+        .map(|n| {
+            let dates: Vec<String> = dates(&whole[n]);
+            json!({"n": n, "w": whole[n], "r": reals[n], "d": dates, "t": "x", "m": [1, "a"]})
+        })
+        .collect();
+    let apart: Vec<Vec<Value>> = documents.iter().map(|document| vec![document.clone()]).collect();
+    for groups in [vec![documents], apart] {
+        let place = Place::with(&groups).await;
+        let sorted = async |field: &str, mode: &str, order: &str| {
+            let sort = json!([{field: {"order": order, "mode": mode}}, "n"]);
+            let response = place.answer(&json!({"sort": sort})).await;
+            let keys = response.hits.hits.iter().map(|hit| hit.sort.as_ref().unwrap()[0].clone());
+            (numbers(&response), keys.collect::<Vec<Value>>())
+        };
+        // Halves of whole numbers are rounded up, as in Elasticsearch.
+        for (field, mode, expected) in [
+            ("w", "sum", json!([[0, 5], [2, 7], [1, 12], [4, 17], [3, null]])),
+            ("w", "avg", json!([[1, 4], [2, 4], [4, 4], [0, 5], [3, null]])),
+            ("w", "median", json!([[1, 2], [2, 4], [0, 5], [4, 8], [3, null]])),
+            ("r", "sum", json!([[0, 2.5], [2, 3.5], [1, 6.0], [4, 8.5], [3, null]])),
+            ("r", "avg", json!([[2, 1.75], [1, 2.0], [4, 2.125], [0, 2.5], [3, null]])),
+            ("r", "median", json!([[1, 1.0], [2, 1.75], [0, 2.5], [4, 4.0], [3, null]])),
+        ] {
+            let (order, keys) = sorted(field, mode, "asc").await;
+            let found: Vec<Value> = order.iter().zip(&keys).map(|(n, key)| json!([n, key])).collect();
+            assert_eq!(json!(found), expected, "{field} {mode}");
+            let (back, _) = sorted(field, mode, "desc").await;
+            let value = |n: &i64| keys[order.iter().position(|known| known == n).unwrap()].as_f64();
+            assert_eq!(back.last(), Some(&3), "a document without a value comes last");
+            assert!(back[..4].is_sorted_by(|a, b| value(a) >= value(b)), "{field} {mode} {back:?}");
+        }
+        assert_eq!(sorted("d", "median", "asc").await.0, [1, 2, 0, 4, 3]);
+        let after = json!({"sort": [{"w": {"mode": "sum"}}, "n"], "search_after": [7, 2]});
+        assert_eq!(place.numbers(&after).await, [1, 4, 3]);
+        for (field, mode) in [("t", "sum"), ("m", "avg"), ("d", "sum")] {
+            let refused = place.search(&json!({"sort": {field: {"mode": mode}}})).err().unwrap();
+            assert!(refused.what().contains("only numbers are sorted by"), "{refused:?}");
+        }
+    }
+    let large =
+        Place::with(&[vec![json!({"n": 0, "w": [i64::MAX, 1]}), json!({"n": 1, "w": [i64::MAX]})]]).await;
+    assert_eq!(large.numbers(&json!({"sort": {"w": {"mode": "sum", "order": "desc"}}})).await, [0, 1]);
 }
 
 /// A document in which every value is spelled otherwise than its type has it.

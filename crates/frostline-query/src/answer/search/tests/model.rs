@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::numbers;
-use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
+use crate::filter::{Bound, Edge, FieldRef, Filter, Intervals, Minimum, Number, Order, Pattern, Scalar};
+use crate::language::intervals::words;
 use crate::read::fields;
 use crate::select::terms::{Ask, Terms};
 use crate::testing::{NOW_US, Place};
@@ -85,6 +86,9 @@ pub(super) fn filter() -> impl Strategy<Value = Filter> {
             prefix_last: false,
         }),
         (any_field(), text()).prop_map(|(field, text)| Filter::Phrase { field, text, prefix_last: false }),
+        (field(), intervals()).prop_map(|(field, intervals)| {
+            Filter::And(vec![words(&intervals, &field), Filter::Intervals { field, intervals }])
+        }),
         (field(), bound(), bound()).prop_map(|(field, lower, upper)| Filter::Range { field, lower, upper }),
         time_range(),
         prop::sample::select(vec!["a", "b", "c", "c.d", "e", "@timestamp", "none"])
@@ -106,6 +110,19 @@ pub(super) fn filter() -> impl Strategy<Value = Filter> {
     })
 }
 
+/// Words of these texts, some of them together.
+fn intervals() -> impl Strategy<Value = Intervals> {
+    let word = prop::sample::select(vec!["foo", "bar", "long", "a", "5"]);
+    let word = word.prop_map(|word| Intervals::Word(word.to_owned()));
+    let order = prop::sample::select(vec![Order::Ordered, Order::Unordered, Order::NoOverlap]);
+    let all = (prop::collection::vec(word.clone(), 1..3), order)
+        .prop_map(|(parts, order)| Intervals::AllOf { parts, order });
+    prop_oneof![
+        prop::collection::vec(prop_oneof![word, all.clone()], 0..3).prop_map(Intervals::AnyOf),
+        (0u64..2, all).prop_map(|(gaps, of)| Intervals::MaxGaps { gaps, of: Box::new(of) }),
+    ]
+}
+
 /// A field before the mapping is known.
 fn named(name: &str) -> FieldRef {
     FieldRef::resolve(&Mapping::dynamic(), name)
@@ -123,6 +140,7 @@ fn resolved(filter: Filter, mapping: &Mapping) -> Filter {
         Filter::Phrase { field, text, prefix_last } => {
             Filter::Phrase { field: field.map(of), text, prefix_last }
         }
+        Filter::Intervals { field, intervals } => Filter::Intervals { field: of(field), intervals },
         Filter::Range { field, lower, upper } => Filter::Range { field: of(field), lower, upper },
         Filter::Exists { field } => Filter::Exists { field: of(field) },
         Filter::Pattern { field, pattern, case_insensitive } => {
@@ -153,11 +171,8 @@ fn bound() -> impl Strategy<Value = Bound> {
     });
     let fraction =
         Just(Edge { number: Some(Number::Double(0.75)), text: Some("0.75".to_owned()), ..Edge::default() });
-    let word = prop::sample::select(vec!["b", "foo", "long long", "10.0.0.5"]).prop_map(|text| Edge {
-        text: Some(text.to_owned()),
-        address: parse_ip(text),
-        ..Edge::default()
-    });
+    let word = prop::sample::select(vec!["b", "foo", "long long", "10.0.0.5", "true", "false"])
+        .prop_map(|text| Edge { text: Some(text.to_owned()), address: parse_ip(text), ..Edge::default() });
     let date =
         (-1i64..2, prop::option::of(prop::sample::select(vec![0, 499, 500, 501]))).prop_map(|(us, nanos)| {
             let time_us = frostline_split::parse_date("2024-05-31T10:00:00Z").map(|time_us| time_us + us);
@@ -313,6 +328,11 @@ impl Model {
             Filter::Range { field, lower, upper } => {
                 self.of_field(field.name()).any(|own| inside(own, lower, upper))
             }
+            Filter::Intervals { field, intervals } => {
+                let seeker = crate::filter::intervals::Seeker::new(intervals).unwrap();
+                let mut values = self.of_field(field.name());
+                values.any(|own| matches!(own, Owned::Text(text) if seeker.is_in(text)))
+            }
             Filter::Pattern { field, pattern, .. } => {
                 let matcher = crate::filter::pattern::Matcher::new(pattern, false).unwrap();
                 let mut values = self.of_field(field.as_ref().unwrap().name());
@@ -403,7 +423,9 @@ fn inside(own: &Owned, lower: &Bound, upper: &Bound) -> bool {
         }),
         Owned::Ip(text) => edge.address.map(|e| parse_ip(text).unwrap().cmp(&e)),
         Owned::Text(text) => edge.text.as_deref().map(|e| text.as_str().cmp(e)),
-        Owned::Boolean(_) => None,
+        Owned::Boolean(truth) => {
+            edge.text.as_deref().and_then(|text| text.parse().ok()).map(|edge| truth.cmp(&edge))
+        }
     };
     let above = match lower {
         Bound::Open => true,
@@ -415,7 +437,7 @@ fn inside(own: &Owned, lower: &Bound, upper: &Bound) -> bool {
         Bound::Included(edge) => matches!(compare(edge), Some(Less | Equal)),
         Bound::Excluded(edge) => compare(edge) == Some(Less),
     };
-    above && below && !matches!(own, Owned::Boolean(_))
+    above && below
 }
 
 fn as_f64(number: Number) -> f64 {

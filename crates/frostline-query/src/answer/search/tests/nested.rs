@@ -144,29 +144,43 @@ async fn hits_show_the_objects_that_match() {
     };
     check(json!({ "size": 101 }), "Inner result window is too large");
     check(json!({ "query": {} }), "unknown key [query]");
-    check(json!({ "highlight": { "type": "best" } }), "[type] is unified or plain or fvh, not [best]");
+    check(json!({ "highlight": { "fields": { "a.t": { "boost": 1 } } } }), "unknown key [boost]");
     let twice = json!({ "bool": { "should": [query(json!({})), query(json!({}))] } });
     assert!(place.search(&search(&twice)).err().unwrap().to_string().contains("already contains an entry"));
 }
 
 #[tokio::test]
-async fn objects_show_what_their_query_matches() {
-    let place = Place::with_mapping(&documents(), mapping()).await;
-    let highlighted = async |query: Value, highlight: Value| {
-        let how = json!({ "highlight": highlight });
-        let query = json!({ "nested": { "path": "a", "query": query, "inner_hits": how } });
+async fn objects_are_highlighted_by_themselves() {
+    let documents = vec![json!({ "n": 1, "t": "red", "a": [
+        { "t": "a red cup", "b": [{ "t": "red tea" }, { "t": "tea" }] }, { "t": "blue" }, { "t": ["red", "or red"] },
+    ] })];
+    let mapping = Mapping::from_elasticsearch_json(&json!({ "properties": {
+        "a": { "type": "nested", "properties": { "b": { "type": "nested" } } },
+    } }));
+    let place = Place::with_mapping(&[documents], mapping.unwrap()).await;
+    let shown = async |query: Value, highlight: Value| {
+        let query =
+            json!({ "nested": { "path": "a", "query": query, "inner_hits": { "highlight": highlight } } });
         let answer = serde_json::to_value(place.answer(&search(&query)).await).unwrap();
-        answer["hits"]["hits"][0]["inner_hits"]["a"]["hits"]["hits"][0]["highlight"].clone()
+        answer["hits"]["hits"][0]["inner_hits"]["a"]["hits"]["hits"].as_array().unwrap().clone()
     };
-    let fields = json!({ "a.t": {}, "a.k": {} });
-    let words = json!({ "match": { "a.t": "two" } });
-    let marked = json!({ "a.t": ["one <em>two</em>"] });
-    assert_eq!(highlighted(words.clone(), json!({ "fields": fields })).await, marked);
-    let own = json!({ "term": { "a.k": "red" } });
-    let other = json!({ "fields": { "a.*": {} }, "highlight_query": own });
-    assert_eq!(highlighted(words, other).await, json!({ "a.k": ["<em>red</em>"] }));
-    // The query of the objects counts, not that of the documents that have them.
-    assert_eq!(highlighted(json!({ "match_all": {} }), json!({ "fields": fields })).await, Value::Null);
+    let of = |hits: &[Value]| hits.iter().map(|hit| hit["highlight"].clone()).collect::<Vec<_>>();
+    let red = json!({ "match": { "a.t": "red" } });
+    let hits = shown(red.clone(), json!({ "fields": { "a.t": {} } })).await;
+    let expected =
+        [json!({ "a.t": ["a <em>red</em> cup"] }), json!({ "a.t": ["<em>red</em>", "or <em>red</em>"] })];
+    assert_eq!(of(&hits), expected);
+    assert_eq!(hits[0]["_source"]["t"], "a red cup", "the source stays as it is");
+    let other = json!({ "fields": { "a.*": {} }, "highlight_query": { "match": { "a.t": "cup" } } });
+    assert_eq!(of(&shown(red.clone(), other).await), [json!({ "a.t": ["a red <em>cup</em>"] }), Value::Null]);
+    // Of objects in objects, each what its own query matches.
+    let tea = json!({ "nested": { "path": "a.b", "query": { "match": { "a.b.t": "tea" } }, "inner_hits": {
+        "highlight": { "fields": { "*": {} }, "pre_tags": "[", "post_tags": "]" },
+    } } });
+    let hits = shown(json!({ "bool": { "must": [red, tea] } }), json!({ "fields": { "a.t": {} } })).await;
+    assert_eq!(of(&hits), [json!({ "a.t": ["a <em>red</em> cup"] })]);
+    let inner = hits[0]["inner_hits"]["a.b"]["hits"]["hits"].as_array().unwrap();
+    assert_eq!(of(inner), [json!({ "a.b.t": ["red [tea]"] }), json!({ "a.b.t": ["[tea]"] })]);
 }
 
 #[tokio::test]

@@ -198,8 +198,16 @@ async fn hits_are_sorted_by_the_names_of_their_indices() {
     let after = json!({ "sort": by("desc"), "search_after": ["logs", 2] });
     assert_eq!(page(after).await.0, [3, 4]);
     assert_eq!(one.numbers(&json!({ "sort": ["_index", { "n": "desc" }] })).await, [3, 2, 1]);
-    for body in [json!({ "sort": "_id" }), json!({ "collapse": { "field": "_index" } })] {
-        assert!(one.search_with(&[&app], &body).is_err(), "{body}");
+    assert!(one.search_with(&[&app], &json!({ "sort": "_id" })).is_err());
+    // Of each index the best.
+    for (sort, best) in [(by("asc"), vec![4, 1]), (json!([{ "n": "desc" }]), vec![4, 3])] {
+        let body = json!({ "collapse": { "field": "_index" }, "sort": sort });
+        assert_eq!(page(body.clone()).await.0, best, "{body}");
+        let answer = one.search_with(&[&app, &empty], &body).unwrap().run().await.unwrap();
+        let fields = answer.hits.hits.iter().map(|hit| hit.fields.as_ref().unwrap().to_value());
+        let expected = [json!({ "_index": ["app"] }), json!({ "_index": ["logs"] })];
+        assert_eq!(fields.collect::<Vec<_>>(), expected);
+        assert_eq!(answer.hits.total.unwrap().value, 4);
     }
 }
 
@@ -479,4 +487,19 @@ async fn indices_that_understand_the_same_are_asked_together() {
     assert_ne!(one.index.mapping_digest(), other.index.mapping_digest());
     let seen = one.index.with_fields(Arc::new(|path| path != "w"));
     assert_ne!(one.index.mapping_digest(), seen.mapping_digest());
+}
+
+#[tokio::test]
+async fn hits_of_aggregations_are_highlighted_where_another_index_has_dates() {
+    let typed = |ty: &str| mapping(json!({ "w": { "type": ty } }));
+    let one = Place::with_mapping(&[vec![json!({ "n": 1, "w": "2024-05-01" })]], typed("date")).await;
+    let other = one.beside_with("other", &[vec![json!({ "n": 2, "w": "a word" })]], typed("text")).await;
+    let body = json!({
+        "query": { "bool": { "should": [{ "match": { "w": "word" } }, { "term": { "n": 1 } }] } },
+        "aggs": { "hits": { "top_hits": { "sort": ["n"], "highlight": { "fields": { "w": {} } } } } },
+    });
+    let answer = both(&one, &other, &body).await;
+    let hits = &answer["aggregations"]["hits"]["hits"]["hits"];
+    assert_eq!(hits[0].get("highlight"), None);
+    assert_eq!(hits[1]["highlight"], json!({ "w": ["a <em>word</em>"] }));
 }
