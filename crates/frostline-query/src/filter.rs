@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use frostline_split::Mapping;
 use serde::{Deserialize, Serialize};
 
-use crate::geo::{Relation, Shape};
+use crate::geo::{Relation as PointRelation, Shape};
 use crate::nesting::deeper;
 
 pub(crate) use field::Measure;
@@ -115,7 +115,7 @@ pub enum Filter {
         /// The shape.
         shape: Shape,
         /// How they are to it.
-        relation: Relation,
+        relation: PointRelation,
     },
 }
 
@@ -270,9 +270,8 @@ impl Filter {
             Filter::And(parts) => Filter::And(each(parts)),
             Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum: *minimum, parts: each(parts) },
             // Other parts may match what this one does not.
-            Filter::Not(_) | Filter::Points { relation: Relation::Within | Relation::Disjoint, .. } => {
-                Filter::All
-            }
+            Filter::Not(_)
+            | Filter::Points { relation: PointRelation::Within | PointRelation::Disjoint, .. } => Filter::All,
             Filter::Nested(nested) => nested.candidates.clone(),
             leaf => leaf.clone(),
         }
