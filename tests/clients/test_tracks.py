@@ -28,8 +28,6 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 # What an error names, and the words of docs/semantics.md that refuse it. Everything else must be answered.
 REFUSED = {
-    "geo_bounding_box": "`geo_*`",
-    "geohash_grid": "geographic aggregations",
     "script": "Scripts over documents",
 }
 

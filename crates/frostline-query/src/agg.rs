@@ -17,6 +17,7 @@ mod column;
 mod deviation;
 mod digest;
 mod distinct;
+mod extent;
 mod format;
 pub(crate) mod groups;
 mod keys;
@@ -50,6 +51,7 @@ use crate::language::decimal::Decimal;
 use crate::nesting::deeper;
 use chosen::{Chosen, Include};
 use distinct::Precision;
+use extent::OfPoints;
 use format::ValueFormat;
 use frostline_base::IndexName;
 use frostline_split::{Mapping, parse_ip};
@@ -254,6 +256,10 @@ enum Kind {
     VariableWidth(VariableWidth),
     IpPrefix(IpPrefix),
     Rate(Rate),
+    /// Ranges of distances.
+    GeoDistance(Ranges),
+    Grid(Grid),
+    OfPoints(OfPoints),
 }
 
 /// Documents without a value.
@@ -301,6 +307,15 @@ impl Shown {
         let order = vec![OrderBy { by: OrderKey::Key, descending: false }];
         Shown { size: usize::MAX, min_doc_count: 1, order, background: None }
     }
+}
+
+/// `geohash_grid` and `geotile_grid`: cells of a map that have documents.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Grid {
+    field: FieldIndex,
+    shown: Shown,
+    /// Keys are the numbers of tiles, and not geohashes.
+    has_tiles: bool,
 }
 
 /// Combinations of the values of several fields.
@@ -454,8 +469,12 @@ struct Source {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum SourceBy {
     Terms,
-    Histogram { interval: f64 },
+    Histogram {
+        interval: f64,
+    },
     Date(Rounding),
+    /// The numbers of tiles.
+    Tiles,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

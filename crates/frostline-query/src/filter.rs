@@ -12,6 +12,7 @@ use std::cmp::Ordering;
 use frostline_split::Mapping;
 use serde::{Deserialize, Serialize};
 
+use crate::geo::{Relation as PointRelation, Shape};
 use crate::nesting::deeper;
 
 pub(crate) use field::Measure;
@@ -107,6 +108,15 @@ pub enum Filter {
     Not(#[serde(deserialize_with = "deeper")] Box<Filter>),
     /// One of the objects at a path matches by itself.
     Nested(#[serde(deserialize_with = "deeper")] Box<Nested>),
+    /// The points of the field are so to a shape.
+    Points {
+        /// The field, whose values are its points.
+        field: FieldRef,
+        /// The shape.
+        shape: Shape,
+        /// How they are to it.
+        relation: PointRelation,
+    },
 }
 
 /// What one object of a document matches.
@@ -213,6 +223,9 @@ impl Filter {
             Filter::Equals { field, values } => Filter::Equals { field: of(&field), values },
             Filter::Range { field, lower, upper } => Filter::Range { field: of(&field), lower, upper },
             Filter::Exists { field } => Filter::Exists { field: of(&field) },
+            Filter::Points { field, shape, relation } => {
+                Filter::Points { field: of(&field), shape, relation }
+            }
             Filter::Match { field, text, minimum, prefix_last } => {
                 Filter::Match { field: field.as_ref().map(of), text, minimum, prefix_last }
             }
@@ -241,7 +254,8 @@ impl Filter {
             Filter::Equals { field, .. }
             | Filter::Range { field, .. }
             | Filter::Exists { field }
-            | Filter::Intervals { field, .. } => Some(field),
+            | Filter::Intervals { field, .. }
+            | Filter::Points { field, .. } => Some(field),
             Filter::Match { field, .. } | Filter::Phrase { field, .. } | Filter::Pattern { field, .. } => {
                 field.as_ref()
             }
@@ -256,7 +270,8 @@ impl Filter {
             Filter::And(parts) => Filter::And(each(parts)),
             Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum: *minimum, parts: each(parts) },
             // Other parts may match what this one does not.
-            Filter::Not(_) => Filter::All,
+            Filter::Not(_)
+            | Filter::Points { relation: PointRelation::Within | PointRelation::Disjoint, .. } => Filter::All,
             Filter::Nested(nested) => nested.candidates.clone(),
             leaf => leaf.clone(),
         }

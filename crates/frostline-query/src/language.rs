@@ -10,6 +10,7 @@
 
 pub mod date;
 pub(crate) mod decimal;
+pub(crate) mod geo;
 mod highlight;
 pub(crate) mod intervals;
 pub(crate) mod json;

@@ -14,6 +14,7 @@ mod exec;
 pub mod filter;
 #[doc(hidden)]
 pub mod fuzzing;
+mod geo;
 mod json;
 pub mod language;
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub(crate) mod open;
 mod origins;
 pub(crate) mod output;
 pub(crate) mod packs;
+pub(crate) mod points;
 pub(crate) mod segments;
 pub(crate) mod shown;
 pub(crate) mod unpacked;

@@ -10,7 +10,7 @@
 //! - [`verify`]: candidates against their values;
 //! - [`equal`]: values equal to a value; [`text`]: texts with the given words, phrases and patterns; [`pairs`]: phrases
 //!   of frequent words;
-//! - [`ids`]: documents by `_id`; [`nested`]: documents by one object in them;
+//! - [`ids`]: documents by `_id`; [`nested`]: documents by one object in them; [`points`]: documents by places;
 //! - [`terms`]: what a split has where a filter matches in it, before it is opened.
 //!
 //! Independent reads happen at the same time: the dictionary blocks of all
@@ -22,6 +22,7 @@ mod lookup;
 mod nested;
 mod pages;
 mod pairs;
+mod points;
 pub(crate) mod terms;
 mod text;
 mod verify;
@@ -165,7 +166,11 @@ impl<'a> View<'a> {
                 self.leaves_to_values(text, *prefix_last)
                     || field.as_ref().is_some_and(|field| self.is_unindexed(field))
             }
-            Filter::Phrase { .. } | Filter::Pattern { .. } | Filter::Intervals { .. } | Filter::Nested(_) => {
+            Filter::Phrase { .. }
+            | Filter::Pattern { .. }
+            | Filter::Intervals { .. }
+            | Filter::Nested(_)
+            | Filter::Points { .. } => {
                 true
             }
             Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().any(|p| self.reads_values(p)),
@@ -196,6 +201,7 @@ impl<'a> View<'a> {
             Filter::Intervals { field, intervals } => self.intervals(field, intervals, among).await,
             Filter::Ids(ids) => Ok(Rows::Some(self.with_ids(ids).await?)),
             Filter::Nested(nested) => self.nested(nested, among).await,
+            Filter::Points { field, shape, relation } => self.points(field, shape, *relation, among).await,
             Filter::All => Ok(Rows::All),
             Filter::None | Filter::And(_) | Filter::AtLeast { .. } | Filter::Not(_) => {
                 Err(Error::internal("a compound filter was evaluated as a leaf"))

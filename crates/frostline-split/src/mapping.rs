@@ -354,6 +354,11 @@ impl Mapping {
         is_above_any(path, &self.hidden)
     }
 
+    /// Whether `path` or some of what is below it is not seen.
+    pub fn hides_some_of(&self, path: &str) -> bool {
+        self.hidden.contains(path) || self.hides_below(path)
+    }
+
     /// What happens to undeclared fields.
     pub fn mode(&self) -> Mode {
         self.mode

@@ -71,6 +71,9 @@ impl AggTree {
             Kind::VariableWidth(of) => field(&of.field),
             Kind::IpPrefix(of) => field(&of.field) && of.length <= of.length_max(),
             Kind::Rate(of) => of.of.as_ref().is_none_or(|of| field(&of.field)),
+            Kind::GeoDistance(of) => field(&of.field),
+            Kind::Grid(of) => field(&of.field),
+            Kind::OfPoints(of) => field(&of.field),
         };
         own && agg.children.iter().all(|child| self.holds(child))
     }

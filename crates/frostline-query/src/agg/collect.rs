@@ -13,6 +13,7 @@ use roaring::RoaringBitmap;
 use super::column::{FieldColumn, Reading, Scalar};
 use super::deviation::Counted;
 use super::distinct::{Distinct, value_hash};
+use super::extent::{Extent, OfPoints};
 use super::keys::{Common, Key, Real};
 use super::metric::{Moments, Number, ValueKind};
 use super::state::{Auto, Hit, HitAddress, Hits, Keyed, Node, Slots, Widths, nodes, within};
@@ -25,6 +26,7 @@ use super::{
     TopHits, TopMetrics, VariableWidth, WeightedAvg,
 };
 use crate::filter::{FieldRef, Measure};
+use crate::geo::Point;
 use crate::{Error, Result};
 
 /// Some rows of one split with what the tree needs to know of them.
@@ -236,7 +238,10 @@ fn collect(agg: &Agg, node: &mut Node, batch: &Work<'_>, docs: &Docs, parents: u
         (Kind::StringStats(of), Node::Texts(all)) => of.collect(all, batch, docs),
         (Kind::MedianDeviation(of), Node::Counted(all)) => of.collect(all, batch, docs),
         (Kind::Adjacency(of), Node::Slots(slots)) => of.collect(agg, slots, batch, docs)?,
-        (Kind::IpRange(ranges), Node::Slots(slots)) => ranges.collect(agg, slots, batch, docs)?,
+        (Kind::IpRange(ranges) | Kind::GeoDistance(ranges), Node::Slots(slots)) => {
+            ranges.collect(agg, slots, batch, docs)?
+        }
+        (Kind::OfPoints(of), Node::Extents(all)) => of.collect(all, batch, docs),
         (Kind::AutoDate(of), Node::Auto(auto)) => of.collect(agg, auto, batch, docs, parents)?,
         (Kind::VariableWidth(of), Node::Widths(widths)) => of.collect(agg, widths, batch, docs, parents)?,
         (_, Node::Keyed(keyed)) => {
@@ -725,6 +730,21 @@ impl VariableWidth {
     }
 }
 
+impl OfPoints {
+    fn collect(&self, all: &mut [Extent], batch: &Work<'_>, docs: &Docs) {
+        let column = &batch.columns[self.field];
+        for (at, parent) in docs.iter() {
+            column.each(at as usize, |value| {
+                if let Scalar::Text(text) = value
+                    && let Some(point) = Point::of_text(text)
+                {
+                    all[parent as usize].add(point);
+                }
+            });
+        }
+    }
+}
+
 impl ValueKind {
     fn of(value: Scalar<'_>) -> ValueKind {
         match value {
@@ -773,6 +793,7 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Result<O
             let column = &batch.columns[terms.field];
             Some(code_terms(column, terms.common, terms.missing.as_ref(), keyed, docs))
         }
+        Kind::Grid(grid) => Some(code_terms(&batch.columns[grid.field], Common::Same, None, keyed, docs)),
         Kind::Significant(terms) => {
             let column = &batch.columns[terms.field];
             Some(code_terms(column, terms.common, None, keyed, docs))
@@ -995,7 +1016,7 @@ impl Composite {
             let measure = batch.measure(source.field);
             batch.columns[source.field].each(at, |value| {
                 keys.extend(match &source.by {
-                    SourceBy::Terms => Some(source.common.key(value)),
+                    SourceBy::Terms | SourceBy::Tiles => Some(source.common.key(value)),
                     SourceBy::Histogram { interval } => {
                         number(value, measure).map(|n| histogram_key(n.as_f64(), *interval, 0.0))
                     }

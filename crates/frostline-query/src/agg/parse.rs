@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::distinct::Precision;
+use super::extent::OfPoints;
 use super::format::ValueFormat;
 use super::keys::{Common, Key, Real};
 use super::pipeline::{self, Above, Pending};
@@ -16,16 +17,19 @@ use super::sketch::Accuracy;
 use super::time::{self, DateFormat, Rounding, Unit};
 use super::{
     Adjacency, Agg, AggTree, AutoDate, Cardinality, Chosen, Composite, DateHistogram, FieldIndex, Filters,
-    Histogram, Include, IpPrefix, Kind, Level, MedianDeviation, Metric, MetricKind, Missing, MultiTerms,
+    Grid, Histogram, Include, IpPrefix, Kind, Level, MedianDeviation, Metric, MetricKind, Missing, MultiTerms,
     OrderBy, OrderKey, Percentiles, Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Rate, Shape,
     Shown, SortBy, SortField, Source, SourceBy, Step, StringStats, TermSource, Terms, TopHits, TopMetrics,
     Units, VariableWidth, WeightedAvg, auto_date, texts, widths,
 };
 use crate::filter::{FieldRef, Filter, Measure, is_index};
+use crate::geo::Tile;
 use crate::language::date::{DateReader, Format, parse_time_zone};
 use crate::language::decimal::Decimal;
 use crate::language::{Context, SearchRequest, declared_format, is_metadata, regexp};
 use crate::{Error, Result};
+
+mod geo;
 
 /// How deep aggregations may be nested.
 const DEPTH_MAX: usize = 32;
@@ -270,6 +274,7 @@ impl Parser<'_> {
                 )));
             }
             "cardinality" => self.cardinality(&mut params)?,
+            _ if geo::NAMES.contains(&word) => self.of_points(word, &mut params)?,
             _ => match metric_kind(word) {
                 Some(kind) => self.metric(&mut params, kind)?,
                 None => {
@@ -295,13 +300,18 @@ impl Parser<'_> {
         if is_metadata(name) && !is_index(name) {
             return Err(self.error(format!("[{name}] is not a field, and cannot be aggregated")));
         }
+        Ok(self.index_of(self.named(name)))
+    }
+
+    /// The place of a field among those of the tree.
+    fn index_of(&mut self, field: FieldRef) -> FieldIndex {
         let mut fields = self.tree.fields.iter().zip(&self.tree.field_levels);
-        let known = fields.position(|(known, level)| known.name() == name && *level == self.level);
-        Ok(known.unwrap_or_else(|| {
-            self.tree.fields.push(FieldRef::in_any(self.context.all, name));
+        let known = fields.position(|(known, level)| *known == field && *level == self.level);
+        known.unwrap_or_else(|| {
+            self.tree.fields.push(field);
             self.tree.field_levels.push(self.level);
             self.tree.fields.len() - 1
-        }))
+        })
     }
 
     fn filter(&mut self, query: &Value) -> Result<usize> {
@@ -635,11 +645,24 @@ impl Parser<'_> {
     fn range(&mut self, params: &mut Params) -> Result<Kind> {
         let field = self.field(params)?;
         let decimal = self.decimal(params)?;
+        let ranges = self.number_ranges(params, decimal.as_ref())?;
+        let keyed = params.flag("keyed")?.unwrap_or(false);
+        Ok(Kind::Range(Ranges {
+            field,
+            format: None,
+            decimal,
+            keyed,
+            missing: params.number("missing")?.map(RangeBound::Number),
+            ranges,
+        }))
+    }
+
+    fn number_ranges(&self, params: &mut Params, decimal: Option<&Decimal>) -> Result<Vec<RangeBucket>> {
         let mut ranges = Vec::new();
         for mut range in params.objects("ranges")? {
             let (from, to) = (range.number("from")?, range.number("to")?);
             let key = range.text("key")?.unwrap_or_else(|| {
-                let text = |bound: Option<f64>| match (bound, &decimal) {
+                let text = |bound: Option<f64>| match (bound, decimal) {
                     (None, _) => "*".to_owned(),
                     (Some(bound), Some(decimal)) => decimal.text(bound),
                     (Some(bound), None) => format!("{bound:?}"),
@@ -650,15 +673,7 @@ impl Parser<'_> {
             let number = |bound: Option<f64>| bound.map(RangeBound::Number);
             ranges.push(RangeBucket { key, from: number(from), to: number(to) });
         }
-        let keyed = params.flag("keyed")?.unwrap_or(false);
-        Ok(Kind::Range(Ranges {
-            field,
-            format: None,
-            decimal,
-            keyed,
-            missing: params.number("missing")?.map(RangeBound::Number),
-            ranges: sorted(ranges),
-        }))
+        Ok(sorted(ranges))
     }
 
     fn date_range(&mut self, params: &mut Params) -> Result<Kind> {
@@ -727,12 +742,27 @@ impl Parser<'_> {
 
     fn composite(&mut self, params: &mut Params) -> Result<Kind> {
         if self.bucketed > 0 {
-            return Err(params.error("[composite] cannot be below an aggregation with several buckets"));
+            return Err(
+                params.error("aggregation cannot be used with a parent aggregation of several buckets")
+            );
+        }
+        match params.peek("sources") {
+            None => return Err(params.error("Required [sources]")),
+            Some(Value::Array(all)) if all.is_empty() => {
+                return Err(params.error("Composite [sources] cannot be null or empty"));
+            }
+            Some(_) => {}
         }
         let size = params.count("size")?.unwrap_or(10);
         let mut sources = Vec::new();
         for source in params.objects("sources")? {
-            sources.push(self.source(source)?);
+            let source = self.source(source)?;
+            if sources.iter().any(|other: &Source| other.name == source.name) {
+                let name = source.name;
+                return Err(params
+                    .error(format!("Composite source names must be unique, found duplicates: [{name}]")));
+            }
+            sources.push(source);
         }
         if size == 0 {
             return Err(params.error("[size] must be greater than 0"));
@@ -768,6 +798,10 @@ impl Parser<'_> {
                 .map(|value| Key::Double(Real(value)))
                 .ok_or_else(|| params.error("[after] holds no number")),
             (SourceBy::Terms, value) => params.key(value),
+            (SourceBy::Tiles, value) => {
+                let number = value.as_str().and_then(Tile::number_of_text);
+                number.map(Key::Long).ok_or_else(|| params.error(format!("[after] {value} is no tile")))
+            }
         }
     }
 
@@ -781,8 +815,15 @@ impl Parser<'_> {
             return Err(source.error(format!("source [{name}] must have one type")));
         };
         let mut params = Params { word: word.clone(), rest: body.clone(), path: source.path.clone() };
-        let field = self.field(&mut params)?;
+        let field = match word.as_str() {
+            "geotile_grid" => {
+                let tiles = self.cells(&mut params, true)?;
+                self.points(&mut params, tiles)?
+            }
+            _ => self.field(&mut params)?,
+        };
         let (by, format) = match word.as_str() {
+            "geotile_grid" => (SourceBy::Tiles, None),
             "terms" => (SourceBy::Terms, None),
             "histogram" => {
                 let interval = params.number("interval")?.filter(|i| *i > 0.0 && i.is_finite());
@@ -1327,7 +1368,8 @@ impl Kind {
             | Kind::WeightedAvg(_)
             | Kind::StringStats(_)
             | Kind::MedianDeviation(_)
-            | Kind::TopMetrics(_) => Shape::Leaf,
+            | Kind::TopMetrics(_)
+            | Kind::OfPoints(_) => Shape::Leaf,
             Kind::Filter(_) | Kind::Missing(_) | Kind::Global | Kind::Nested(_) | Kind::ReverseNested(_) => {
                 Shape::One
             }
@@ -1344,7 +1386,9 @@ impl Kind {
             | Kind::IpRange(_)
             | Kind::IpPrefix(_)
             | Kind::AutoDate(_)
-            | Kind::VariableWidth(_) => Shape::Several,
+            | Kind::VariableWidth(_)
+            | Kind::GeoDistance(_)
+            | Kind::Grid(_) => Shape::Several,
         }
     }
 
@@ -1355,6 +1399,7 @@ impl Kind {
             Kind::Cardinality(_) | Kind::WeightedAvg(_) | Kind::MedianDeviation(_) => {
                 matches!(name, None | Some("value"))
             }
+            Kind::OfPoints(of) => of.has(name),
             Kind::StringStats(_) => name.is_some_and(|name| texts::VALUES.contains(&name)),
             Kind::TopMetrics(of) => {
                 of.size == 1 && of.metrics.iter().any(|(known, ..)| Some(known.as_str()) == name)
@@ -1552,7 +1597,7 @@ fn heuristic(params: &mut Params) -> Result<Heuristic> {
 
 /// The kinds of aggregations, by the words that ask for them.
 pub fn aggregation_names() -> impl Iterator<Item = &'static str> {
-    AGGREGATIONS.into_iter().chain(pipeline::NAMES)
+    AGGREGATIONS.into_iter().chain(geo::NAMES).chain(pipeline::NAMES)
 }
 
 fn metric_kind(word: &str) -> Option<MetricKind> {

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, Answer, Body, Bucket, Buckets, Leaf, Numbers, Values};
+use super::extent::{Extent, Told};
 use super::format::ValueFormat;
 use super::keys::{Key, Real, compare_keys};
 use super::metric::{Moments, ValueKind};
@@ -21,6 +22,7 @@ use super::{
     MetricKind, MultiTerms, OrderBy, OrderKey, Percentiles, Pipelines, RangeBound, Ranges, RareTerms, Rate,
     Shown, Source, SourceBy, Terms, TopHits, TopMetrics, Units, VariableWidth, parse,
 };
+use crate::geo::Tile;
 use crate::json::Json;
 use crate::language::decimal::Decimal;
 use crate::{Error, Result};
@@ -171,6 +173,7 @@ impl<'a> View<'a> {
                 if of.ranks { sketch.rank(point, of.accuracy) } else { sketch.percentile(point, of.accuracy) }
             }
             (Kind::WeightedAvg(_), Node::Weighted(all)) => all.get(parent)?.value(),
+            (Kind::OfPoints(of), Node::Extents(all)) => of.value(all.get(parent)?, metric),
             (Kind::StringStats(_), Node::Texts(all)) => all.get(parent)?.value(metric?),
             (Kind::MedianDeviation(_), Node::Counted(all)) => all.get(parent)?.median_deviation(),
             (Kind::TopMetrics(of), Node::Hits(all)) => {
@@ -293,7 +296,7 @@ impl Writer<'_> {
             (Kind::Filters(filters), Node::Slots(slots)) => {
                 return self.filters(filters, &slots.counts, view, parent);
             }
-            (Kind::IpRange(ranges), Node::Slots(slots)) => {
+            (Kind::IpRange(ranges) | Kind::GeoDistance(ranges), Node::Slots(slots)) => {
                 return self.ranges(ranges, &slots.counts, view, parent);
             }
             (Kind::Adjacency(of), Node::Slots(slots)) => {
@@ -301,6 +304,15 @@ impl Writer<'_> {
             }
             (Kind::RareTerms(terms), Node::Keyed(keyed)) => {
                 return self.rare_terms(terms, keyed, view, parent);
+            }
+            (Kind::Grid(of), Node::Keyed(keyed)) => {
+                let head = |key: &Key| object([("key", cell(key))]);
+                let mut body = self.counted(&of.shown, keyed, view, parent, |_| true, head)?;
+                if let Body::Buckets(buckets) = &mut body {
+                    // Grids say nothing of the cells that are not shown.
+                    buckets.beside.clear();
+                }
+                return Ok(body);
             }
             (Kind::AutoDate(of), Node::Auto(auto)) => return self.auto_date(of, auto, view, parent),
             (Kind::VariableWidth(of), Node::Widths(widths)) => {
@@ -330,6 +342,9 @@ impl Writer<'_> {
             }
             (Kind::MedianDeviation(of), Node::Counted(all)) => {
                 formatted(all.get(parent).and_then(|one| one.median_deviation()), of.format.as_ref())
+            }
+            (Kind::OfPoints(of), Node::Extents(all)) => {
+                of.json(all.get(parent).unwrap_or(&Extent::default()))
             }
             (Kind::TopMetrics(top), Node::Hits(all)) => top.json(all.get(parent).unwrap_or(&Hits::default())),
             _ => return Err(Error::corrupt("a stored aggregation does not fit its request")),
@@ -983,6 +998,7 @@ impl Source {
     fn json(&self, key: &Key) -> Value {
         match (&self.by, key) {
             (SourceBy::Terms, Key::Boolean(value)) => json!(value),
+            (SourceBy::Tiles, key) => cell(key),
             _ => value_json(key, self.format.as_ref()),
         }
     }
@@ -994,6 +1010,14 @@ impl Key {
             Key::Time(us) => *us,
             _ => 0,
         }
+    }
+}
+
+/// A cell of a map: a tile, or a geohash.
+fn cell(key: &Key) -> Value {
+    match key {
+        Key::Long(number) => json!(Tile::of_number(*number).text()),
+        key => value_json(key, None),
     }
 }
 
@@ -1325,6 +1349,18 @@ fn type_name(view: &View<'_>) -> &'static str {
         (Kind::Rate(_), _) => "rate",
         (Kind::AutoDate(_), _) => "auto_date_histogram",
         (Kind::VariableWidth(_), _) => "variable_width_histogram",
+        (Kind::GeoDistance(_), _) => "geo_distance",
+        (Kind::Grid(of), _) => {
+            if of.has_tiles {
+                "geotile_grid"
+            } else {
+                "geohash_grid"
+            }
+        }
+        (Kind::OfPoints(of), _) => match of.told {
+            Told::Bounds { .. } => "geo_bounds",
+            Told::Centroid => "geo_centroid",
+        },
         (Kind::Metric(metric), _) => match metric.kind {
             MetricKind::Avg => "avg",
             MetricKind::Min => "min",

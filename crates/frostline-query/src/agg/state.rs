@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deviation::Counted;
 use super::distinct::Distinct;
+use super::extent::Extent;
 use super::keys::{Key, KeyTable, TABLE_ENTRY, mix};
 use super::metric::{Moments, Number, ValueKind};
 use super::sketch::Sketch;
@@ -51,6 +52,7 @@ pub(super) enum Node {
     Counted(Vec<Counted>),
     Auto(Auto),
     Widths(Widths),
+    Extents(Vec<Extent>),
 }
 
 /// Buckets that are made when a document needs them.
@@ -185,11 +187,13 @@ impl Node {
             | Kind::Composite(_)
             | Kind::RareTerms(_)
             | Kind::IpPrefix(_)
-            | Kind::Significant(_) => Node::Keyed(Keyed::new(nodes(&agg.children, 0))),
+            | Kind::Significant(_)
+            | Kind::Grid(_) => Node::Keyed(Keyed::new(nodes(&agg.children, 0))),
             Kind::AutoDate(of) => Node::Auto(Auto::new(of, nodes(&agg.children, 0))),
             Kind::VariableWidth(_) => Node::Widths(Widths::new(nodes(&agg.children, 0))),
             Kind::Range(_)
             | Kind::IpRange(_)
+            | Kind::GeoDistance(_)
             | Kind::Filter(_)
             | Kind::Filters(_)
             | Kind::Adjacency(_)
@@ -207,6 +211,7 @@ impl Node {
             Kind::Metric(_) | Kind::Rate(_) => Node::Moments(Vec::new()),
             Kind::Percentiles(_) => Node::Sketches(Vec::new()),
             Kind::Cardinality(_) => Node::Distinct(Vec::new()),
+            Kind::OfPoints(_) => Node::Extents(Vec::new()),
         };
         node.grow(parents);
         node
@@ -224,6 +229,7 @@ impl Node {
             Node::Weighted(all) => longer(all, parents),
             Node::Texts(all) => longer(all, parents),
             Node::Counted(all) => longer(all, parents),
+            Node::Extents(all) => longer(all, parents),
         }
     }
 
@@ -239,6 +245,7 @@ impl Node {
             Node::Weighted(_) => size_of::<Weighted>(),
             Node::Texts(_) => size_of::<Texts>(),
             Node::Counted(_) => size_of::<Counted>(),
+            Node::Extents(_) => size_of::<Extent>(),
         };
         parents.saturating_mul(each)
     }
@@ -266,6 +273,7 @@ impl Node {
             }
             Node::Hits(all) => size_of_val(all.as_slice()) + all.iter().map(Hits::bytes).sum::<usize>(),
             Node::Weighted(all) => size_of_val(all.as_slice()),
+            Node::Extents(all) => size_of_val(all.as_slice()),
             Node::Texts(all) => size_of_val(all.as_slice()) + all.iter().map(Texts::bytes).sum::<usize>(),
             Node::Counted(all) => size_of_val(all.as_slice()) + all.iter().map(Counted::bytes).sum::<usize>(),
         }
@@ -310,6 +318,7 @@ impl Node {
             (Node::Weighted(mine), Node::Weighted(theirs)) => each(mine, theirs, map, |m, t| m.merge(&t)),
             (Node::Texts(mine), Node::Texts(theirs)) => each(mine, theirs, map, Texts::merge),
             (Node::Counted(mine), Node::Counted(theirs)) => each(mine, theirs, map, Counted::merge),
+            (Node::Extents(mine), Node::Extents(theirs)) => each(mine, theirs, map, |m, t| m.merge(&t)),
             (Node::Auto(mine), Node::Auto(theirs)) => mine.absorb(theirs, agg, map),
             (Node::Widths(mine), Node::Widths(theirs)) => mine.absorb(theirs, agg, map),
             // Shapes were checked: there is no other case.
@@ -356,12 +365,14 @@ impl Node {
                 | Kind::Composite(_)
                 | Kind::RareTerms(_)
                 | Kind::IpPrefix(_)
-                | Kind::Significant(_),
+                | Kind::Significant(_)
+                | Kind::Grid(_),
             ) => keyed.fits(parents) && below(&keyed.children, keyed.counts.len()),
             (
                 Node::Slots(slots),
                 Kind::Range(_)
                 | Kind::IpRange(_)
+                | Kind::GeoDistance(_)
                 | Kind::Filter(_)
                 | Kind::Filters(_)
                 | Kind::Adjacency(_)
@@ -392,6 +403,7 @@ impl Node {
             (Node::Weighted(all), Kind::WeightedAvg(_)) => all.len() <= parents,
             (Node::Texts(all), Kind::StringStats(_)) => all.len() <= parents,
             (Node::Counted(all), Kind::MedianDeviation(_)) => all.len() <= parents,
+            (Node::Extents(all), Kind::OfPoints(_)) => all.len() <= parents,
             (Node::Auto(auto), Kind::AutoDate(of)) => {
                 auto.fits(of)
                     && auto.keyed.fits(parents.min(1))
@@ -411,7 +423,7 @@ impl Kind {
     /// How many buckets each parent always has.
     pub(super) fn slots(&self) -> u32 {
         let slots = match self {
-            Kind::Range(ranges) | Kind::IpRange(ranges) => ranges.ranges.len(),
+            Kind::Range(ranges) | Kind::IpRange(ranges) | Kind::GeoDistance(ranges) => ranges.ranges.len(),
             Kind::Adjacency(of) => of.filters.len() * (of.filters.len() + 1) / 2,
             Kind::Filters(filters) => filters.filters.len() + usize::from(filters.other.is_some()),
             _ => 1,

@@ -592,6 +592,15 @@ fn what_is_not_supported_is_named() {
     );
     refused(json!({"trems": {"field": "x"}}), "[trems] is not supported; did you mean [terms]?");
     refused(json!({"terms": {"field": "x", "script": "1"}}), "[script] is not supported");
+    refused(json!({"composite": {}}), "Required [sources]");
+    refused(json!({"composite": {"sources": []}}), "Composite [sources] cannot be null or empty");
+    let twice = json!({"k": {"terms": {"field": "f"}}});
+    refused(json!({"composite": {"sources": [twice, twice]}}), "must be unique, found duplicates: [k]");
+    let composite = json!({"composite": {"sources": [twice]}});
+    refused(
+        json!({"terms": {"field": "f"}, "aggs": {"c": composite}}),
+        "[composite] aggregation cannot be used with a parent aggregation",
+    );
     refused(json!({"filter": {"rows": []}, "aggs": {"b": {"geo_bounds": {}}}}), "in aggregation [a>b]");
     refused(json!({"filter": {"rows": []}, "aggs": {"b": {"global": {}}}}), "top level");
     refused(json!({"terms": {"field": "x", "size": 0}}), "[size]");

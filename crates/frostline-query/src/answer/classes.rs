@@ -199,7 +199,7 @@ impl<'a> Together<'a> {
                 SearchRequest::from_value(body, &context)?
             }
         };
-        let joined = |field: &FieldRef| FieldRef::in_any(&self.mappings, field.name());
+        let joined = |field: &FieldRef| field.joined(&self.mappings);
         for Sort { by, .. } in &mut request.sort {
             if let SortBy::Field(field) = by {
                 let is_clear = check_time(&self.heads, field.name()).is_ok();

@@ -265,6 +265,7 @@ impl<'a> Reader<'a> {
             | Filter::None
             | Filter::Range { .. }
             | Filter::Exists { .. }
+            | Filter::Points { .. }
             // Its words are asked for beside it.
             | Filter::Intervals { .. }
             | Filter::Ids(_)

@@ -7,10 +7,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use frostline_split::{Document, FieldType, Limits, Mapping, Moment, Value, parse_document};
+use frostline_split::{Document, Field, FieldType, Limits, Mapping, Moment, Value, parse_document};
+use serde_json::json;
 
 use crate::Result;
 use crate::answer::standard::Standard;
+use crate::geo::Point;
 use crate::json::Json;
 use crate::language::{FieldFormat, SearchRequest, ValueForm};
 use crate::read::objects::alone;
@@ -165,6 +167,10 @@ impl Group {
 
 impl Walk<'_> {
     fn value(&mut self, value: &Json, path: &str) {
+        let ty = self.fields.mapping.field(path).and_then(Field::ty);
+        if ty == Some(FieldType::GeoPoint) && self.points(value, path) {
+            return;
+        }
         match value {
             Json::Object(members) => {
                 let is_apart = self.fields.is_apart(path);
@@ -180,6 +186,31 @@ impl Walk<'_> {
             null if null.is_null() => {}
             leaf => self.leaf(leaf, path),
         }
+    }
+
+    /// The points that a value is, if their field is asked for by its name.
+    fn points(&mut self, value: &Json, path: &str) -> bool {
+        let Walk { fields, scopes, .. } = self;
+        let own = fields.wanting(path).map(|wanting| (path, wanting));
+        let named = fields.named.get(path).into_iter().flatten();
+        let wanted: Vec<(&str, usize)> =
+            own.into_iter().chain(named.map(|(name, wanting)| (name.as_str(), *wanting))).collect();
+        if wanted.is_empty() {
+            return false;
+        }
+        for point in Point::all_of(&value.to_value()) {
+            for (name, wanting) in &wanted {
+                let Some(Wanted { form, is_column, .. }) = fields.wanted.get(*wanting) else { continue };
+                let (lat, lon) = (point.lat, point.lon);
+                let shown = match form {
+                    Some(form) if form.is_wkt => Json::text(&format!("POINT ({lon:?} {lat:?})")),
+                    None if *is_column => Json::text(&format!("{lat:?}, {lon:?}")),
+                    _ => Json::of(&json!({ "coordinates": [lon, lat], "type": "Point" })),
+                };
+                add(scopes, name, shown, *is_column);
+            }
+        }
+        true
     }
 
     fn member(&mut self, parent: &str, name: &str, value: &Json) {

@@ -14,6 +14,7 @@ use frostline_split::{FieldType, Mapping, Split, SplitField, ValueType, Wanted};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
+use crate::geo::PointsAs;
 
 /// A field reference of a query. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,6 +40,8 @@ struct Meaning {
     object: bool,
     /// The one value that every document has.
     constant: Option<String>,
+    /// The values are those of the points that are written at and below the paths.
+    points: Option<PointsAs>,
 }
 
 /// A path whose values are meant.
@@ -160,7 +163,47 @@ impl FieldRef {
         readings.sort_unstable();
         let paths =
             paths.into_iter().map(|(path, exact)| FieldPath { path: path.to_owned(), exact }).collect();
-        FieldRef(Arc::new(Meaning { name: name.to_owned(), time, paths, readings, object, constant: None }))
+        FieldRef(Arc::new(Meaning {
+            name: name.to_owned(),
+            time,
+            paths,
+            readings,
+            object,
+            ..Meaning::default()
+        }))
+    }
+
+    /// The points of the field of this name in any of these mappings, or what is made of each of them. None where a part
+    /// of what they are written with is not seen.
+    pub(crate) fn points(mappings: &[&Mapping], name: &str, of: PointsAs) -> FieldRef {
+        let field = FieldRef::in_any(mappings, name);
+        let mut paths = field.0.paths.clone();
+        if paths.is_empty() && field.0.object {
+            paths.push(FieldPath { path: name.to_owned(), exact: false });
+        }
+        let are_hidden = |path: &FieldPath| mappings.iter().any(|mapping| mapping.hides_some_of(&path.path));
+        paths.retain(|path| !are_hidden(path));
+        let readings = vec![TypedReading { ty: of.value_type(), list: true, column: false }];
+        FieldRef(Arc::new(Meaning {
+            name: name.to_owned(),
+            paths,
+            readings,
+            points: Some(of),
+            ..Meaning::default()
+        }))
+    }
+
+    /// What the field means in any of these mappings.
+    pub(crate) fn joined(&self, mappings: &[&Mapping]) -> FieldRef {
+        match &self.0.points {
+            Some(of) => FieldRef::points(mappings, self.name(), of.clone()),
+            None => FieldRef::in_any(mappings, self.name()),
+        }
+    }
+
+    /// What is made of the points that are its values; none where its values are as they are.
+    pub(crate) fn of_points(&self) -> Option<&PointsAs> {
+        self.0.points.as_ref()
     }
 
     /// The name, as written in the query.
@@ -204,11 +247,15 @@ impl FieldRef {
             readings: meaning.readings.clone(),
             object: false,
             constant: meaning.constant.clone(),
+            points: None,
         }))
     }
 
     /// The same where it is the time of the documents of some indices and another field of others: its values.
     pub(crate) fn of_several_times(&self) -> FieldRef {
+        if self.0.points.is_some() {
+            return self.clone();
+        }
         let mut readings = self.0.readings.clone();
         if self.types().any(|ty| ty == ValueType::Date)
             && readings.iter().all(|own| own.ty != ValueType::Date)
@@ -244,17 +291,22 @@ impl FieldRef {
             readings: self.0.readings.clone(),
             object: self.0.object && !mapping.hides_below(self.name()),
             constant: None,
+            points: self.0.points.clone(),
         }))
     }
 
     /// The same field for whoever looks for values of it, and for none of a type: beside the documents' time alone it
     /// matters what other values there are.
     pub(crate) fn untyped(&self) -> FieldRef {
-        let Meaning { name, time, paths, readings, object, constant } = &*self.0;
+        let Meaning { name, time, paths, readings, object, constant, points } = &*self.0;
+        if points.is_some() {
+            return self.clone();
+        }
         let types = readings.iter().filter(|_| *time).map(|reading| reading.ty);
         let readings = types.map(|ty| TypedReading { ty, list: false, column: false }).collect();
         let (name, paths, constant) = (name.clone(), paths.clone(), constant.clone());
-        FieldRef(Arc::new(Meaning { name, time: *time, paths, readings, object: *object, constant }))
+        let object = *object;
+        FieldRef(Arc::new(Meaning { name, time: *time, paths, readings, object, constant, points: None }))
     }
 
     /// The one value that every document has.
@@ -265,7 +317,7 @@ impl FieldRef {
     /// Whether both mean the same values, whole or by words.
     pub(crate) fn has_values_of(&self, other: &FieldRef) -> bool {
         let paths = |field: &FieldRef| field.0.paths.iter().map(|path| path.path.clone()).collect::<Vec<_>>();
-        self.0.time == other.0.time && paths(self) == paths(other)
+        self.0.time == other.0.time && self.0.points == other.0.points && paths(self) == paths(other)
     }
 
     /// Whether the mapping has the field, or fields below it.
@@ -306,7 +358,9 @@ impl FieldRef {
 
     /// What a split is asked for the readings of this field.
     pub(crate) fn wanted(&self) -> impl Iterator<Item = Wanted<'_>> {
-        self.0.paths.iter().map(|path| Wanted::Path(&path.path))
+        let below = self.0.paths.iter().filter(|_| self.0.points.is_some());
+        let below = below.map(|path| Wanted::Below(&path.path));
+        self.0.paths.iter().map(|path| Wanted::Path(&path.path)).chain(below)
     }
 
     /// The readings that a split has of this field, by number, and whether whole values are asked for. Their blocks
@@ -314,8 +368,10 @@ impl FieldRef {
     pub(crate) fn in_split<'s>(&self, split: &'s Split) -> Result<Vec<(&'s SplitField, bool)>> {
         let mut readings: Vec<(&SplitField, bool)> = Vec::new();
         for path in &self.0.paths {
-            let found = split.find(Wanted::Path(&path.path))?;
-            readings.extend(found.into_iter().map(|field| (field, path.exact)));
+            let below = self.0.points.as_ref().map(|_| Wanted::Below(&path.path));
+            for wanted in [Wanted::Path(&path.path)].into_iter().chain(below) {
+                readings.extend(split.find(wanted)?.into_iter().map(|field| (field, path.exact)));
+            }
         }
         // Of two that name one path, the first says how it is compared.
         readings.sort_by_key(|(field, _)| field.number);
@@ -337,10 +393,15 @@ impl fmt::Display for FieldRef {
 
 impl fmt::Debug for FieldRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Meaning { name, time, paths, readings, object, constant } = &*self.0;
+        let Meaning { name, time, paths, readings, object, constant, points } = &*self.0;
         let mut shown = f.debug_struct("FieldRef");
         shown.field("name", name).field("time", time).field("paths", paths);
-        shown.field("readings", readings).field("object", object).field("constant", constant).finish()
+        shown
+            .field("readings", readings)
+            .field("object", object)
+            .field("constant", constant)
+            .field("points", points)
+            .finish()
     }
 }
 

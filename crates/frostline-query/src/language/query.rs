@@ -14,7 +14,7 @@ use super::query_string::QueryStringOptions;
 use super::text::{
     self, MatchOptions, Target, all, any, at_least, match_across, match_any, match_in, or_date,
 };
-use super::{Context, intervals, range, regexp, simple};
+use super::{Context, geo, intervals, range, regexp, simple};
 use crate::Result;
 use crate::filter::{FieldRef, Filter, INDEX, Nested, Pattern, Scalar, not};
 use frostline_base::chain;
@@ -29,7 +29,7 @@ const SCORE_MODES: [&str; 5] = ["avg", "max", "min", "none", "sum"];
 const NAMED_MAX: usize = 100;
 
 /// Queries that are read, for suggestions.
-const QUERIES: [&str; 24] = [
+const QUERIES: [&str; 28] = [
     "intervals",
     "match_all",
     "match_none",
@@ -54,6 +54,10 @@ const QUERIES: [&str; 24] = [
     "boosting",
     "dis_max",
     "nested",
+    "geo_bounding_box",
+    "geo_distance",
+    "geo_polygon",
+    "geo_shape",
 ];
 
 /// Queries that are known and refused, with the reason and what to use instead.
@@ -66,12 +70,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("sparse_vector", "there are no vectors in an index"),
     ("text_expansion", "there are no vectors in an index"),
     ("semantic", "there are no vectors in an index"),
-    ("geo_bounding_box", "there are no geographic fields"),
-    ("geo_distance", "there are no geographic fields"),
-    ("geo_polygon", "there are no geographic fields"),
-    ("geo_shape", "there are no geographic fields"),
-    ("geo_grid", "there are no geographic fields"),
-    ("shape", "there are no geographic fields"),
+    ("geo_grid", "use geo_bounding_box with the corners of the cell"),
+    ("shape", "there are no shapes but on the earth: use geo_shape"),
     ("has_child", "documents have no parents"),
     ("has_parent", "documents have no parents"),
     ("parent_id", "documents have no parents"),
@@ -255,6 +255,7 @@ impl<'a> Clause<'a> {
             "boosting" => self.boosting(),
             "dis_max" => self.dis_max(),
             "nested" => self.nested(),
+            _ if geo::QUERIES.contains(&kind) => geo::parse(kind, self.body, self.at, self.context),
             _ => {
                 let meant =
                     nearest(kind, QUERIES).map_or(String::new(), |name| format!("; did you mean [{name}]?"));

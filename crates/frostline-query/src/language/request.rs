@@ -209,20 +209,25 @@ pub struct FieldFormat {
     pub include_unmapped: bool,
 }
 
-/// How the values of a field are written: its dates, and its other numbers.
+/// How the values of a field are written: its dates, its other numbers, and its points.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueForm {
     pub(crate) date: Option<Format>,
     pub(crate) number: Option<Decimal>,
+    /// Points are written as WKT.
+    pub(crate) is_wkt: bool,
 }
 
 impl FieldFormat {
     /// How its values are written. A format may be one of dates and a pattern of numbers.
     pub(crate) fn form(&self) -> Result<Option<ValueForm>> {
         let Some(format) = &self.format else { return Ok(None) };
+        if matches!(format.as_str(), "geojson" | "wkt") {
+            return Ok(Some(ValueForm { date: None, number: None, is_wkt: format == "wkt" }));
+        }
         match (Format::parse(format), Decimal::parse(format)) {
             (Err(error), Err(_)) => Err(error),
-            (date, number) => Ok(Some(ValueForm { date: date.ok(), number: number.ok() })),
+            (date, number) => Ok(Some(ValueForm { date: date.ok(), number: number.ok(), is_wkt: false })),
         }
     }
 
@@ -780,6 +785,12 @@ fn sort_key(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Sort> {
     let (name, how) = json::only_entry(value, at, "one field to sort by; give several as an array")?;
     let at = at.key(name);
     check_sort(name, &at)?;
+    if name == "_geo_distance" {
+        let (field, options) = super::geo::distances(how, &at, context)?;
+        let mut key = Sort { by: SortBy::Field(field), ..Sort::default() };
+        sort_options(&mut key, &Value::Object(options), &at)?;
+        return Ok(key);
+    }
     let mut key = Sort::named(name, context);
     match how {
         Value::String(order) => key.descending = descending(order, &at)?,
@@ -797,8 +808,8 @@ fn check_sort(name: &str, at: &At<'_>) -> Result<()> {
 }
 
 fn sort_options(key: &mut Sort, how: &Value, at: &At<'_>) -> Result<()> {
-    if matches!(key.by, SortBy::Field(ref field) if matches!(field.name(), "_geo_distance" | "_script")) {
-        return Err(at.invalid("sorting by [_geo_distance] or [_script] is not supported"));
+    if matches!(key.by, SortBy::Field(ref field) if field.name() == "_script") {
+        return Err(at.invalid("sorting by [_script] is not supported"));
     }
     let mut options = Object::new(how, at)?;
     // All objects at a path together have the values that the document has there.

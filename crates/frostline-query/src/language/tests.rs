@@ -67,6 +67,7 @@ pub(super) fn show(filter: &Filter) -> String {
             format!("{field} in {lower}, {upper}")
         }
         Filter::Exists { field } => format!("exists {field}"),
+        Filter::Points { field, shape, relation } => format!("{field} {relation:?} {shape:?}"),
         Filter::Nested(nested) => format!("{}[{}]", nested.path, show(&nested.filter)),
         Filter::Pattern { field, pattern, case_insensitive } => {
             let pattern = match pattern {
@@ -362,7 +363,8 @@ fn what_is_refused_is_named_with_its_position() {
             "[nested] failed to find nested object under path [a], at `query.bool.must[1].nested`",
         ),
         (json!({"function_score": {}}), "[function_score] is not supported"),
-        (json!({"geo_distance": {}}), "[geo_distance] is not supported"),
+        (json!({"geo_distance": {}}), "a field is missing, at `query.geo_distance`"),
+        (json!({"geo_grid": {}}), "[geo_grid] is not supported"),
         (json!({"script": {}}), "[script] is not supported"),
         (json!({"knn": {}}), "[knn] is not supported"),
         (json!({"fuzzy": {"a": "b"}}), "[fuzzy] is not supported"),

@@ -24,6 +24,7 @@ use crate::filter::FieldRef;
 use crate::read::fields;
 use crate::read::merge::{self, arrow_error};
 use crate::read::mixed;
+use crate::read::points;
 use crate::read::view::View;
 use crate::{Error, Result};
 
@@ -340,6 +341,9 @@ pub(crate) async fn readings(
     }
     if field.is_index() {
         return Err(Error::internal("the name of an index that is not known"));
+    }
+    if let Some(of) = field.of_points() {
+        return Ok(vec![points::values(view, field, of, rows).await?]);
     }
     view.know_fields(&[field]).await?;
     let readings = field.in_split(view.split())?.into_iter();

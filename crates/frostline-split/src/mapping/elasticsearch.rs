@@ -467,7 +467,7 @@ impl FieldType {
     /// Whether nothing can be asked of it by what the type means: its parts are found, each by its own name.
     pub(super) fn has_no_queries(self) -> bool {
         use FieldType::*;
-        matches!(self, GeoPoint | GeoShape | Histogram | AggregateMetricDouble)
+        matches!(self, GeoShape | Histogram | AggregateMetricDouble)
     }
 
     /// The type to show for values of one type.

@@ -11,6 +11,7 @@ use crate::{Search, SearchOptions, Searcher, Settings};
 
 mod collapse;
 mod fields;
+mod geo;
 mod matching;
 mod model;
 mod named;

@@ -74,10 +74,7 @@ async fn logs_land_in_a_stream_with_a_template_like_that_of_filebeat() {
     assert_eq!(put.status, 200, "{put:?}");
     let warnings: Vec<&str> =
         put.headers.get_all("warning").iter().map(|value| value.to_str().unwrap()).collect();
-    assert!(
-        warnings.iter().any(|warning| warning.contains("the types [geo_point] have no effect")),
-        "{warnings:?}"
-    );
+    assert!(warnings.iter().all(|warning| !warning.contains("the types [")), "{warnings:?}");
     let shown = tested.ok("GET", "/_index_template/filebeat-8.17.0", "").await;
     let template = &shown["index_templates"][0]["index_template"]["template"];
     assert_eq!(template["mappings"], filebeat()["template"]["mappings"]);

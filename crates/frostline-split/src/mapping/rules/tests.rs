@@ -250,7 +250,7 @@ fn objects_have_types_from_templates_too() {
     assert_eq!(ty(&learned, "source.geo.location"), Some(FieldType::GeoPoint));
     assert_eq!(ty(&learned, "my_data"), Some(FieldType::Flattened));
     assert_eq!(ty(&learned, "my_data.a"), Some(FieldType::Keyword));
-    assert_eq!(learned.types_without_queries().into_iter().collect::<Vec<_>>(), ["geo_point"]);
+    assert_eq!(learned.types_without_queries().into_iter().collect::<Vec<_>>(), <[&str; 0]>::default());
 }
 
 #[test]

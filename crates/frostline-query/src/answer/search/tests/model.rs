@@ -149,7 +149,7 @@ fn resolved(filter: Filter, mapping: &Mapping) -> Filter {
         Filter::And(parts) => Filter::And(all(parts)),
         Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum, parts: all(parts) },
         Filter::Not(part) => Filter::Not(Box::new(resolved(*part, mapping))),
-        Filter::All | Filter::None | Filter::Ids(_) | Filter::Nested(_) => filter,
+        Filter::All | Filter::None | Filter::Ids(_) | Filter::Nested(_) | Filter::Points { .. } => filter,
     }
 }
 
@@ -302,8 +302,8 @@ impl Model {
     fn matches(&self, filter: &Filter) -> bool {
         match filter {
             Filter::All => true,
-            // Neither has a place in these filters; objects have a model of their own.
-            Filter::None | Filter::Ids(_) | Filter::Nested(_) => false,
+            // Neither has a place in these filters; objects and points have models of their own.
+            Filter::None | Filter::Ids(_) | Filter::Nested(_) | Filter::Points { .. } => false,
             Filter::And(parts) => parts.iter().all(|part| self.matches(part)),
             Filter::AtLeast { minimum, parts } => {
                 parts.iter().filter(|part| self.matches(part)).count() >= *minimum
