@@ -170,9 +170,7 @@ impl<'a> View<'a> {
             | Filter::Pattern { .. }
             | Filter::Intervals { .. }
             | Filter::Nested(_)
-            | Filter::Points { .. } => {
-                true
-            }
+            | Filter::Points { .. } => true,
             Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().any(|p| self.reads_values(p)),
             Filter::Not(part) => self.reads_values(part),
         }

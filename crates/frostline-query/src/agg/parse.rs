@@ -17,10 +17,10 @@ use super::sketch::Accuracy;
 use super::time::{self, DateFormat, Rounding, Unit};
 use super::{
     Adjacency, Agg, AggTree, AutoDate, Cardinality, Chosen, Composite, DateHistogram, FieldIndex, Filters,
-    Grid, Histogram, Include, IpPrefix, Kind, Level, MedianDeviation, Metric, MetricKind, Missing, MultiTerms,
-    OrderBy, OrderKey, Percentiles, Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Rate, Shape,
-    Shown, SortBy, SortField, Source, SourceBy, Step, StringStats, TermSource, Terms, TopHits, TopMetrics,
-    Units, VariableWidth, WeightedAvg, auto_date, texts, widths,
+    Grid, Histogram, Include, IpPrefix, Kind, Level, MedianDeviation, Metric, MetricKind, Missing,
+    MultiTerms, OrderBy, OrderKey, Percentiles, Pipelines, RangeBound, RangeBucket, Ranges, RareTerms, Rate,
+    Shape, Shown, SortBy, SortField, Source, SourceBy, Step, StringStats, TermSource, Terms, TopHits,
+    TopMetrics, Units, VariableWidth, WeightedAvg, auto_date, texts, widths,
 };
 use crate::filter::{FieldRef, Filter, Measure, is_index};
 use crate::geo::Tile;
