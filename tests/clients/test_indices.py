@@ -81,7 +81,7 @@ def test_the_command_makes_an_index_as_its_templates_say(servers, frostline, tmp
     client.cluster.put_component_template(name="ids", template={"mappings": {"properties": {"id": {"type": "keyword"}}}})
     client.indices.put_index_template(name="new", index_patterns=["new-*"], composed_of=["ids"], template={
         "mappings": {"properties": {"n": {"type": "keyword"}}},
-        "settings": {"index.hidden": True, "index.time_field": "when"}, "aliases": {"news": {"is_write_index": True}},
+        "settings": {"index.hidden": True, "index.time_field": "when"}, "aliases": {"news": {"routing": "r"}},
     })
     document = {"when": "2024-05-01T00:00:00Z", "id": 7, "n": 1}
     mapping = tmp_path / "mapping.json"
@@ -90,7 +90,7 @@ def test_the_command_makes_an_index_as_its_templates_say(servers, frostline, tmp
     frostline.ingest("new-2", [document])
     about = [client.indices.get(index=name)[name] for name in ["new-1", "new-2"]]
     assert [one["mappings"] for one in about] == [about[0]["mappings"]] * 2
-    assert [one["aliases"] for one in about] == [{"news": {"is_write_index": False}}, {"news": {"is_write_index": True}}]
+    assert [one["aliases"] for one in about] == [{"news": {"index_routing": "r", "search_routing": "r"}}] * 2
     for one in about:
         assert one["settings"]["index"]["hidden"] == "true" and one["settings"]["index"]["time_field"] == "when"
     # What is given is laid over what the templates say, also by the run that finds the index there.
