@@ -11,6 +11,7 @@ pub(crate) mod fetch;
 pub(crate) mod finish;
 pub(crate) mod found;
 pub(crate) mod groups;
+mod joined;
 pub(crate) mod leaf;
 pub(crate) mod matching;
 pub(crate) mod needle;

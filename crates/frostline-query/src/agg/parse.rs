@@ -731,7 +731,7 @@ impl Parser<'_> {
                     filters.push(self.filter(query)?);
                 }
             }
-            _ => return Err(params.error("[filters] must hold at least one filter")),
+            _ => return Err(params.error("[filters] cannot be empty")),
         }
         let key = params.text("other_bucket_key")?;
         let other = params.flag("other_bucket")?.unwrap_or(key.is_some());
@@ -907,7 +907,7 @@ impl Parser<'_> {
             _ => 2.0,
         };
         if sigma < 0.0 {
-            return Err(params.error("[sigma] must not be negative"));
+            return Err(params.out_of_range("sigma", "greater than or equal to 0", sigma));
         }
         let format = self.value_format(params, field)?;
         let missing = match kind {
@@ -1078,7 +1078,7 @@ impl Parser<'_> {
         // Hints for an estimate, which this is not.
         match params.number("compression")? {
             Some(compression) if compression <= 0.0 => {
-                return Err(params.error("[compression] must be greater than 0"));
+                return Err(params.out_of_range("compression", "greater than 0", compression));
             }
             _ => params.ignore(&["execution_hint"]),
         }
@@ -1683,6 +1683,11 @@ impl Params {
 
     pub(super) fn error(&self, what: impl std::fmt::Display) -> Error {
         Error::invalid(format!("[{}] {what} in aggregation [{}]", self.word, self.path))
+    }
+
+    /// The error of a number that is not as a parameter has to be.
+    pub(super) fn out_of_range(&self, name: &str, rule: &str, number: f64) -> Error {
+        Error::invalid(format!("[{name}] must be {rule}. Found [{number:?}] in [{}]", self.path))
     }
 
     /// The error of an aggregation that names no field, most often because it has a script instead.

@@ -26,6 +26,9 @@ pub(crate) struct Bounded {
     memory: Arc<dyn MemoryPool>,
 }
 
+/// What texts are joined by.
+pub(crate) const JOIN: &str = "frostline_join";
+
 /// The functions that are bounded.
 pub(crate) const NAMES: [&str; 15] = [
     "array_repeat",
@@ -58,7 +61,12 @@ impl Bounded {
             MemoryLimit::Infinite | MemoryLimit::Unknown => u64::MAX,
         };
         // A constant is copied with each plan that the optimizer makes, and wherever a query names it.
-        let part = if is_constant { 64 } else { 4 };
+        let part = match is_constant {
+            // What the query has itself is joined.
+            true if self.name() == JOIN => 16,
+            true => 64,
+            false => 4,
+        };
         // Texts and lists of an array are addressed with 31 bits.
         (held_max / part).min(i32::MAX as u64)
     }

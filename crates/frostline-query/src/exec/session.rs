@@ -21,6 +21,7 @@ use crate::errors::internal;
 use crate::exec::arithmetic::CheckedArithmetic;
 use crate::exec::bounded::{self, Bounded};
 use crate::exec::codec;
+use crate::exec::joined::{self, BoundedJoins};
 use crate::exec::matching;
 use crate::exec::nulls::KeepNulls;
 use crate::exec::odd_columns::OddColumns;
@@ -67,6 +68,11 @@ pub(crate) fn session(local: Local) -> Result<SessionContext> {
         let function = session.udf(name).map_err(internal)?;
         session.register_udf(Bounded::over(&function, &memory));
     }
+    let lists = joined::OF_LISTS.map(|name| session.udf(name));
+    let lists = lists.into_iter().collect::<Result<Vec<_>, _>>().map_err(internal)?;
+    let joins = BoundedJoins::new(lists.into_iter(), &memory);
+    joins.functions().for_each(|function| session.register_udf(function));
+    session.add_analyzer_rule(Arc::new(joins));
     session.register_udf(odd_columns.function());
     session.register_expr_planner(Arc::new(odd_columns)).map_err(internal)?;
     session.register_udf(matching::function());

@@ -583,20 +583,32 @@ fn timeout(body: &mut Object<'_>, at: &At<'_>) -> Result<Option<u64>> {
 
 /// `from`, `size` and `search_after`, which limit one another.
 fn window(body: &mut Object<'_>, at: &At<'_>, request: &mut SearchRequest) -> Result<()> {
-    if let Some(size) = body.unsigned("size")? {
-        request.size = usize::try_from(size).unwrap_or(usize::MAX);
+    let negative = |value: &Value| {
+        let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
+        number.filter(|number| *number < 0)
+    };
+    let not_negative = |key: &'static str, value: &Value| match negative(value) {
+        Some(number) => {
+            Err(Error::invalid(format!("[{key}] parameter cannot be negative, found [{number}]")))
+        }
+        None => Ok(()),
+    };
+    if let Some(size) = body.take("size") {
+        not_negative("size", size)?;
+        request.size = usize::try_from(json::unsigned(size, &at.key("size"))?).unwrap_or(usize::MAX);
     }
     let from = body.take("from");
     let unset = from.and_then(Value::as_i64) == Some(-1);
     if let Some(from) = from.filter(|_| !unset) {
+        not_negative("from", from)?;
         request.from = usize::try_from(json::unsigned(from, &at.key("from"))?).unwrap_or(usize::MAX);
     }
     let reach = request.from.saturating_add(request.size);
     if reach > HITS_WINDOW_MAX {
         return Err(Error::invalid(format!(
-            "from + size is {reach}, more than {HITS_WINDOW_MAX}: all hits up to there would be held and sorted at \
-             once; page with search_after and the sort values of the last hit instead, or on the command line write \
-             every match with --all"
+            "Result window is too large, from + size must be less than or equal to: [{HITS_WINDOW_MAX}] but was \
+             [{reach}]. See the scroll api for a more efficient way to request large data sets. Pages continue with \
+             search_after and the sort values of the last hit, and on the command line --all writes every match"
         )));
     }
     request.search_after = search_after(body, at, request)?;

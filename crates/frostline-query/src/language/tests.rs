@@ -465,8 +465,8 @@ fn what_changes_no_document_is_taken_with_a_warning() {
 #[test]
 fn bodies_that_are_refused() {
     for (body, expected) in [
-        (json!({"from": 9_995, "size": 6}), "from + size is 10001, more than 10000"),
-        (json!({"size": -1}), "expected a whole number of at least 0, found -1, at `size`"),
+        (json!({"from": 9_995, "size": 6}), "must be less than or equal to: [10000] but was [10001]"),
+        (json!({"size": -1}), "[size] parameter cannot be negative, found [-1]"),
         (json!({"min_score": 1}), "[min_score] is not supported"),
         (json!({"knn": {"k": 1}}), "[knn] is not supported"),
         (json!({"min_score": "high"}), "expected a number, found a string, at `min_score`"),

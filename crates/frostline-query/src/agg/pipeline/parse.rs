@@ -120,7 +120,7 @@ impl Reader<'_> {
                 _ => 2.0,
             };
             if sigma < 0.0 {
-                return Err(self.params.error("[sigma] must not be negative"));
+                return Err(self.params.out_of_range("sigma", "greater than or equal to 0", sigma));
             }
             return Ok(Kind::Metric { of: self.series()?, metric, sigma });
         }

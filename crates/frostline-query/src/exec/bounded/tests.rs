@@ -22,6 +22,11 @@ async fn a_function_is_refused_before_it_makes_too_much() {
         ("length(repeat('ab', 30000))", "length(repeat('ab', 1000000000))"),
         ("length(repeat(host, 1000))", "length(repeat(host, 100000000))"),
         ("length(lpad('a', 50000))", "length(lpad('a', 2000000000))"),
+        ("length(msg || msg)", "length(repeat(msg, 900) || repeat(msg, 900))"),
+        (
+            "array_length(range(n, n + 500) || range(1, 500))",
+            "array_length(range(1, n + 4000) || range(1, n + 4000))",
+        ),
         ("length(lpad(host, 5000))", "length(lpad(host, 2000000000, '\u{20ac}'))"),
         ("length(rpad('a', 50000))", "length(rpad('a', 2000000000))"),
         ("length(rpad(host, 5000))", "length(rpad(host, 1000000))"),
