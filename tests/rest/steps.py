@@ -60,7 +60,10 @@ class Server:
                 self.send("DELETE", f"/_data_stream/{name}")
         indices = self.send("GET", "/_cat/indices", {"format": "json", "h": "index", "expand_wildcards": "all"})
         for row in indices.json() if indices.status == 200 else []:
-            self.send("DELETE", "/" + quote(row["index"]))
+            index = "/" + quote(row["index"])
+            if self.send("DELETE", index).status == 403:
+                self.send("PUT", index + "/_settings", body=json.dumps({"index.blocks.read_only": None, "index.blocks.metadata": None}))
+                self.send("DELETE", index)
         for kind, path, member in self.KINDS:
             for name in self.names(path, member) if any(kind in api for api in apis) else []:
                 if kind == "snapshot.":
