@@ -81,6 +81,8 @@ fn run(
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        // As a server's: plans of SQL may be deep. Only what is used takes memory.
+        .thread_stack_size(64 << 20)
         .build()
         .context("cannot start the async runtime")?;
     if let args::Command::Serve(given) = &arguments.command {

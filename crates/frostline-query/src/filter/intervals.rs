@@ -249,23 +249,35 @@ fn ordered(parts: &[Vec<Interval>]) -> Vec<Interval> {
     shortest(all)
 }
 
+/// So many of a list from one on, each after the end of the one before it.
+fn following(list: &[Interval], from: usize, times: usize) -> Option<Vec<Interval>> {
+    let mut found = vec![*list.get(from)?];
+    while found.len() < times {
+        let end = found.last()?.end;
+        found.push(*list.get(list.partition_point(|next| next.start <= end))?);
+    }
+    Some(found)
+}
+
 /// What goes over one of each part, and over several of a part that is given several times.
 fn unordered(parts: &[Intervals], of_parts: Vec<Vec<Interval>>) -> Vec<Interval> {
-    let mut lists: Vec<Vec<Interval>> = Vec::new();
+    let mut lists: Vec<Vec<Vec<Interval>>> = Vec::new();
     for (at, (part, list)) in parts.iter().zip(of_parts).enumerate() {
         if parts[..at].contains(part) {
             continue;
         }
         let times = parts.iter().filter(|other| *other == part).count();
-        lists.push(if times > 1 { ordered(&vec![list; times]) } else { list });
+        lists.push((0..list.len()).map_while(|from| following(&list, from, times)).collect());
     }
     let mut next = vec![0; lists.len()];
     let mut all = Vec::new();
     loop {
-        let now: Option<Vec<Interval>> =
-            lists.iter().zip(&next).map(|(list, at)| list.get(*at).copied()).collect();
-        let Some(mut now) = now.filter(|now| !now.is_empty()) else { break };
-        let earliest = (0..now.len()).min_by_key(|at| now[*at].start).unwrap_or_default();
+        let now: Option<Vec<&Vec<Interval>>> =
+            lists.iter().zip(&next).map(|(list, at)| list.get(*at)).collect();
+        let Some(now) = now.filter(|now| !now.is_empty()) else { break };
+        let start = |at: &usize| now[*at].first().map(|first| first.start);
+        let earliest = (0..now.len()).min_by_key(start).unwrap_or_default();
+        let mut now: Vec<Interval> = now.into_iter().flatten().copied().collect();
         next[earliest] += 1;
         now.sort_unstable_by_key(|interval| (interval.start, interval.end));
         let mut whole = now[0];

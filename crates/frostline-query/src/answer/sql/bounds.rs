@@ -15,12 +15,14 @@ use crate::{Error, Result};
 
 /// The most operators of a query.
 const OPERATORS_MAX: usize = 250;
+/// The most casts in one another: each is read twice, for the one around it.
+const CASTS_MAX: usize = 16;
 /// The most levels of an expression.
 const DEPTH_MAX: usize = 250;
 /// The most queries with `WITH` that are in one another: each is planned twice for the one around it.
 const NAMING_MAX: usize = 8;
 /// The most tables and subqueries: each may be in the next one.
-const TABLES_MAX: usize = 250;
+const TABLES_MAX: usize = 64;
 /// The most steps of a plan, in which what a name stands for is written anew wherever a query names it.
 const STEPS_MAX: usize = 5_000;
 /// The most names and signs. A statement is read before its levels are counted, of which it has fewer.
@@ -34,11 +36,16 @@ pub(super) fn check_text(query: &str) -> Result<()> {
     if brackets(&tokens) > DEPTH_MAX {
         return Err(Error::invalid(format!("the query has brackets in more than {DEPTH_MAX} others")));
     }
+    if casts(&tokens) > CASTS_MAX {
+        return Err(Error::invalid(format!("the query has CAST inside of more than {CASTS_MAX} others")));
+    }
     let is_operator = |token: &&Token| match token {
         Token::Word(word) => is_operator(word.keyword),
         Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod | Token::StringConcat => true,
         Token::Ampersand | Token::Pipe | Token::Caret | Token::ShiftLeft | Token::ShiftRight => true,
         Token::Arrow | Token::Colon => true,
+        // A list of the type before it.
+        Token::LBracket => true,
         _ => false,
     };
     let operators = tokens.iter().filter(is_operator).count();
@@ -59,6 +66,28 @@ pub(super) fn check_text(query: &str) -> Result<()> {
             "the query has {more} names and signs beside its values, and {SIGNS_MAX} are allowed"
         ))),
     }
+}
+
+/// How many casts are in one another.
+fn casts(tokens: &[Token]) -> usize {
+    let mut is_cast = false;
+    let (mut open, mut deepest) = (Vec::new(), 0);
+    for token in tokens {
+        match token {
+            Token::LParen => open.push(is_cast),
+            Token::RParen => drop(open.pop()),
+            _ => {}
+        }
+        deepest = deepest.max(open.iter().filter(|is_cast| **is_cast).count());
+        is_cast = match token {
+            Token::Word(word) => {
+                matches!(word.keyword, Keyword::CAST | Keyword::TRY_CAST | Keyword::SAFE_CAST)
+            }
+            Token::Whitespace(_) => is_cast,
+            _ => false,
+        };
+    }
+    deepest
 }
 
 /// How many brackets are in one another.

@@ -55,6 +55,12 @@ async fn nested_queries_are_answered_or_refused() {
         (format!("select 1::{}", nested(5_000, ("array<", ">"), "int")), "operators and 250"),
         (nested(5_000, ("(", ")"), "select 1"), "brackets in more than 250 others"),
         (chained(250, |before| format!("select n from q{before}")), "tables and subqueries"),
+        (
+            format!("select {} from logs", nested(50, ("CAST(", " AS BIGINT)"), "n")),
+            "CAST inside of more than 16 others",
+        ),
+        (format!("select cast(n as int{}) from logs", "[]".repeat(300)), "operators and 250"),
+        (format!("select a.n from logs a {}", "join logs using (n) ".repeat(99)), "tables and subqueries"),
         (chained(20, doubled), "more than 5000 steps"),
         (
             nested(30, ("with a as (", ") select n from a"), "select 1 as n"),

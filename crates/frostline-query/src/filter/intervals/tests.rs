@@ -50,6 +50,12 @@ fn words_stand_as_they_are_asked_to() {
         check(same(order), [false; 4]);
         assert!(has(&same(order), "cold, cold rain"), "{order:?}");
     }
+    // What is between them may be of another part.
+    let close = |parts: [&str; 3]| gaps(0, all(Unordered, parts.map(word).to_vec()));
+    for text in ["b a b", "x b a b x", "a b b"] {
+        assert!(has(&close(["a", "b", "b"]), text) && has(&close(["b", "a", "b"]), text), "{text}");
+    }
+    assert!(!has(&close(["a", "b", "b"]), "b x a b"));
     // What comes third is outside of what the first two go over.
     let three = |order| all(order, vec![word("cold"), word("wet"), word("it")]);
     assert!(
