@@ -1,6 +1,6 @@
 //! Queries for the points of a field, and the order of their distances.
 
-use frostline_split::FieldType;
+use frostline_split::{FieldType, Mapping};
 use serde_json::{Map, Value};
 
 use super::Context;
@@ -64,15 +64,17 @@ pub(super) fn distances(
 
 /// The points of a field that is not declared to have anything else.
 fn points_of(name: &str, of: PointsAs, at: &At<'_>, context: &Context<'_>) -> Result<FieldRef> {
-    check_type(context.mapping.type_of(name)).map_err(|ty| {
+    check_type(context.mapping, name).map_err(|ty| {
         at.invalid(format_args!("the field [{name}] is declared as [{ty}], which has no points"))
     })?;
     Ok(FieldRef::points(&[context.mapping], name, of))
 }
 
-/// The name of a type whose values are never points.
-pub(crate) fn check_type(ty: Option<FieldType>) -> std::result::Result<(), &'static str> {
-    match ty {
+/// The name of the type of a field that is declared to have values which are never points. What values there are by now says
+/// nothing: two numbers may be a point.
+pub(crate) fn check_type(mapping: &Mapping, name: &str) -> std::result::Result<(), &'static str> {
+    let is_learned = mapping.field(name).is_some_and(|field| field.ty().is_none());
+    match mapping.type_of(name).filter(|_| !is_learned) {
         Some(ty) if ty.value_type().is_some() && !is_text(ty) => Err(ty.name()),
         _ => Ok(()),
     }

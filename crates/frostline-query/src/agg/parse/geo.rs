@@ -108,7 +108,7 @@ impl Parser<'_> {
     /// The field that `field` names, by its points.
     pub(super) fn points(&mut self, params: &mut Params, of: PointsAs) -> Result<FieldIndex> {
         let name = params.text("field")?.ok_or_else(|| params.without_field())?;
-        geo::check_type(self.context.mapping.type_of(&name)).map_err(|ty| {
+        geo::check_type(self.context.mapping, &name).map_err(|ty| {
             params.error(format!(
                 "Field [{name}] of type [{ty}] is not supported for aggregation [{}]",
                 params.word()
