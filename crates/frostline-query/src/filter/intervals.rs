@@ -91,18 +91,26 @@ impl Relation {
         !matches!(self, Relation::NotContainedBy | Relation::NotContaining | Relation::NotOverlapping)
     }
 
+    /// The others are by their places, and none contains another: where one begins later, it ends later, too.
     fn holds(self, own: &Interval, others: &[Interval]) -> bool {
-        let contains = |a: &Interval, b: &Interval| a.start <= b.start && b.end <= a.end;
-        let overlaps = |b: &Interval| own.start <= b.end && b.start <= own.end;
         match self {
-            Relation::After => others.iter().any(|other| other.end < own.start),
-            Relation::Before => others.iter().any(|other| own.end < other.start),
-            Relation::ContainedBy => others.iter().any(|other| contains(other, own)),
-            Relation::Containing => others.iter().any(|other| contains(own, other)),
-            Relation::NotContainedBy => !others.iter().any(|other| contains(other, own)),
-            Relation::NotContaining => !others.iter().any(|other| contains(own, other)),
-            Relation::NotOverlapping => !others.iter().any(overlaps),
-            Relation::Overlapping => others.iter().any(overlaps),
+            Relation::After => others.first().is_some_and(|first| first.end < own.start),
+            Relation::Before => others.last().is_some_and(|last| own.end < last.start),
+            Relation::ContainedBy => {
+                let after = others.partition_point(|other| other.start <= own.start);
+                others[..after].last().is_some_and(|other| own.end <= other.end)
+            }
+            Relation::Containing => {
+                let from = others.partition_point(|other| other.start < own.start);
+                others.get(from).is_some_and(|other| other.end <= own.end)
+            }
+            Relation::Overlapping => {
+                let from = others.partition_point(|other| other.end < own.start);
+                others.get(from).is_some_and(|other| other.start <= own.end)
+            }
+            Relation::NotContainedBy => !Relation::ContainedBy.holds(own, others),
+            Relation::NotContaining => !Relation::Containing.holds(own, others),
+            Relation::NotOverlapping => !Relation::Overlapping.holds(own, others),
         }
     }
 }
