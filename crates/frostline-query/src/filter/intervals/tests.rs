@@ -121,6 +121,24 @@ fn naive(intervals: &Intervals, words: &[String]) -> BTreeSet<(usize, usize)> {
             });
             least(joined)
         }
+        Intervals::Related { of, how, others } => {
+            let others = naive(others, words);
+            let holds = |own: &(usize, usize)| {
+                let contains = |a: &(usize, usize), b: &(usize, usize)| a.0 <= b.0 && b.1 <= a.1;
+                let overlaps = |other: &(usize, usize)| own.0 <= other.1 && other.0 <= own.1;
+                match how {
+                    Relation::After => others.iter().any(|other| other.1 < own.0),
+                    Relation::Before => others.iter().any(|other| own.1 < other.0),
+                    Relation::ContainedBy => others.iter().any(|other| contains(other, own)),
+                    Relation::Containing => others.iter().any(|other| contains(own, other)),
+                    Relation::NotContainedBy => !others.iter().any(|other| contains(other, own)),
+                    Relation::NotContaining => !others.iter().any(|other| contains(own, other)),
+                    Relation::NotOverlapping => !others.iter().any(overlaps),
+                    Relation::Overlapping => others.iter().any(overlaps),
+                }
+            };
+            naive(of, words).into_iter().filter(holds).collect()
+        }
         other => panic!("{other:?} is not asked"),
     }
 }
@@ -131,10 +149,25 @@ fn rule() -> impl Strategy<Value = Intervals> {
         let order = prop_oneof![Just(Order::Ordered), Just(Order::Unordered), Just(Order::NoOverlap)];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Intervals::AnyOf),
-            (prop::collection::vec(inner, 1..4), order)
+            (prop::collection::vec(inner.clone(), 1..4), order)
                 .prop_map(|(parts, order)| Intervals::AllOf { parts, order }),
+            (inner.clone(), relation(), inner).prop_map(|(of, how, others)| related(of, how, others)),
         ]
     })
+}
+
+fn relation() -> impl Strategy<Value = Relation> {
+    use Relation::*;
+    prop::sample::select(vec![
+        After,
+        Before,
+        ContainedBy,
+        Containing,
+        NotContainedBy,
+        NotContaining,
+        NotOverlapping,
+        Overlapping,
+    ])
 }
 
 /// Whether a part is asked for several times in any order, which stands for several places.
@@ -145,6 +178,7 @@ fn repeats(intervals: &Intervals) -> bool {
             let is_twice = |at: usize| parts[..at].contains(&parts[at]);
             (*order == Order::Unordered && (0..parts.len()).any(is_twice)) || parts.iter().any(repeats)
         }
+        Intervals::Related { of, others, .. } => repeats(of) || repeats(others),
         _ => false,
     }
 }
