@@ -7,10 +7,11 @@ BINARY is frostline or target/PROFILE/examples/volume of frostline-volume. Its r
 cloud store (sim+, profile measured). Run it as root on a machine with fio and Debian's PostgreSQL. The parts take turns in
 each round, with cold caches:
 
-fill     volume mount until all data is in place and synced, beside volume restore and a sync; then the rate of filling
-         alone where the store's link is the limit, 100 MB/s
+fill     volume mount until all data is in place and synced, beside volume restore and a sync; then both where the store's
+         link is the limit, 100 MB/s
 demand   reads of 8 KiB of absent data, each in a chunk of its own: nothing else fetched; filling at 28.4 MiB/s; unlimited
-after    fio and pgbench on a plain copy, on the mount when all data is in place, and after umount
+after    fio and pgbench on a plain copy, on a second one (which shows what the machine alone does to a ratio), on the mount
+         when all data is in place, and after umount
 """
 import argparse
 import json
@@ -73,8 +74,8 @@ class Volume:
         url = f"sim+file://{self.work}/repo?profile=measured{store}"
         return subprocess.Popen(self.command(url, *arguments), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=self.environment)
 
-    def run(self, *arguments):
-        process = self.start(*arguments)
+    def run(self, *arguments, store=""):
+        process = self.start(*arguments, store=store)
         process.communicate()
         assert process.returncode == 0, arguments
 
@@ -86,23 +87,20 @@ def fill(volume, rounds):
     rows = []
     for round_ in range(rounds):
         row = {}
-        for way in ("mount", "restore") if round_ % 2 == 0 else ("restore", "mount"):
+        ways = [(way, key, store) for key, store in (("", ""), ("slow_link_", "&nic_gbit_s=0.8")) for way in ("mount", "restore")]
+        for way, key, store in ways if round_ % 2 == 0 else reversed(ways):
             cold()
             target = volume.work / way
             if way == "mount":
-                mounted = Mounted(volume, "noise", target)
-                row["mount_s"] = mounted.wait()
+                mounted = Mounted(volume, "noise", target, store=store)
+                row[f"{key}mount_s"], row[f"{key}mounted_s"] = mounted.wait(), mounted.mount_s
                 mounted.remove()
             else:
                 since = time.monotonic()
-                volume.run("restore", "noise", target)
+                volume.run("restore", "noise", target, store=store)
                 os.sync()
-                row["restore_s"] = time.monotonic() - since
+                row[f"{key}restore_s"] = time.monotonic() - since
                 shutil.rmtree(target)
-        cold()
-        mounted = Mounted(volume, "noise", volume.work / "mount", store="&nic_gbit_s=0.8")
-        row["slow_link_s"] = mounted.wait() - mounted.mount_s
-        mounted.remove()
         row["psi"] = pressure()
         rows.append(row)
         print(json.dumps(row), flush=True)
@@ -157,20 +155,21 @@ def pgbench(data, seconds):
 
 
 def after(volume, rounds, seconds, bytes_):
-    plain, whole, ended = (volume.work / name for name in ("plain", "whole", "ended"))
-    plain.mkdir()
-    plain.chmod(0o755)
-    shutil.copy(volume.work / "noise" / "file", plain / "file")
-    subprocess.run(["cp", "-a", volume.work / "pg" / "data", plain / "data"], check=True)
+    plain, again, whole, ended = (volume.work / name for name in ("plain", "again", "whole", "ended"))
+    for copy in (plain, again):
+        copy.mkdir()
+        copy.chmod(0o755)
+        shutil.copy(volume.work / "noise" / "file", copy / "file")
+        subprocess.run(["cp", "-a", volume.work / "pg" / "data", copy / "data"], check=True)
     for target in (whole, ended):
         mounted = Mounted(volume, "both", target)
         mounted.wait()
         if target == ended:
             mounted.end()
-    rows, places = [], {"plain": plain, "mounted": whole, "unmounted": ended}
+    rows, places = [], {"plain": plain, "mounted": whole, "plain again": again, "unmounted": ended}
     for round_ in range(rounds):
         names = list(places)
-        names = names[round_ % 3:] + names[: round_ % 3]
+        names = names[round_ % 4:] + names[: round_ % 4]
         for what in ("fio cached", "fio direct", "pgbench"):
             row = {"what": what}
             for name in names:
@@ -194,9 +193,12 @@ def spread(values):
 def table(record):
     if rows := record.get("fill"):
         rate = lambda key: statistics.median(record["bytes"] / row[key] / 1e6 for row in rows)
-        print(f"fill: mount {rate('mount_s'):.0f} MB/s, restore {rate('restore_s'):.0f} MB/s, ratio {spread([row['restore_s'] / row['mount_s'] for row in rows])}")
-        if slow := [record["bytes"] / row["slow_link_s"] / 1e6 for row in rows if "slow_link_s" in row]:
-            print(f"fill over a link of 100 MB/s: {spread(slow)} MB/s")
+        for what, key in (("fill", ""), ("fill over a link of 100 MB/s", "slow_link_")):
+            mount, restore = f"{key}mount_s", f"{key}restore_s"
+            if mount in rows[0]:
+                print(f"{what}: mount {rate(mount):.0f} MB/s, restore {rate(restore):.0f} MB/s, ratio {spread([row[restore] / row[mount] for row in rows])}")
+                if (mounted := f"{key}mounted_s") in rows[0]:
+                    print(f"  from when it is mounted on: {spread([record['bytes'] / (row[mount] - row[mounted]) / 1e6 for row in rows])} MB/s")
     for way in dict.fromkeys(row["way"] for row in record.get("demand", [])):
         all_ = sorted(ms for row in record["demand"] if row["way"] == way for ms in row["ms"])
         at = lambda share: all_[min(len(all_) - 1, int(share * len(all_)))]
@@ -205,7 +207,7 @@ def table(record):
         rows = [row for row in record["after"] if row["what"] == what]
         for index, label in enumerate(("SELECT", "all")) if what == "pgbench" else [(None, "")]:
             of = lambda row, name: row[name] if index is None else row[name][index]
-            for name in ("mounted", "unmounted"):
+            for name in [name for name in ("mounted", "unmounted", "plain again") if name in rows[0]]:
                 print(f"after, {what} {label}: plain {statistics.median(of(row, 'plain') for row in rows):.0f}/s, {name} over plain {spread([of(row, name) / of(row, 'plain') for row in rows])}")
 
 

@@ -36,6 +36,7 @@ pub use exec::results::Results;
 pub use exec::results::shared::Worth;
 pub use exec::session::run_plan;
 pub use exec::splits::time_name;
+pub use exec::stack::SEARCH_STACK_BYTES;
 pub use frostline_base::{Error, ErrorKind, Result};
 pub use json::Json;
 pub use read::memory::Memory;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use frostline_base::{Error, STAGE};
+use frostline_query::SEARCH_STACK_BYTES;
 use http::StatusCode;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot};
@@ -67,16 +68,13 @@ impl Drop for Listed<'_> {
     }
 }
 
-/// Plans of SQL call themselves for each step and each level of a type, up to the limits of queries. Only what is used
-/// takes memory.
-const STACK_BYTES: usize = 64 << 20;
-
 impl Searches {
     pub(crate) fn new(settings: &Settings) -> frostline_base::Result<Searches> {
         let mut runtime = Builder::new_multi_thread();
         // A search that computes for long holds its thread: no other one waits for that.
         runtime.worker_threads(settings.searches_max.max(1));
-        let runtime = runtime.thread_name("search").thread_stack_size(STACK_BYTES).enable_all().build();
+        let runtime =
+            runtime.thread_name("search").thread_stack_size(SEARCH_STACK_BYTES).enable_all().build();
         let runtime =
             runtime.map_err(|e| Error::unavailable("cannot start the threads of searches").with_source(e))?;
         let places_max = settings.searches_max + settings.searches_waiting_max;

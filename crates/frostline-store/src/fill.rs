@@ -10,7 +10,7 @@ use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 /// Batches on their way while nobody waits for a read.
-const BATCHES: usize = 8;
+const BATCHES: usize = 16;
 /// How long a full disk is left alone, and a repository that did not give all.
 const PAUSE: Duration = Duration::from_secs(30);
 

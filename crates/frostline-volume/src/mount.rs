@@ -25,6 +25,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
 
 use frostline_base::{Error, Result};
 use frostline_store::{Repository, Speed};
@@ -304,20 +305,19 @@ impl Mounted {
     pub async fn serve(self, progress: impl Fn(&MountStatus)) -> Result<Unmounted> {
         let Mounted { lazy, place, record, options, session } = self;
         let mut served = tokio::task::spawn_blocking(move || session.run());
-        let filling = async {
-            if options.hydrate {
-                hydrate::hydrate(&lazy, options.rate).await;
-            }
-        };
-        let mut filling = std::pin::pin!(filling);
-        let mut filled = false;
+        // A task of its own: it goes on while what it brought is synced.
+        let mut filling = JoinSet::new();
+        if options.hydrate {
+            let lazy = Arc::clone(&lazy);
+            filling.spawn(async move { hydrate::hydrate(&lazy, options.rate).await });
+        }
         let mut meter = Meter::new(&lazy, &record);
         let mut tick = tokio::time::interval(STATUS_EVERY);
         let mut until_sync = 0_u32;
         let ended = loop {
             tokio::select! {
                 ended = &mut served => break ended,
-                () = &mut filling, if !filled => (filled, until_sync) = (true, 0),
+                Some(_) = filling.join_next() => until_sync = 0,
                 _ = tick.tick() => {}
             }
             if until_sync == 0 {
@@ -335,6 +335,7 @@ impl Mounted {
                 tracing::warn!(?error, "no status written");
             }
         };
+        filling.shutdown().await;
         let ended = ended.map_err(|e| Error::internal("a thread ended before its work").with_source(e))?;
         if let Err(error) = ended {
             tracing::warn!(%error, "the FUSE session ended with an error");

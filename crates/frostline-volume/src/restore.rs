@@ -11,12 +11,14 @@ mod tablespace;
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::{StreamExt as _, TryStreamExt as _};
+use rustix::fs::Advice;
 
 use frostline_base::{ByteRange, Error, Result};
 
@@ -191,10 +193,17 @@ fn write(
                     .write_all_at(&bytes[of_chunk], part.start)
                     .map_err(|e| scan::failed("write", &path, &e))?;
             }
+            begin_writeback(files.get(target.file)?, target.offset, bytes.len());
             written += bytes.len() as u64;
         }
     }
     Ok(written)
+}
+
+/// Lets the kernel begin to write to the disk, so that a later sync has less to wait for.
+pub(crate) fn begin_writeback(file: &File, offset: u64, bytes: usize) {
+    // Linux begins to write what is dirty, and drops only what is not. That it is refused costs nothing but time.
+    let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(bytes as u64), Advice::DontNeed);
 }
 
 /// The parts of a range that are data.

@@ -81,8 +81,7 @@ fn run(
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        // As a server's: plans of SQL may be deep. Only what is used takes memory.
-        .thread_stack_size(64 << 20)
+        .thread_stack_size(frostline_query::SEARCH_STACK_BYTES)
         .build()
         .context("cannot start the async runtime")?;
     if let args::Command::Serve(given) = &arguments.command {

@@ -11,6 +11,9 @@ use tracing::instrument::WithSubscriber;
 
 use crate::{Error, Result};
 
+/// The stack of a thread that searches. Plans of SQL call themselves for each step and each level of a type, up to the limits
+/// of queries. Only what is used takes memory.
+pub const SEARCH_STACK_BYTES: usize = 64 << 20;
 /// A level takes up to 300 KB where nothing is optimized. Only what is used takes memory, until the thread ends.
 const STACK_BYTES: usize = 256 << 20;
 

@@ -38,6 +38,7 @@ use crate::scan;
 pub(super) const INCOMPLETE: &str = "user.frostline.incomplete";
 /// Nothing beneath changes but through the mount.
 const TTL: Duration = Duration::from_secs(60);
+const ROOT: u32 = 0;
 /// Requests that the kernel may have sent and not have answered.
 const OUTSTANDING_MAX: u16 = 512;
 
@@ -277,6 +278,12 @@ impl Beneath {
         Ok((open, lazy))
     }
 
+    /// Whether the kernel may read and write a file itself. It would leave a program its set-user and set-group bits.
+    fn can_pass(&self, file: &File) -> bool {
+        let has_set_id = |stat: Stat| Mode::from_raw_mode(stat.st_mode).intersects(Mode::SUID | Mode::SGID);
+        self.passes.load(Ordering::Relaxed) && !rustix::fs::fstat(file).is_ok_and(has_set_id)
+    }
+
     /// An open file, with the way in which the kernel shall use it; `pass` asks the kernel for a passthrough.
     fn opening(
         &self,
@@ -286,10 +293,9 @@ impl Beneath {
     ) -> (FileHandle, FopenFlags, Option<Arc<BackingId>>) {
         let is_whole = self.lazy.file(inode.number).is_none_or(|file| file.is_whole());
         let mut opened = lock(&inode.opened);
-        let mut passed = None;
-        let mut way = opened.way(is_whole, self.passes.load(Ordering::Relaxed));
+        let mut passed = opened.passed.upgrade();
+        let mut way = opened.way(is_whole, passed.is_some() || self.can_pass(&file));
         if way == Way::Passed {
-            passed = opened.passed.upgrade();
             if passed.is_none() {
                 match pass(&file) {
                     Ok(id) => passed = Some(Arc::new(id)),
@@ -358,10 +364,18 @@ impl Beneath {
         Ok(())
     }
 
-    async fn set_attributes(self: &Arc<Beneath>, inode: &Inode, wanted: Wanted) -> Answer<FileAttr> {
+    async fn set_attributes(
+        self: &Arc<Beneath>,
+        inode: &Inode,
+        user: u32,
+        wanted: Wanted,
+    ) -> Answer<FileAttr> {
         self.touch(inode)?;
         if let Some(bytes) = wanted.bytes {
             let file = inode.open(OFlags::RDWR)?;
+            if user != ROOT {
+                take_set_id(&file).map_err(errno)?;
+            }
             let set = match self.lazy_file(inode) {
                 Some(lazy) => self.lazy.truncate(&lazy, &file, bytes).await,
                 None => file.set_len(bytes),
@@ -383,6 +397,13 @@ impl Beneath {
         set().map_err(errno)?;
         self.attributes(inode)
     }
+}
+
+/// Takes from a program what a user other than root may not leave it after a change.
+fn take_set_id(file: &File) -> rustix::io::Result<()> {
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(file)?.st_mode & 0o7777);
+    let kept = mode - Mode::SUID - Mode::SGID;
+    if kept == mode { Ok(()) } else { rustix::fs::fchmod(file, kept) }
 }
 
 /// What `setattr` is to set.
@@ -496,6 +517,8 @@ impl Filesystem for Tree {
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
             InitFlags::FUSE_CACHE_SYMLINKS,
+            // Without it the kernel asks for the capabilities of a file before each write.
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ] {
             let _ = config.add_capabilities(wanted);
         }
@@ -521,7 +544,7 @@ impl Filesystem for Tree {
 
     fn setattr(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -550,9 +573,9 @@ impl Filesystem for Tree {
             Ok(inode) => inode,
             Err(error) => return reply.error(error),
         };
-        let beneath = Arc::clone(&self.0);
+        let (beneath, user) = (Arc::clone(&self.0), request.uid());
         self.0.runtime.spawn(async move {
-            let done = beneath.set_attributes(&inode, wanted).await;
+            let done = beneath.set_attributes(&inode, user, wanted).await;
             answer!(reply, done, attributes => reply.attr(&TTL, &attributes));
         });
     }
@@ -708,7 +731,7 @@ impl Filesystem for Tree {
         handle: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        how: WriteFlags,
         flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
@@ -720,6 +743,9 @@ impl Filesystem for Tree {
         let synced = OFlags::from_bits_retain(flags.0 as u32).intersects(OFlags::SYNC | OFlags::DSYNC);
         let range = offset..offset + data.len() as u64;
         let write = move |lazy: &Lazy, open: &OpenFile, file: Option<&LazyFile>, data: &[u8]| {
+            if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                take_set_id(&open.file)?;
+            }
             let Some(file) = file else {
                 open.file.write_all_at(data, offset)?;
                 return if synced { open.file.sync_data() } else { Ok(()) };
@@ -906,7 +932,7 @@ impl Filesystem for Tree {
 
     fn fallocate(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -920,8 +946,12 @@ impl Filesystem for Tree {
         };
         let (lazy, mode) = (Arc::clone(&self.0.lazy), FallocateFlags::from_bits_retain(mode as u32));
         let range = offset..offset.saturating_add(length);
+        let user = request.uid();
         self.0.runtime.spawn(async move {
             let done = async {
+                if user != ROOT {
+                    take_set_id(&open.file)?;
+                }
                 let Some(file) = file else {
                     return Ok(rustix::fs::fallocate(&open.file, mode, offset, length)?);
                 };

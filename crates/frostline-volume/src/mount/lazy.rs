@@ -29,7 +29,7 @@ use super::untouched::{Untouched, looks_untouched};
 use crate::btree;
 use crate::piece::{CHUNK_BYTES, PAGE_BYTES, all_pages};
 use crate::reader::{assemble, fetch};
-use crate::restore::data_in;
+use crate::restore::{begin_writeback, data_in};
 use crate::scan;
 use crate::snapshot::blocking;
 use crate::tree::{Meta, Node, PieceRef, Tree, chunk_numbers};
@@ -600,6 +600,7 @@ impl Lazy {
                 },
             )?;
             put?;
+            begin_writeback(&open, number * CHUNK, bytes.len());
             self.set(file, chunk, number, absent)
         };
         filled().map_err(|e: io::Error| scan::failed("write", &PathBuf::from(entry.show()), &e))

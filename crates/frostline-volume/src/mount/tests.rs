@@ -319,6 +319,57 @@ async fn on_a_full_disk_reads_are_served_and_the_status_tells_why_filling_pauses
     assert!(all_but_times_of_f1(&target) == all_but_times_of_f1(source.path()));
 }
 
+/// What is left of a mode when nobody in particular changes a file.
+fn mode_after(file: &Path, command: &str) -> u32 {
+    let shell = format!("{command} \"$0\"");
+    let setpriv = ["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", &shell];
+    let changed = std::process::Command::new("setpriv").args(setpriv).arg(file).status().unwrap();
+    assert!(changed.success(), "{command}");
+    fs::metadata(file).unwrap().mode()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_changes_a_program_takes_its_set_user_and_set_group_bits() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for open in [source.path(), folder.path()] {
+        fs::set_permissions(open, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let commands = ["printf x >>", "truncate -s 5", "fallocate -l 1M"];
+    let modes = [0o4777, 0o6777, 0o2767, 0o777];
+    let name = |command: usize, mode: u32| format!("{command}-{mode:o}");
+    let all: Vec<(usize, u32)> = (0..commands.len()).flat_map(|at| modes.map(|mode| (at, mode))).collect();
+    for (command, mode) in &all {
+        let file = source.path().join(name(*command, *mode));
+        fs::write(&file, noise(1, 20_000)).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(*mode)).unwrap();
+    }
+    snapshot(&bench.volumes(), source.path()).await;
+    let plain =
+        |command: usize, mode| mode_after(&source.path().join(name(command, mode)), commands[command]);
+    let expected: Vec<u32> = all.iter().map(|(command, mode)| plain(*command, *mode)).collect();
+    for hydrate in [false, true] {
+        let target = folder.path().join(format!("data-{hydrate}"));
+        let options = MountOptions { hydrate, ..MountOptions::default() };
+        let (tell, mut told) = tokio::sync::watch::channel(false);
+        let tell = move |status: &MountStatus| {
+            tell.send_replace(status.is_whole);
+        };
+        let mut served = mount_and(&bench.volumes(), &target, &options, tell).await;
+        if hydrate {
+            told.wait_for(|is_whole| *is_whole).await.unwrap();
+        }
+        let (at, all) = (target.clone(), all.clone());
+        let mounted =
+            move |(command, mode): (usize, u32)| mode_after(&at.join(name(command, mode)), commands[command]);
+        let found: Vec<u32> = calls(move || all.into_iter().map(mounted).collect()).await;
+        assert_eq!(found, expected, "filled: {hydrate}");
+        served.unmount().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_in_use_is_not_mounted_on() {
     if !can_mount() {
