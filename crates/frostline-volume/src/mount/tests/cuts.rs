@@ -206,7 +206,8 @@ impl Mounting {
         place.make(&tree, &mut record)?;
         // The machine did not restart, but its disk is as if it had.
         let root = place.root();
-        let lazy = open_lazy(&self.volumes.repository, &place, Arc::clone(&tree), "of the next kernel")?;
+        let boot = "of the next kernel";
+        let lazy = open_lazy(&self.volumes.repository, &place, Arc::clone(&tree), boot, MountMode::Fuse)?;
         let lazy = Arc::new(lazy);
         let all: Vec<usize> = (0..tree.chunks.len()).collect();
         assert!(lazy.prefetch(&all).await?);

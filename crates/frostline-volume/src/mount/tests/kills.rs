@@ -30,6 +30,7 @@ async fn works_until_it_is_killed() {
         }
         does => {
             let options = MountOptions { hydrate: does == "fill", ..MountOptions::default() };
+            let options = if does == "ask" { asked(options) } else { options };
             let mut served = mount(&volumes, &target, &options).await;
             println!("\ndone");
             let _ = (&mut served.1).await;
@@ -38,10 +39,10 @@ async fn works_until_it_is_killed() {
 }
 
 /// A process that does something, and what it says when it is done.
-struct Doing(Child, Receiver<String>);
+pub(super) struct Doing(Child, Receiver<String>);
 
 impl Doing {
-    fn start(does: &str, repository: &Path, target: &Path) -> Doing {
+    pub(super) fn start(does: &str, repository: &Path, target: &Path) -> Doing {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "mount::tests::kills::works_until_it_is_killed", "--nocapture"])
             .env(REPOSITORY, repository)
@@ -60,7 +61,11 @@ impl Doing {
         Doing(child, told)
     }
 
-    fn wait(&self) -> String {
+    pub(super) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(super) fn wait(&self) -> String {
         self.1.recv().expect("it ended before it was done")
     }
 
@@ -83,7 +88,7 @@ impl Doing {
         self.kill();
     }
 
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
