@@ -204,6 +204,10 @@ impl Volumes {
         let runtime = tokio::runtime::Handle::current();
         let (lazy, place, record, session) = blocking(move || {
             place.make(&tree, &mut record)?;
+            let heir = match mode {
+                MountMode::Fuse => None,
+                MountMode::Fanotify => guardian::Heir::new(place.state())?,
+            };
             let lazy = Arc::new(open_lazy(&repository, &place, tree, &boot, mode)?);
             // There is room for the status on a disk that will be full.
             let status = Meter::new(&lazy, &record).status(&place, &lazy);
@@ -215,7 +219,7 @@ impl Volumes {
                     Session::Fuse(fuse::mount(&lazy, &root, &place.directory, runtime, given.threads)?)
                 }
                 MountMode::Fanotify => {
-                    let mounted = fanotify::mount(&lazy, &place, &boot, &given.guardian, runtime);
+                    let mounted = fanotify::mount(&lazy, &place, &boot, &given.guardian, heir, runtime);
                     Session::Fanotify(Arc::new(mounted?))
                 }
             };

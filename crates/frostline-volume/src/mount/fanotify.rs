@@ -34,7 +34,7 @@ use frostline_base::{ByteRange, Error, Result};
 use self::call::Call;
 pub(super) use self::event::{answer, close, events};
 use self::event::{Event, OPEN, PRE_ACCESS};
-use super::guardian::{self, Guardian};
+use super::guardian::{self, Guardian, Heir};
 use super::lazy::{Lazy, LazyFile, lock};
 use super::place::{Place, Record};
 use crate::scan;
@@ -138,23 +138,24 @@ pub(super) fn mount(
     place: &Place,
     boot: &str,
     command: &[OsString],
+    heir: Option<Heir>,
     runtime: Runtime,
 ) -> Result<Session> {
     super::fuse::allow_descriptors();
     let (directory, state, root) = (place.directory.clone(), place.state().to_owned(), place.root());
-    let group = group()?;
     lazy.reserve()?;
+    let group = group()?;
     let mut marks = HashMap::new();
     for (inode, _, path) in lazy.absent() {
         mark(&group, MarkFlags::FAN_MARK_ADD, &path).map_err(|e| refused(&path, e))?;
         let fd = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         marks.insert(*inode, fd.map_err(|e| scan::failed("open", &path, &e.into()))?);
     }
-    // Whoever has files open from before asks this process, too, from here on.
-    guardian::relieve(&state)?;
     let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| scan::failed("serve", &directory, &e.into()))?;
     guardian::note_shown(&state, boot)?;
     let first = Guardian::start(command, &directory, group.as_fd())?;
+    // Whoever has files open from before asks this process, too, since it has marks.
+    heir.map_or(Ok(()), Heir::relieve)?;
     if !is_shown(&directory, &root) {
         mount_bind(&root, &directory).map_err(|e| scan::failed("mount on", &directory, &e.into()))?;
     }
@@ -249,10 +250,9 @@ impl Session {
         Ok(())
     }
 
-    /// What is to be done for who waits: nothing for our own threads, and for files that are whole.
+    /// What is to be done for who waits: nothing for threads that fill files, and for files that are whole.
     fn wanted(&self, event: &Event) -> Option<(Arc<LazyFile>, Wanted)> {
-        let path = format!("/proc/self/task/{}", event.thread);
-        if event.thread > 0 && rustix::fs::access(path, rustix::fs::Access::EXISTS).is_ok() {
+        if self.lazy.is_working(event.thread) {
             return None;
         }
         let inode = rustix::fs::stat(format!("/proc/self/fd/{}", event.file)).ok()?.st_ino;

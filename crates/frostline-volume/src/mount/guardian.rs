@@ -13,7 +13,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -32,7 +32,9 @@ use crate::snapshot::blocking;
 
 /// Held by a guardian as long as it lives, with the number of its process.
 const LOCK: &str = "guardian";
-/// Asks the guardian of a process that is gone to let go.
+/// The number of the process that takes the place of the one that is gone: what it does to files is not refused.
+const HEIR: &str = "heir";
+/// Asks the guardian of a process that is gone to let go; removed when it has.
 const RELEASE: &str = "release";
 /// There while files that are not whole can be reached: its name ends with the identity of the running kernel.
 const SHOWN: &str = "shown.";
@@ -108,11 +110,7 @@ pub async fn guard(directory: &Path) -> Result<()> {
         tracing::warn!(%error, "the guardian may be killed when memory is short");
     }
     blocking(move || {
-        let held = File::options().create(true).truncate(false).write(true).open(state.join(LOCK));
-        let held = held.map_err(|e| scan::failed("lock", &state, &e))?;
-        flock(&held, FlockOperation::LockExclusive).map_err(|e| scan::failed("lock", &state, &e.into()))?;
-        let noted = held.set_len(0).and_then(|()| write!(&held, "{}", std::process::id()));
-        noted.map_err(|e| scan::failed("write", &state, &e))?;
+        hold(&state).map_err(|e| scan::failed("lock", &state, &e))?;
         if !is_needed(&directory)? {
             return Ok(());
         }
@@ -124,6 +122,27 @@ pub async fn guard(directory: &Path) -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// Takes the lock, at once or when the guardian before this one lets go.
+fn hold(state: &Path) -> std::io::Result<()> {
+    let held = File::options().create(true).truncate(false).write(true).open(state.join(LOCK))?;
+    let note = |mut held: &File| held.set_len(0).and_then(|()| write!(held, "{}", std::process::id()));
+    match flock(&held, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {
+            note(&held)?;
+            // Until this process ends.
+            std::mem::forget(held);
+        }
+        Err(Errno::WOULDBLOCK) => drop(std::thread::spawn(move || {
+            if let Err(error) = flock(&held, FlockOperation::LockExclusive).map_err(Into::into).and_then(|()| note(&held)) {
+                tracing::warn!(%error, "the guardian does not hold its lock");
+            }
+            std::mem::forget(held);
+        })),
+        Err(e) => return Err(e.into()),
+    }
+    Ok(())
 }
 
 /// Waits for the end of the first process; false if it ended this one.
@@ -156,13 +175,14 @@ fn refuse_all(directory: &Path, state: &Path) {
     let is_asked = || poll(&mut [PollFd::new(&group, PollFlags::IN)], Some(&PAUSE)) != Ok(0);
     for round in 0_u64.. {
         if round > 0 && is_asked() {
-            refuse(group, &mut buffer);
+            refuse(group, &mut buffer, state);
         }
         if state.join(RELEASE).exists() {
             // The next process has its marks. Who asked before that waits here by now.
             while is_asked() {
-                refuse(group, &mut buffer);
+                refuse(group, &mut buffer, state);
             }
+            let _ = std::fs::remove_file(state.join(RELEASE));
             break;
         }
         if round.is_multiple_of(LOOK_EVERY) {
@@ -179,11 +199,13 @@ fn refuse_all(directory: &Path, state: &Path) {
     }
 }
 
-fn refuse(group: BorrowedFd<'_>, buffer: &mut [u8]) {
+fn refuse(group: BorrowedFd<'_>, buffer: &mut [u8], state: &Path) {
     // If a file cannot be opened here, the kernel refuses it.
     let length = rustix::io::read(group, &mut *buffer).unwrap_or_default();
+    let heir = std::fs::read_to_string(state.join(HEIR)).unwrap_or_default();
     for event in events(&buffer[..length]).into_iter().filter(|event| event.file >= 0) {
-        let _ = answer(group, event.file, Some(Errno::IO));
+        let is_heir = !heir.is_empty() && Path::new(&format!("/proc/{heir}/task/{}", event.thread)).exists();
+        let _ = answer(group, event.file, (!is_heir).then_some(Errno::IO));
         close(event.file);
     }
 }
@@ -194,17 +216,43 @@ pub(super) fn is_guarded(state: &Path) -> bool {
         .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
-/// Has the guardian of a process that is gone let go, whose files have other marks by now.
-pub(super) fn relieve(state: &Path) -> Result<()> {
-    if !is_guarded(state) {
-        return Ok(());
+/// This process while it takes the place of one that is gone, whose guardian lives.
+pub(super) struct Heir {
+    state: PathBuf,
+    guardian: String,
+}
+
+impl Heir {
+    /// From here on this process may use the files. Nothing if no guardian lives.
+    pub(super) fn new(state: &Path) -> Result<Option<Heir>> {
+        if !is_guarded(state) {
+            return Ok(None);
+        }
+        let failed = |e: std::io::Error| scan::failed("take over", state, &e);
+        let guardian = std::fs::read_to_string(state.join(LOCK)).map_err(failed)?;
+        let (path, new) = (state.join(HEIR), state.join("heir.new"));
+        let written = std::fs::write(&new, std::process::id().to_string());
+        written.and_then(|()| std::fs::rename(&new, &path)).map_err(failed)?;
+        Ok(Some(Heir { state: state.to_owned(), guardian }))
     }
-    let release = state.join(RELEASE);
-    let failed = |e: std::io::Error| scan::failed("relieve the guardian of", state, &e);
-    File::create(&release).map_err(failed)?;
-    let waited = File::open(state.join(LOCK)).and_then(|held| Ok(flock(&held, FlockOperation::LockShared)?));
-    waited.map_err(failed)?;
-    std::fs::remove_file(&release).map_err(failed)
+
+    /// Has the guardian let go: all files have marks of this process, and it has a guardian.
+    pub(super) fn relieve(self) -> Result<()> {
+        let release = self.state.join(RELEASE);
+        File::create(&release).map_err(|e| scan::failed("take over", &self.state, &e))?;
+        let process = Path::new("/proc").join(&self.guardian);
+        while release.exists() && process.exists() {
+            let _ = poll(&mut [], Some(&PAUSE));
+        }
+        let _ = std::fs::remove_file(&release);
+        Ok(())
+    }
+}
+
+impl Drop for Heir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.state.join(HEIR));
+    }
 }
 
 /// `Conflict` while programs of an earlier mount with fanotify have files open, or after they were unguarded.

@@ -59,6 +59,8 @@ pub(super) struct Lazy {
     /// The same in the order of their chunks.
     in_order: Vec<Arc<LazyFile>>,
     flights: Flights,
+    /// Threads that use files themselves.
+    workers: Mutex<HashSet<i32>>,
     pub(super) mode: MountMode,
     pub(super) counts: Counts,
 }
@@ -220,6 +222,7 @@ impl Lazy {
             files: HashMap::new(),
             in_order: Vec::new(),
             flights: Flights::default(),
+            workers: Mutex::default(),
             mode,
             counts: Counts::default(),
         };
@@ -455,6 +458,7 @@ impl Lazy {
         if !self.has(file, &(0..btree::HEAD_BYTES as u64)) {
             return false;
         }
+        let _working = self.working();
         let mut head = [0; btree::HEAD_BYTES];
         let read = self.open_file(file).and_then(|open| open.read_exact_at(&mut head, 0));
         *file.is_index.get_or_init(|| read.is_ok() && btree::root(&head).is_some())
@@ -568,6 +572,7 @@ impl Lazy {
         let Node::File { extents, .. } = &entry.node else { return Ok(()) };
         let number = file.numbers.get(chunk - file.chunks.start).copied().unwrap_or_default();
         let filled = || {
+            let _working = self.working();
             let _writing = lock(&file.lock);
             let absent = file.all(number) & !self.pages.get(chunk);
             if absent == 0 || file.is_whole() {

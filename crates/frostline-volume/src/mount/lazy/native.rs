@@ -5,10 +5,33 @@
 
 use super::*;
 
+/// A thread that uses files itself, and for which nothing has to be brought.
+pub(super) struct Working<'a> {
+    workers: &'a Mutex<HashSet<i32>>,
+    thread: i32,
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        lock(self.workers).remove(&self.thread);
+    }
+}
+
 /// Chunks that are brought at once for who wants many.
 const AT_ONCE: usize = 32;
 
 impl Lazy {
+    pub(super) fn working(&self) -> Working<'_> {
+        let thread = nix::unistd::gettid().as_raw();
+        lock(&self.workers).insert(thread);
+        Working { workers: &self.workers, thread }
+    }
+
+    /// Whether a thread uses files for others.
+    pub(in crate::mount) fn is_working(&self, thread: i32) -> bool {
+        lock(&self.workers).contains(&thread)
+    }
+
     /// Whether all of a range is in place and on the disk.
     pub(in crate::mount) fn is_settled(&self, file: &LazyFile, range: &ByteRange) -> bool {
         file.is_whole()
@@ -35,6 +58,7 @@ impl Lazy {
         }
         let (lazy, file) = (Arc::clone(self), Arc::clone(file));
         let synced = move || {
+            let _working = lazy.working();
             // Who waits here may find that the one before it has synced for it, too.
             let _turn = lock(&file.settling);
             if lazy.is_settled(&file, &range) {
