@@ -43,6 +43,7 @@ use crate::scan;
 pub(super) const EVENTS_BYTES: usize = 64 << 10;
 /// How often it is looked whether a directory that was unmounted is still in use, or a guardian can be started.
 const AGAIN: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 const INSTEAD: &str = "use --mode fuse";
 
@@ -177,6 +178,18 @@ pub(super) fn mount(
 impl Session {
     /// Serves until it is unmounted and nobody has a file open any more, or until [`Session::end`].
     pub(super) fn run(self: &Arc<Session>) -> io::Result<()> {
+        let ended = self.answer_all();
+        // Nobody else can ask any more. Those who fill files and have asked must not wait for ever.
+        let flushed = self.group.mark(MarkFlags::FAN_MARK_FLUSH, MaskFlags::empty(), CWD, None::<&Path>);
+        let mut buffer = vec![0; EVENTS_BYTES];
+        while self.lazy.is_at_work() {
+            poll(&mut [PollFd::new(&self.group, PollFlags::IN)], Some(&SOON))?;
+            self.take(&mut buffer)?;
+        }
+        ended.and(flushed.map_err(Into::into))
+    }
+
+    fn answer_all(self: &Arc<Session>) -> io::Result<()> {
         let mounts = File::open("/proc/self/mountinfo")?;
         let mut buffer = vec![0; EVENTS_BYTES];
         let mut is_shown = true;
@@ -311,6 +324,9 @@ impl Session {
 /// directories change places where nothing is mounted, in a namespace of mounts that only this thread has, and the mount
 /// goes with the directory that it is on. Whoever works in it goes on. False if files are absent.
 pub(super) fn finish(place: &Place, record: &Record) -> Result<bool> {
+    if !is_shown(&place.directory, &place.root()) {
+        return place.finish(record);
+    }
     std::thread::scope(|scope| {
         let alone = scope.spawn(|| {
             let failed = |e: io::Error| scan::failed("finish", &place.directory, &e);

@@ -69,10 +69,12 @@ impl Guardian {
                 .spawn()?;
             let guardian = Guardian { child, line };
             guardian.line.set_read_timeout(Some(START_MAX))?;
-            let mut lines = BufReader::new(&guardian.line).lines();
-            let is_ready = |line: std::io::Result<String>| line.map(|line| line.contains(READY));
-            while !lines.next().map(is_ready).transpose()?.ok_or(std::io::ErrorKind::UnexpectedEof)? {}
-            Ok(guardian)
+            for line in BufReader::new(guardian.line.try_clone()?).lines() {
+                if line?.contains(READY) {
+                    return Ok(guardian);
+                }
+            }
+            Err(std::io::ErrorKind::UnexpectedEof.into())
         };
         started().map_err(failed)
     }

@@ -32,6 +32,11 @@ impl Lazy {
         lock(&self.workers).contains(&thread)
     }
 
+    /// Whether any thread does.
+    pub(in crate::mount) fn is_at_work(&self) -> bool {
+        !lock(&self.workers).is_empty()
+    }
+
     /// Whether all of a range is in place and on the disk.
     pub(in crate::mount) fn is_settled(&self, file: &LazyFile, range: &ByteRange) -> bool {
         file.is_whole()
