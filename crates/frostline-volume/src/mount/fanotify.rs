@@ -32,8 +32,8 @@ use tokio::runtime::Handle as Runtime;
 use frostline_base::{ByteRange, Error, Result};
 
 use self::call::Call;
-pub(super) use self::event::{answer, close, events};
 use self::event::{Event, OPEN, PRE_ACCESS};
+pub(super) use self::event::{answer, close, events};
 use super::guardian::{self, Guardian, Heir};
 use super::lazy::{Lazy, LazyFile, lock};
 use super::place::{Place, Record};
@@ -231,7 +231,9 @@ impl Session {
         drop(guardian.take());
         match Guardian::start(&self.command, &self.directory, self.group.as_fd()) {
             Ok(started) => *guardian = Some(started),
-            Err(error) => tracing::error!(%error, "there is no guardian: if this process is killed, programs read zeros"),
+            Err(error) => {
+                tracing::error!(%error, "there is no guardian: if this process is killed, programs read zeros")
+            }
         }
     }
 

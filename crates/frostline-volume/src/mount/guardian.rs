@@ -137,7 +137,9 @@ fn hold(state: &Path) -> std::io::Result<()> {
             std::mem::forget(held);
         }
         Err(Errno::WOULDBLOCK) => drop(std::thread::spawn(move || {
-            if let Err(error) = flock(&held, FlockOperation::LockExclusive).map_err(Into::into).and_then(|()| note(&held)) {
+            if let Err(error) =
+                flock(&held, FlockOperation::LockExclusive).map_err(Into::into).and_then(|()| note(&held))
+            {
                 tracing::warn!(%error, "the guardian does not hold its lock");
             }
             std::mem::forget(held);

@@ -63,7 +63,9 @@ impl Served {
     async fn unmount(&mut self) -> Unmounted {
         let unmounted = match unmount_snapshot(&self.0).await {
             // It was whole, and nobody had to ask for its end.
-            Err(error) if error.kind() == ErrorKind::NotFound => return (&mut self.1).await.unwrap().unwrap(),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return (&mut self.1).await.unwrap().unwrap();
+            }
             unmounted => unmounted.unwrap(),
         };
         assert_eq!((&mut self.1).await.unwrap().unwrap(), unmounted);

@@ -12,9 +12,9 @@ use frostline_node::Node;
 use frostline_show::{Table, note, parse_bytes, printable, say, say_json, show_bytes, show_count};
 use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
-    Change, Consistency, Mount, MountMode, MountOptions, MountStatus, Mounted, Node as Kind, Prune, RestoreOptions,
-    Snapshot, SnapshotName, SnapshotOptions, Summaries, Tablespace, TablespaceMapping, Unmounted, VolumeKey,
-    Volumes,
+    Change, Consistency, Mount, MountMode, MountOptions, MountStatus, Mounted, Node as Kind, Prune,
+    RestoreOptions, Snapshot, SnapshotName, SnapshotOptions, Summaries, Tablespace, TablespaceMapping,
+    Unmounted, VolumeKey, Volumes,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};

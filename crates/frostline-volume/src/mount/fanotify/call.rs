@@ -8,7 +8,9 @@ use nix::libc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     /// Opens a file and leaves its contents as they are.
-    Open { writes: bool },
+    Open {
+        writes: bool,
+    },
     /// Reads, writes or clears nothing but the range.
     Within,
     /// Sets the length.

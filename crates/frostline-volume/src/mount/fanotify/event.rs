@@ -83,7 +83,11 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// Answers who waits with this file: nothing, to let it go on, or the error that it gets. `NOENT` if nobody waits with it.
-pub(in crate::mount) fn answer(group: impl AsFd, file: RawFd, refused: Option<Errno>) -> rustix::io::Result<()> {
+pub(in crate::mount) fn answer(
+    group: impl AsFd,
+    file: RawFd,
+    refused: Option<Errno>,
+) -> rustix::io::Result<()> {
     let response = match refused {
         None => ALLOW,
         Some(errno) => DENY | (errno.raw_os_error() as u32 & 0xff) << ERRNO_SHIFT,

@@ -39,8 +39,7 @@ impl Lazy {
 
     /// Whether all of a range is in place and on the disk.
     pub(in crate::mount) fn is_settled(&self, file: &LazyFile, range: &ByteRange) -> bool {
-        file.is_whole()
-            || file.touched(range).all(|(chunk, _, pages)| pages & !self.pages.synced(chunk) == 0)
+        file.is_whole() || file.touched(range).all(|(chunk, _, pages)| pages & !self.pages.synced(chunk) == 0)
     }
 
     /// Brings all of a range in place and on the disk, for somebody who waits.

@@ -48,7 +48,9 @@ impl Rig {
         place.make(&self.tree, &mut record).unwrap();
         let boot = format!("boot{}", self.boots);
         let repository = &self.bench.volumes().repository;
-        let lazy = crate::mount::open_lazy(repository, &place, Arc::clone(&self.tree), &boot, MountMode::Fuse).unwrap();
+        let lazy =
+            crate::mount::open_lazy(repository, &place, Arc::clone(&self.tree), &boot, MountMode::Fuse)
+                .unwrap();
         (place, Arc::new(lazy))
     }
 }

@@ -104,7 +104,8 @@ async fn reads_give_what_was_taken_and_an_ordinary_directory_is_left_without_an_
     assert_eq!((&mut served.1).await.unwrap().unwrap(), Unmounted::Whole);
     assert!(!is_mounted(&target));
     assert_eq!(tree(&target), tree(&source));
-    let names: Vec<_> = fs::read_dir(rig.folder.path()).unwrap().map(|name| name.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(rig.folder.path()).unwrap().map(|name| name.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "nothing is left beside it but the repository: {names:?}");
     // Who has a file or a directory open goes on with the same ones.
     let (folder, held) = held;
@@ -149,7 +150,11 @@ async fn whatever_changes_a_file_finds_what_it_needs() {
             Ok(()) => drop(model[4].drain(65_536..65_536 + 131_072)),
             Err(e) => assert_eq!(e, Errno::OPNOTSUPP),
         }
-        std::io::Write::write_all(&mut fs::File::options().append(true).open(at.join("a/b/f5")).unwrap(), b"more").unwrap();
+        std::io::Write::write_all(
+            &mut fs::File::options().append(true).open(at.join("a/b/f5")).unwrap(),
+            b"more",
+        )
+        .unwrap();
         model[5].extend(b"more");
         model
     })
