@@ -369,7 +369,11 @@ impl Mounted {
             Session::Fuse(session) => (tokio::task::spawn_blocking(move || session.run()), None),
             Session::Fanotify(session) => {
                 let asked = Arc::clone(&session);
-                (tokio::task::spawn_blocking(move || session.run()), Some(asked))
+                let run = move || {
+                    session.run();
+                    Ok(())
+                };
+                (tokio::task::spawn_blocking(run), Some(asked))
             }
         };
         let filling = async {
@@ -414,6 +418,9 @@ impl Mounted {
         let ended = ended.map_err(|e| Error::internal("a thread ended before its work").with_source(e))?;
         if let Err(error) = ended {
             tracing::warn!(%error, "the mount ended with an error");
+        }
+        if asked.is_some() {
+            lazy.give_up_nameless()?;
         }
         meter.is_whole = checkpoint(&lazy).await? == 0;
         let status = MountStatus { is_served: false, ..meter.status(&place, &lazy) };

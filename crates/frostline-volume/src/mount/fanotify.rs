@@ -33,7 +33,7 @@ use frostline_base::{ByteRange, Error, Result};
 
 use self::call::Call;
 use self::event::{Event, OPEN, PRE_ACCESS};
-pub(super) use self::event::{answer, close, events};
+pub(super) use self::event::{answer, close_and_answer, events};
 use super::guardian::{self, Guardian, Heir};
 use super::lazy::{Lazy, LazyFile, lock};
 use super::place::{Place, Record};
@@ -57,8 +57,12 @@ pub(super) struct Session {
     root: PathBuf,
     /// A descriptor of each file that has a mark, by inode.
     marks: Mutex<HashMap<u64, OwnedFd>>,
+    /// Can be polled: what is mounted has changed.
+    mounts: File,
     command: Vec<OsString>,
     guardian: Mutex<Option<Guardian>>,
+    /// Held to read events, and to close and answer one.
+    numbers: Mutex<()>,
     ends: AtomicBool,
     wake: OwnedFd,
 }
@@ -144,6 +148,10 @@ pub(super) fn mount(
 ) -> Result<Session> {
     super::fuse::allow_descriptors();
     let (directory, state, root) = (place.directory.clone(), place.state().to_owned(), place.root());
+    if heir.is_none() {
+        // Nobody has a file open.
+        lazy.give_up_nameless()?;
+    }
     lazy.reserve()?;
     let group = group()?;
     let mut marks = HashMap::new();
@@ -152,6 +160,8 @@ pub(super) fn mount(
         let fd = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         marks.insert(*inode, fd.map_err(|e| scan::failed("open", &path, &e.into()))?);
     }
+    let path = Path::new("/proc/self/mountinfo");
+    let mounts = File::open(path).map_err(|e| scan::failed("open", path, &e))?;
     let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| scan::failed("serve", &directory, &e.into()))?;
     guardian::note_shown(&state, boot)?;
     let first = Guardian::start(command, &directory, group.as_fd())?;
@@ -168,8 +178,10 @@ pub(super) fn mount(
         state,
         root,
         marks: Mutex::new(marks),
+        mounts,
         command: command.to_vec(),
         guardian: Mutex::new(Some(first)),
+        numbers: Mutex::default(),
         ends: AtomicBool::new(false),
         wake,
     })
@@ -177,42 +189,34 @@ pub(super) fn mount(
 
 impl Session {
     /// Serves until it is unmounted and nobody has a file open any more, or until [`Session::end`].
-    pub(super) fn run(self: &Arc<Session>) -> io::Result<()> {
-        let ended = self.answer_all();
+    pub(super) fn run(self: &Arc<Session>) {
+        let mut buffer = vec![0; EVENTS_BYTES];
+        self.answer_all(&mut buffer);
         // Nobody else can ask any more. Those who fill files and have asked must not wait for ever.
         let flushed = self.group.mark(MarkFlags::FAN_MARK_FLUSH, MaskFlags::empty(), CWD, None::<&Path>);
-        let mut buffer = vec![0; EVENTS_BYTES];
-        while self.lazy.is_at_work() {
-            poll(&mut [PollFd::new(&self.group, PollFlags::IN)], Some(&SOON))?;
-            self.take(&mut buffer)?;
+        if let Err(error) = flushed {
+            tracing::warn!(%error, "the kernel goes on asking");
         }
-        ended.and(flushed.map_err(Into::into))
+        while self.lazy.is_at_work() {
+            self.wait(&mut [PollFd::new(&self.group, PollFlags::IN)], Some(&SOON));
+            self.take(&mut buffer);
+        }
     }
 
-    fn answer_all(self: &Arc<Session>) -> io::Result<()> {
-        let mounts = File::open("/proc/self/mountinfo")?;
-        let mut buffer = vec![0; EVENTS_BYTES];
+    fn answer_all(self: &Arc<Session>, buffer: &mut [u8]) {
         let mut is_shown = true;
         while !self.ends.load(Ordering::Acquire) {
-            let line = lock(&self.guardian).as_ref().map(Guardian::line).transpose()?;
-            let group = self.group.as_fd();
-            let is_guarded = line.is_some();
+            let line = lock(&self.guardian).as_ref().map(Guardian::line);
             let mut polled = vec![
-                PollFd::new(&group, PollFlags::IN),
-                PollFd::new(&mounts, PollFlags::PRI),
+                PollFd::new(&self.group, PollFlags::IN),
+                PollFd::new(&self.mounts, PollFlags::PRI),
                 PollFd::new(&self.wake, PollFlags::IN),
             ];
             polled.extend(line.as_ref().map(|line| PollFd::new(line, PollFlags::empty())));
-            match poll(&mut polled, (!is_shown || !is_guarded).then_some(&AGAIN)) {
-                Ok(_) => {}
-                Err(Errno::INTR) => continue,
-                Err(e) => return Err(e.into()),
-            }
+            self.wait(&mut polled, (!is_shown || line.is_none()).then_some(&AGAIN));
             let mounts_changed = !polled[1].revents().is_empty();
             let guardian_ended = polled.get(3).is_none_or(|line| !line.revents().is_empty());
-            if !polled[0].revents().is_empty() {
-                self.take(&mut buffer)?;
-            }
+            self.take(buffer);
             if guardian_ended {
                 self.guard_again();
             }
@@ -223,7 +227,17 @@ impl Session {
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Whatever happens, this process goes on: programs would read zeros.
+    fn wait(&self, polled: &mut [PollFd<'_>], longest: Option<&Timespec>) {
+        match poll(polled, longest) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot wait for the kernel");
+                std::thread::sleep(std::time::Duration::from_secs(1));
+            }
+        }
     }
 
     fn guard_again(&self) {
@@ -238,16 +252,28 @@ impl Session {
     }
 
     /// Takes what the kernel asks now. Nothing here may wait for a file: those who fill files are asked for as well.
-    fn take(self: &Arc<Session>, buffer: &mut [u8]) -> io::Result<()> {
-        let length = match rustix::io::read(&self.group, &mut buffer[..]) {
+    fn take(self: &Arc<Session>, buffer: &mut [u8]) {
+        let read = {
+            let _reading = lock(&self.numbers);
+            rustix::io::read(&self.group, &mut buffer[..])
+        };
+        let length = match read {
             Ok(length) => length,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-            Err(e) => return Err(e.into()),
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            Err(error) => return tracing::error!(%error, "cannot read what the kernel asks"),
         };
         for event in events(&buffer[..length]).into_iter().filter(|event| event.file >= 0) {
-            let Some((file, wanted)) = self.wanted(&event) else {
-                self.answer(&event, None);
-                continue;
+            let (file, wanted) = match self.wanted(&event) {
+                Ok(Some(wanted)) => wanted,
+                Ok(None) => {
+                    self.answer(&event, None);
+                    continue;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "cannot tell which file the kernel asks for");
+                    self.answer(&event, Some(error));
+                    continue;
+                }
             };
             if !wanted.changes && self.lazy.is_settled(&file, &wanted.range) {
                 if !wanted.range.is_empty() {
@@ -262,17 +288,16 @@ impl Session {
                 session.answer(&event, done.err().map(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO)));
             });
         }
-        Ok(())
     }
 
     /// What is to be done for who waits: nothing for threads that fill files, and for files that are whole.
-    fn wanted(&self, event: &Event) -> Option<(Arc<LazyFile>, Wanted)> {
+    fn wanted(&self, event: &Event) -> rustix::io::Result<Option<(Arc<LazyFile>, Wanted)>> {
         if self.lazy.is_working(event.thread) {
-            return None;
+            return Ok(None);
         }
-        let inode = rustix::fs::stat(format!("/proc/self/fd/{}", event.file)).ok()?.st_ino;
-        let file = self.lazy.file(inode).filter(|file| !file.is_whole())?;
-        Some((Arc::clone(file), Wanted::of(event, Call::of(event.thread))))
+        let inode = rustix::fs::stat(format!("/proc/self/fd/{}", event.file))?.st_ino;
+        let file = self.lazy.file(inode).filter(|file| !file.is_whole());
+        Ok(file.map(|file| (Arc::clone(file), Wanted::of(event, Call::of(event.thread)))))
     }
 
     async fn bring(&self, file: &Arc<LazyFile>, wanted: Wanted) -> io::Result<()> {
@@ -287,12 +312,12 @@ impl Session {
     fn answer(&self, event: &Event, refused: Option<Errno>) {
         // Other errors than these cannot be given.
         let refused = refused.map(|errno| if errno == Errno::NOSPC { errno } else { Errno::IO });
-        if let Err(error) = answer(&self.group, event.file, refused)
+        let _answering = lock(&self.numbers);
+        if let Err(error) = close_and_answer(&self.group, event, refused)
             && error != Errno::NOENT
         {
             tracing::error!(%error, "a program waits for an answer that cannot be given");
         }
-        close(event.file);
     }
 
     /// Nobody is asked any more for files that are whole.

@@ -15,6 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,7 +26,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use frostline_base::{Error, ErrorKind, Result};
 
-use super::fanotify::{EVENTS_BYTES, answer, close, events, is_shown};
+use super::fanotify::{EVENTS_BYTES, answer, close_and_answer, events, is_shown};
 use super::place;
 use crate::scan;
 use crate::snapshot::blocking;
@@ -52,7 +53,7 @@ const LOOK_EVERY: u64 = 5;
 /// The guardian of this process.
 pub(super) struct Guardian {
     child: Child,
-    line: UnixStream,
+    line: Arc<UnixStream>,
 }
 
 impl Guardian {
@@ -67,7 +68,7 @@ impl Guardian {
                 .stdin(Stdio::from(group.try_clone_to_owned()?))
                 .stdout(Stdio::from(OwnedFd::from(its)))
                 .spawn()?;
-            let guardian = Guardian { child, line };
+            let guardian = Guardian { child, line: Arc::new(line) };
             guardian.line.set_read_timeout(Some(START_MAX))?;
             for line in BufReader::new(guardian.line.try_clone()?).lines() {
                 if line?.contains(READY) {
@@ -80,13 +81,13 @@ impl Guardian {
     }
 
     /// Can be read once the guardian is gone.
-    pub(super) fn line(&self) -> std::io::Result<UnixStream> {
-        self.line.try_clone()
+    pub(super) fn line(&self) -> Arc<UnixStream> {
+        Arc::clone(&self.line)
     }
 
     /// Ends it.
     pub(super) fn dismiss(mut self) {
-        let _ = self.line.write_all(DISMISSED);
+        let _ = (&*self.line).write_all(DISMISSED);
         let _ = self.child.wait();
     }
 }
@@ -209,8 +210,7 @@ fn refuse(group: BorrowedFd<'_>, buffer: &mut [u8], state: &Path) {
     let heir = std::fs::read_to_string(state.join(HEIR)).unwrap_or_default();
     for event in events(&buffer[..length]).into_iter().filter(|event| event.file >= 0) {
         let is_heir = !heir.is_empty() && Path::new(&format!("/proc/{heir}/task/{}", event.thread)).exists();
-        let _ = answer(group, event.file, (!is_heir).then_some(Errno::IO));
-        close(event.file);
+        let _ = close_and_answer(group, &event, (!is_heir).then_some(Errno::IO));
     }
 }
 

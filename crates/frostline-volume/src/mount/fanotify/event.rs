@@ -98,10 +98,16 @@ pub(in crate::mount) fn answer(
     rustix::io::write(group, &bytes).map(drop)
 }
 
-/// Closes the file of an event.
-pub(in crate::mount) fn close(file: RawFd) {
+/// Closes the file of an event and answers it. In this order, so that who goes on can unmount at once: an open file keeps a
+/// mount busy. Between the two the number must not be given to another event: no events are read meanwhile.
+pub(in crate::mount) fn close_and_answer(
+    group: impl AsFd,
+    event: &Event,
+    refused: Option<Errno>,
+) -> rustix::io::Result<()> {
     // It was opened for this event and is used nowhere else.
-    let _ = nix::unistd::close(file);
+    let _ = nix::unistd::close(event.file);
+    answer(group, event.file, refused)
 }
 
 #[cfg(test)]
