@@ -1,6 +1,6 @@
 """How fast a mounted snapshot fills, what that costs its readers, and what is left of it when all data is in place.
 
-python3 hydrate.py --out FILE.json --work DIR --frostline BINARY [--bytes 1GiB] [--rounds 3] [--scale 20] [--parts fill,demand,after]
+python3 hydrate.py --out FILE.json --work DIR --frostline BINARY [--bytes 1GiB] [--rounds 3] [--scale 20] [--parts fill,demand,running,after]
 python3 hydrate.py --table FILE.json
 
 BINARY is frostline or target/PROFILE/examples/volume of frostline-volume. Its repository is a directory with the timing of a
@@ -10,6 +10,8 @@ each round, with cold caches:
 fill     volume mount until all data is in place and synced, beside volume restore and a sync; then both where the store's
          link is the limit, 100 MB/s
 demand   reads of 8 KiB of absent data, each in a chunk of its own: nothing else fetched; filling at 28.4 MiB/s; unlimited
+running  PostgreSQL on a mount with --mode fanotify, started at once and never restarted, beside one on a plain copy: pgbench
+         before all data is in place, and after
 after    fio and pgbench on a plain copy, on a second one (which shows what the machine alone does to a ratio), on the mount
          when all data is in place, and after umount
 """
@@ -32,10 +34,10 @@ CHUNK = 512 << 10
 class Mounted:
     """A mount that is served until it is ended."""
 
-    def __init__(self, of, name, directory, rate=None, store=""):
+    def __init__(self, of, name, directory, rate=None, store="", mode=None):
         self.directory, self.state = directory, directory.parent / f".{directory.name}.frostline-mount"
         self.since = time.monotonic()
-        options = ["--rate", str(rate)] if rate else []
+        options = (["--rate", str(rate)] if rate else []) + (["--mode", mode] if mode else [])
         self.process = of.start("mount", name, directory, *options, store=store)
         line = self.process.stdout.readline()
         assert "mounted" in line, line
@@ -186,6 +188,58 @@ def after(volume, rounds, seconds, bytes_):
     return rows
 
 
+def serve(data, port):
+    """A server that is never restarted."""
+    settings = ["listen_addresses=", "unix_socket_directories=/tmp", f"port={port}", "shared_buffers=256MB", "max_wal_size=4GB", "recovery_init_sync_method=syncfs"]
+    command, options = postgres("postgres", "-D", data, *[word for one in settings for word in ("-c", one)])
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
+    ready, options = postgres("pg_isready", "-q", "-h", "/tmp", "-p", port, "-U", "postgres")
+    while subprocess.run(ready, **options).returncode:
+        assert process.poll() is None, f"PostgreSQL does not start on {data}"
+    return process
+
+
+def running(volume, rounds, seconds):
+    """Both servers run all the time; the one that is measured takes turns, so that neither has more of the machine."""
+    plain, target = volume.work / "plain", volume.work / "running"
+    plain.mkdir()
+    plain.chmod(0o755)
+    subprocess.run(["cp", "-a", volume.work / "pg" / "data", plain / "data"], check=True)
+    cold()
+    mounted = Mounted(volume, "pg", target, rate=32 << 20, mode="fanotify")
+    ports = {"plain": 5598, "running": 5597}
+    servers = {"plain": serve(plain / "data", ports["plain"]), "running": serve(target / "data", ports["running"])}
+
+    def tps(name, select):
+        command, options = postgres("pgbench", "-h", "/tmp", "-p", ports[name], "-U", "postgres", "-n", *(["-S"] if select else []), "-c", 2, "-T", seconds, "postgres")
+        ran = subprocess.run(command, capture_output=True, text=True, **options)
+        assert ran.returncode == 0, ran.stderr
+        return float(next(line for line in ran.stdout.splitlines() if line.startswith("tps")).split()[2])
+
+    rows = []
+
+    def measure(when, number):
+        names = list(ports) if number % 2 else list(ports)[::-1]
+        for what in ("SELECT", "all"):
+            row = {"when": when, "what": what, **{name: tps(name, what == "SELECT") for name in names}, "psi": pressure()}
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+
+    measure("while it fills", 0)
+    assert mounted.process.wait() == 0
+    rows.append({"when": "whole", "s": time.monotonic() - mounted.since})
+    assert not os.path.ismount(target)
+    for number in range(rounds):
+        measure("after", number)
+    for server in servers.values():
+        assert server.poll() is None, "it was never restarted"
+        server.terminate()
+        server.wait()
+    for folder in (plain, target):
+        shutil.rmtree(folder)
+    return rows
+
+
 def spread(values):
     return f"{statistics.median(values):.3f} ({min(values):.3f}-{max(values):.3f})"
 
@@ -203,6 +257,10 @@ def table(record):
         all_ = sorted(ms for row in record["demand"] if row["way"] == way for ms in row["ms"])
         at = lambda share: all_[min(len(all_) - 1, int(share * len(all_)))]
         print(f"demand, {way}: {len(all_)} reads that waited, median {at(0.5):.0f} ms, 90 % {at(0.9):.0f}, 99 % {at(0.99):.0f}, most {all_[-1]:.0f}")
+    for when in ("while it fills", "after"):
+        for what in ("SELECT", "all"):
+            if rows := [row for row in record.get("running", []) if row["when"] == when and row["what"] == what]:
+                print(f"running, pgbench {what}, {when}: plain {statistics.median(row['plain'] for row in rows):.0f}/s, running over plain {spread([row['running'] / row['plain'] for row in rows])}")
     for what in dict.fromkeys(row["what"] for row in record.get("after", [])):
         rows = [row for row in record["after"] if row["what"] == what]
         for index, label in enumerate(("SELECT", "all")) if what == "pgbench" else [(None, "")]:
@@ -218,7 +276,7 @@ def main():
     parser.add_argument("--bytes", type=int, default=1 << 30)
     for name, default in (("rounds", 3), ("after-rounds", 6), ("reads", 300), ("scale", 20), ("seconds", 8)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--parts", default="fill,demand,after")
+    parser.add_argument("--parts", default="fill,demand,running,after")
     given = parser.parse_args()
     if given.table:
         return table(json.loads(Path(given.table).read_text()))
@@ -237,6 +295,7 @@ def main():
     server = Server(volume.work / "pg" / "data", time.monotonic())
     run("pgbench", "-i", "-q", "-s", given.scale, "-h", "/tmp", "-p", 5599, "-U", "postgres", "postgres")
     server.stop()
+    volume.snapshot(volume.work / "pg", "pg")
     both = volume.work / "both"
     both.mkdir()
     both.chmod(0o755)
@@ -248,6 +307,7 @@ def main():
     parts = {
         "fill": lambda: fill(volume, given.rounds),
         "demand": lambda: demand(volume, given.bytes, given.rounds, given.reads),
+        "running": lambda: running(volume, given.after_rounds, given.seconds),
         "after": lambda: after(volume, given.after_rounds, given.seconds, given.bytes),
     }
     for name in given.parts.split(","):

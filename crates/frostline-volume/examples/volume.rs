@@ -3,7 +3,7 @@
 //! ```text
 //! volume --repo URL volume snapshot DIR --name NAME
 //! volume --repo URL volume restore NAME DIR
-//! volume --repo URL volume mount NAME DIR [--rate BYTES_PER_S]
+//! volume --repo URL volume mount NAME DIR [--rate BYTES_PER_S] [--mode fanotify]
 //! ```
 //!
 //! Each takes `--key-file FILE` at its end. `mount` says `mounted` once DIR is usable, and ends when it is unmounted.
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use frostline_base::{Error, Result, SystemClock};
 use frostline_store::{OpenOptions, Repository};
-use frostline_volume::{Mount, MountOptions, RestoreOptions, SnapshotOptions, VolumeKey, Volumes};
+use frostline_volume::{Mount, MountMode, MountOptions, RestoreOptions, SnapshotOptions, VolumeKey, Volumes};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -42,13 +42,19 @@ async fn main() -> Result<()> {
             let restored = volumes.restore(&snapshot, Path::new(directory), &options, |_| {}).await?;
             println!("{restored:?}");
         }
-        ["--repo", repository, "volume", "mount", name, directory, rate @ ..] => {
+        ["volume", "guard", directory] => frostline_volume::guard(Path::new(directory)).await?,
+        ["--repo", repository, "volume", "mount", name, directory, rest @ ..] => {
+            let (rate, mode) = match rest {
+                [rate @ .., "--mode", "fanotify"] => (rate, MountMode::Fanotify),
+                rate => (rate, MountMode::Fuse),
+            };
             let rate = match rate {
                 ["--rate", rate] => Some(rate.parse()),
                 _ => None,
             };
             let rate = rate.transpose().map_err(|_| Error::invalid("BYTES_PER_S is not a number"))?;
-            let options = MountOptions { rate, ..MountOptions::default() };
+            let guardian = ["volume", "guard"].map(Into::into).to_vec();
+            let options = MountOptions { mode, guardian, rate, ..MountOptions::default() };
             if let Mount::Mounted(mounted) =
                 open(repository)?.mount(&name.parse()?, Path::new(directory), &options).await?
             {

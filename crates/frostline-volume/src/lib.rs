@@ -44,7 +44,9 @@ pub use diff::{Change, Difference};
 pub use digest::Digest;
 pub use frostline_base::{Error, Result};
 pub use log::{Consistency, Snapshot, SnapshotName, Totals, VolumeName};
-pub use mount::{Mount, MountOptions, MountStatus, Mounted, Unmounted, mount_status, unmount_snapshot};
+pub use mount::{
+    Mount, MountMode, MountOptions, MountStatus, Mounted, Unmounted, guard, mount_status, unmount_snapshot,
+};
 pub use prune::{Prune, Pruned};
 pub use restore::{RestoreOptions, RestoreProgress, Restored, Tablespace, TablespaceMapping};
 pub use seal::{KeyId, VolumeKey};

@@ -1,22 +1,27 @@
 //! A snapshot that is usable at once and fills behind its users.
 //!
 //! Its names are all made first, with sparse files of their final length. A file system in user space (FUSE) stands in
-//! front of them until they have their data: it fetches what is read and absent, and passes the rest on. Data goes to its
-//! final place, so when all of it is there, the directory takes the place of the mount, and nothing is left in the path.
+//! front of them until they have their data: it fetches what is read and absent, and passes the rest on. Or the kernel asks
+//! before programs use the files themselves ([`fanotify`]). Data goes to its final place, so when all of it is there, the
+//! directory takes the place of the mount, and nothing is left in the path.
 //!
 //! Guarantees:
 //! - **What is not whole is never readable as it is.** Its directory is hidden and closed. When the process that serves
-//!   it is killed, reads fail; the next mount goes on where it was.
+//!   it is killed, reads fail; the next mount goes on where it was. With fanotify this holds as long as its [`guardian`]
+//!   is not killed, too.
 //! - **No acknowledged write is lost**, and none is overwritten with what the snapshot has: see [`lazy`].
 //! - **Nothing wrong is returned.** Every chunk is compared with its digest. One that cannot be had fails the read.
 
+mod fanotify;
 mod fuse;
+mod guardian;
 mod hydrate;
 mod lazy;
 mod pages;
 mod place;
 mod untouched;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,9 +50,26 @@ const STATUS_EVERY: Duration = Duration::from_secs(1);
 /// How often what was filled is synced, so that a restart of the machine need not fetch it again.
 const SYNC_EVERY: u32 = 5;
 
+pub use guardian::guard;
+
+/// What stands between programs and files of which data is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MountMode {
+    /// A file system in front of them.
+    #[default]
+    Fuse,
+    /// The kernel, which asks first.
+    Fanotify,
+}
+
 /// How to mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
+    /// What stands between programs and files of which data is absent.
+    pub mode: MountMode,
+    /// The arguments with which this program calls [`guard`], before the directory: needed for [`MountMode::Fanotify`].
+    pub guardian: Vec<OsString>,
     /// Fetch what nobody reads, too.
     pub hydrate: bool,
     /// And at most so many bytes of files a second.
@@ -58,7 +80,13 @@ pub struct MountOptions {
 
 impl Default for MountOptions {
     fn default() -> Self {
-        MountOptions { hydrate: true, rate: None, threads: 4 }
+        MountOptions {
+            mode: MountMode::default(),
+            guardian: Vec::new(),
+            hydrate: true,
+            rate: None,
+            threads: 4,
+        }
     }
 }
 
@@ -69,6 +97,9 @@ pub struct MountStatus {
     pub snapshot: String,
     /// The directory that it is mounted on.
     pub directory: String,
+    /// What it is or was served with.
+    #[serde(default)]
+    pub mode: MountMode,
     /// Whether a process serves it.
     pub is_served: bool,
     /// Whether all of its data is in place, so that unmounting leaves an ordinary directory.
@@ -106,7 +137,12 @@ pub struct Mounted {
     place: Arc<Place>,
     record: Record,
     options: MountOptions,
-    session: fuse::Session,
+    session: Session,
+}
+
+enum Session {
+    Fuse(fuse::Session),
+    Fanotify(Arc<fanotify::Session>),
 }
 
 /// What mounting gives.
@@ -129,23 +165,31 @@ impl Volumes {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::new(frostline_base::ErrorKind::Denied, "only root can mount a snapshot"));
         }
-        if !Path::new("/dev/fuse").exists() {
+        let (mode, boot) = (options.mode, boot()?);
+        if mode == MountMode::Fuse && !Path::new("/dev/fuse").exists() {
             return Err(Error::refused(
                 "this machine has no FUSE (/dev/fuse) to mount with: use frostline volume restore",
             ));
         }
         let found = {
-            let directory = directory.to_owned();
+            let (directory, boot) = (directory.to_owned(), boot.clone());
             blocking(move || {
                 detach_dead(&directory)?;
-                Place::open(&directory)
+                let found = Place::open(&directory)?;
+                let (directory, state) = place::paths(&directory)?;
+                guardian::check_guarded(&directory, &state, &boot)?;
+                match mode {
+                    MountMode::Fuse => guardian::check_unused(&directory, &state)?,
+                    MountMode::Fanotify => fanotify::check(&directory)?,
+                }
+                Ok(found)
             })
             .await?
         };
         let snapshot = match &found {
             Some((place, record)) => {
                 check_same(place, record, name, self.repository.url())?;
-                if place.finish(record)? {
+                if fanotify::finish(place, record)? {
                     return Ok(Mount::Whole(Box::new(record.snapshot.clone())));
                 }
                 record.snapshot.clone()
@@ -157,17 +201,29 @@ impl Volumes {
             Some(found) => found,
             None => Place::claim(directory, self.repository.url(), &snapshot)?,
         };
-        let (repository, threads) = (self.repository.clone(), options.threads);
+        let (repository, given) = (self.repository.clone(), options.clone());
         let runtime = tokio::runtime::Handle::current();
         let (lazy, place, record, session) = blocking(move || {
             place.make(&tree, &mut record)?;
-            let lazy = Arc::new(open_lazy(&repository, &place, tree, &boot()?)?);
+            let heir = match mode {
+                MountMode::Fuse => None,
+                MountMode::Fanotify => guardian::Heir::new(place.state())?,
+            };
+            let lazy = Arc::new(open_lazy(&repository, &place, tree, &boot, mode)?);
             // There is room for the status on a disk that will be full.
             let status = Meter::new(&lazy, &record).status(&place, &lazy);
             place.write_status(&status)?;
             place.write_status(&status)?;
             let root = place.root();
-            let session = fuse::mount(&lazy, &root, &place.directory, runtime, threads)?;
+            let session = match mode {
+                MountMode::Fuse => {
+                    Session::Fuse(fuse::mount(&lazy, &root, &place.directory, runtime, given.threads)?)
+                }
+                MountMode::Fanotify => {
+                    let mounted = fanotify::mount(&lazy, &place, &boot, &given.guardian, heir, runtime);
+                    Session::Fanotify(Arc::new(mounted?))
+                }
+            };
             Ok((lazy, Arc::new(place), record, session))
         })
         .await?;
@@ -176,7 +232,13 @@ impl Volumes {
 }
 
 /// The files of what is mounted, as a process finds them that starts now.
-fn open_lazy(repository: &Repository, place: &Place, tree: Arc<Tree>, boot: &str) -> Result<Lazy> {
+fn open_lazy(
+    repository: &Repository,
+    place: &Place,
+    tree: Arc<Tree>,
+    boot: &str,
+    mode: MountMode,
+) -> Result<Lazy> {
     let pages = Pages::open(place.state(), tree.chunks.len(), boot)?;
     let is_untouched = |entry: usize| {
         untouched::looks_untouched(&place.absent().join(lazy::second_name(entry)), &tree.entries[entry])
@@ -184,7 +246,7 @@ fn open_lazy(repository: &Repository, place: &Place, tree: Arc<Tree>, boot: &str
     let untouched = Untouched::open(place.state(), tree.entries.len(), boot, is_untouched)?;
     let root = place.root();
     let open = std::fs::File::open(&root).map_err(|e| scan::failed("open", &root, &e))?;
-    Lazy::open(repository, tree, place.absent(), open, pages, untouched)
+    Lazy::open(repository, tree, place.absent(), open, pages, untouched, mode)
 }
 
 /// `Conflict` unless what was mounted before is what is wanted now.
@@ -208,7 +270,7 @@ fn check_same(place: &Place, record: &Record, name: &SnapshotName, repository: &
 /// `Invalid` for the directory of a mount of which data is absent, mounted or not: no snapshot can be taken of it.
 pub(crate) fn check_whole(directory: &Path) -> Result<()> {
     let is_incomplete = rustix::fs::getxattr(directory, fuse::INCOMPLETE, &mut [0; 8][..]).is_ok();
-    match is_incomplete || directory.join(place::NOTE).exists() {
+    match is_incomplete || place::lacks_data(directory) || directory.join(place::NOTE).exists() {
         true => Err(Error::invalid(format!(
             "{} is a mounted snapshot of which data is absent: wait until frostline volume status says that it is whole",
             directory.display()
@@ -304,7 +366,17 @@ impl Mounted {
     /// Serves it until it is unmounted, and fills it meanwhile.
     pub async fn serve(self, progress: impl Fn(&MountStatus)) -> Result<Unmounted> {
         let Mounted { lazy, place, record, options, session } = self;
-        let mut served = tokio::task::spawn_blocking(move || session.run());
+        let (mut served, asked) = match session {
+            Session::Fuse(session) => (tokio::task::spawn_blocking(move || session.run()), None),
+            Session::Fanotify(session) => {
+                let asked = Arc::clone(&session);
+                let run = move || {
+                    session.run();
+                    Ok(())
+                };
+                (tokio::task::spawn_blocking(run), Some(asked))
+            }
+        };
         // A task of its own: it goes on while what it brought is synced.
         let mut filling = JoinSet::new();
         if options.hydrate {
@@ -323,7 +395,15 @@ impl Mounted {
             if until_sync == 0 {
                 until_sync = SYNC_EVERY;
                 match checkpoint(&lazy).await {
-                    Ok(absent) => meter.is_whole = absent == 0,
+                    Ok(absent) => {
+                        meter.is_whole = absent == 0;
+                        if let Some(asked) = &asked {
+                            asked.let_go();
+                            if absent == 0 {
+                                asked.end();
+                            }
+                        }
+                    }
                     Err(error) => tracing::warn!(?error, "what was filled may have to be fetched again"),
                 }
             }
@@ -338,13 +418,20 @@ impl Mounted {
         filling.shutdown().await;
         let ended = ended.map_err(|e| Error::internal("a thread ended before its work").with_source(e))?;
         if let Err(error) = ended {
-            tracing::warn!(%error, "the FUSE session ended with an error");
+            tracing::warn!(%error, "the mount ended with an error");
+        }
+        if asked.is_some() {
+            lazy.give_up_nameless()?;
         }
         meter.is_whole = checkpoint(&lazy).await? == 0;
         let status = MountStatus { is_served: false, ..meter.status(&place, &lazy) };
         blocking(move || {
             place.write_status(&status)?;
-            match place.finish(&record)? {
+            if let Some(asked) = asked {
+                asked.let_go();
+                asked.dismiss();
+            }
+            match fanotify::finish(&place, &record)? {
                 true => Ok(Unmounted::Whole),
                 false => Ok(Unmounted::Incomplete),
             }
@@ -384,6 +471,7 @@ impl Meter {
         MountStatus {
             snapshot: self.snapshot.clone(),
             directory: place.directory.display().to_string(),
+            mode: lazy.mode,
             is_served: true,
             is_whole: self.is_whole,
             bytes: self.bytes,

@@ -801,6 +801,12 @@ pub(crate) enum Volume {
     },
     /// Mount a snapshot on a new directory: usable and writable at once, filled in the background (as root)
     Mount(VolumeMount),
+    /// What `mount --mode fanotify` starts
+    #[command(hide = true)]
+    Guard {
+        /// The directory
+        directory: PathBuf,
+    },
     /// End a mount; once all data is in place, an ordinary directory is left
     Umount {
         /// The directory
@@ -827,6 +833,17 @@ pub(crate) struct VolumeMount {
     /// Fetch only what is read
     #[arg(long)]
     pub(crate) no_hydrate: bool,
+    /// What stands between programs and absent data; fanotify (Linux 6.14) ends by itself, but does not promise all that fuse does
+    #[arg(long, value_enum, default_value_t = MountMode::Auto)]
+    pub(crate) mode: MountMode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MountMode {
+    /// What promises most: fuse
+    Auto,
+    Fuse,
+    Fanotify,
 }
 
 #[derive(Debug, Args)]

@@ -91,7 +91,7 @@ pub(super) fn mount(
 }
 
 /// Every inode that the kernel knows takes a descriptor.
-fn allow_descriptors() {
+pub(super) fn allow_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         tracing::debug!(%error, "the limit of open files stays as it is");

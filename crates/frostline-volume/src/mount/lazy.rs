@@ -7,6 +7,8 @@
 //! - What is acknowledged as synced survives a restart of the machine: first the data is synced, then the bits, then the
 //!   answer leaves. What was only written survives the end of this process.
 
+mod native;
+
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
@@ -24,6 +26,7 @@ use tokio::sync::Notify;
 use frostline_base::{ByteRange, Error, ErrorKind, Result};
 use frostline_store::Repository;
 
+use super::MountMode;
 use super::pages::Pages;
 use super::untouched::{Untouched, looks_untouched};
 use crate::btree;
@@ -56,6 +59,9 @@ pub(super) struct Lazy {
     /// The same in the order of their chunks.
     in_order: Vec<Arc<LazyFile>>,
     flights: Flights,
+    /// Threads that use files themselves.
+    workers: Mutex<HashSet<i32>>,
+    pub(super) mode: MountMode,
     pub(super) counts: Counts,
 }
 
@@ -72,6 +78,8 @@ pub(super) struct LazyFile {
     whole: AtomicBool,
     /// Whoever writes holds it.
     lock: Mutex<()>,
+    /// Whoever syncs it for others who wait holds it.
+    settling: Mutex<()>,
     ahead: Mutex<Ahead>,
     /// Whether it is an index of PostgreSQL, once its first page is in place.
     is_index: OnceLock<bool>,
@@ -149,6 +157,7 @@ impl LazyFile {
             numbers: chunk_numbers(extents).collect(),
             whole: AtomicBool::new(false),
             lock: Mutex::default(),
+            settling: Mutex::default(),
             ahead: Mutex::default(),
             is_index: OnceLock::new(),
         })
@@ -201,6 +210,7 @@ impl Lazy {
         root: File,
         pages: Pages,
         untouched: Untouched,
+        mode: MountMode,
     ) -> Result<Lazy> {
         let mut lazy = Lazy {
             repository: repository.clone(),
@@ -212,6 +222,8 @@ impl Lazy {
             files: HashMap::new(),
             in_order: Vec::new(),
             flights: Flights::default(),
+            workers: Mutex::default(),
+            mode,
             counts: Counts::default(),
         };
         let mut absent_bytes = 0;
@@ -223,7 +235,8 @@ impl Lazy {
                     let file = Arc::new(file);
                     lazy.files.insert(meta.ino(), Arc::clone(&file));
                     lazy.in_order.push(Arc::clone(&file));
-                    if meta.nlink() == 1 {
+                    // Others may still have it open if they read it themselves.
+                    if meta.nlink() == 1 && mode == MountMode::Fuse {
                         // Its last other name went, and this process with it.
                         lazy.give_up(&file).map_err(failed)?;
                     } else if meta.len() < file.bytes {
@@ -445,6 +458,7 @@ impl Lazy {
         if !self.has(file, &(0..btree::HEAD_BYTES as u64)) {
             return false;
         }
+        let _working = self.working();
         let mut head = [0; btree::HEAD_BYTES];
         let read = self.open_file(file).and_then(|open| open.read_exact_at(&mut head, 0));
         *file.is_index.get_or_init(|| read.is_ok() && btree::root(&head).is_some())
@@ -558,16 +572,16 @@ impl Lazy {
         let Node::File { extents, .. } = &entry.node else { return Ok(()) };
         let number = file.numbers.get(chunk - file.chunks.start).copied().unwrap_or_default();
         let filled = || {
+            let _working = self.working();
             let _writing = lock(&file.lock);
             let absent = file.all(number) & !self.pages.get(chunk);
             if absent == 0 || file.is_whole() {
                 return Ok(());
             }
             let open = self.open_file(file)?;
-            let before = rustix::fs::fstat(&open)?;
-            let mut rights = vec![0; 256];
-            let rights = rustix::fs::fgetxattr(&open, CAPABILITY, &mut rights[..])
-                .map(|length| rights[..length].to_vec());
+            // Who writes to it itself has moved its time since.
+            let keeps = self.mode == MountMode::Fuse || self.untouched.has(file.entry);
+            let kept = if keeps { Some(Kept::of(&open)?) } else { None };
             let put = || {
                 for run in runs(absent) {
                     let start = number * CHUNK;
@@ -588,17 +602,9 @@ impl Lazy {
             };
             let put: io::Result<()> = put();
             // A disk that is full has taken a part of it.
-            if let Ok(rights) = rights {
-                rustix::fs::fsetxattr(&open, CAPABILITY, &rights, XattrFlags::empty())?;
+            if let Some(kept) = kept {
+                kept.put_back(&open)?;
             }
-            let time = |seconds, nanos| Timespec { tv_sec: seconds, tv_nsec: nanos };
-            rustix::fs::futimens(
-                &open,
-                &Timestamps {
-                    last_access: time(before.st_atime, before.st_atime_nsec as _),
-                    last_modification: time(before.st_mtime, before.st_mtime_nsec as _),
-                },
-            )?;
             put?;
             begin_writeback(&open, number * CHUNK, bytes.len());
             self.set(file, chunk, number, absent)
@@ -771,6 +777,33 @@ impl Lazy {
             }
         }
         Ok(absent.len())
+    }
+}
+
+/// What filling a file may cost it: its times, and a program's rights.
+struct Kept {
+    times: Timestamps,
+    rights: Option<Vec<u8>>,
+}
+
+impl Kept {
+    fn of(open: &File) -> io::Result<Kept> {
+        let stat = rustix::fs::fstat(open)?;
+        let mut rights = vec![0; 256];
+        let length = rustix::fs::fgetxattr(open, CAPABILITY, &mut rights[..]).ok();
+        let time = |seconds, nanos| Timespec { tv_sec: seconds, tv_nsec: nanos };
+        let times = Timestamps {
+            last_access: time(stat.st_atime, stat.st_atime_nsec as _),
+            last_modification: time(stat.st_mtime, stat.st_mtime_nsec as _),
+        };
+        Ok(Kept { times, rights: length.map(|length| rights[..length].to_vec()) })
+    }
+
+    fn put_back(&self, open: &File) -> io::Result<()> {
+        if let Some(rights) = &self.rights {
+            rustix::fs::fsetxattr(open, CAPABILITY, rights, XattrFlags::empty())?;
+        }
+        Ok(rustix::fs::futimens(open, &self.times)?)
     }
 }
 

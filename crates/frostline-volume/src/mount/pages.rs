@@ -24,6 +24,8 @@ pub(super) struct Pages {
     words: Vec<AtomicU64>,
     near: File,
     synced: Mutex<Synced>,
+    /// What is known of the disk, for who cannot wait for a sync.
+    on_disk: Vec<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -70,12 +72,18 @@ impl Pages {
         Ok(Pages {
             words: near.iter().zip(&synced).map(|(near, synced)| AtomicU64::new(near | synced)).collect(),
             near: open(&near_path)?,
+            on_disk: synced.iter().map(|word| AtomicU64::new(*word)).collect(),
             synced: Mutex::new(Synced { file: open(&path)?, words: synced }),
         })
     }
 
     pub(super) fn get(&self, chunk: usize) -> u64 {
         self.words.get(chunk).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    /// The pages of which the disk knows that they are in place.
+    pub(super) fn synced(&self, chunk: usize) -> u64 {
+        self.on_disk.get(chunk).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
     /// These pages are in place. Whoever sets pages of a chunk holds the lock of its file. The bits that are new.
@@ -100,14 +108,21 @@ impl Pages {
     pub(super) fn sync(&self, words: &[(usize, u64)]) -> std::io::Result<()> {
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         let Synced { file, words: known } = &mut *synced;
-        let mut is_new = false;
+        let mut new = Vec::new();
         for (chunk, word) in words {
-            let Some(old) = known.get_mut(*chunk).filter(|old| word & !**old != 0) else { continue };
-            file.write_all_at(&(*old | word).to_le_bytes(), (chunk * WORD) as u64)?;
-            *old |= word;
-            is_new = true;
+            let Some(old) = known.get(*chunk).filter(|old| word & !**old != 0) else { continue };
+            file.write_all_at(&(old | word).to_le_bytes(), (chunk * WORD) as u64)?;
+            new.push((*chunk, old | word));
         }
-        if is_new { file.sync_data() } else { Ok(()) }
+        if new.is_empty() {
+            return Ok(());
+        }
+        file.sync_data()?;
+        for (chunk, word) in new {
+            known[chunk] = word;
+            self.on_disk[chunk].store(word, Ordering::Release);
+        }
+        Ok(())
     }
 }
 
@@ -143,7 +158,9 @@ mod tests {
         assert_eq!(pages.set(0, 0b11).unwrap(), 0b11);
         assert_eq!(pages.set(0, 0b110).unwrap(), 0b100);
         assert_eq!(pages.unsynced(0..3), [(0, 0b111)]);
+        assert_eq!(pages.synced(0), 0);
         pages.sync(&[(0, 0b011)]).unwrap();
+        assert_eq!(pages.synced(0), 0b011);
         pages.set(2, 1).unwrap();
         let words = |pages: &Pages| [pages.get(0), pages.get(1), pages.get(2)];
         drop(pages);

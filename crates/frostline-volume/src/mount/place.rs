@@ -10,6 +10,7 @@
 //!     absent/                   a second name for each file that is not whole
 //!     pages.synced, pages.BOOT  which pages of the files are in place
 //!     untouched.BOOT            which files no user has changed
+//!     shown.BOOT, guardian      of a mount with fanotify: see its guardian
 //! ```
 //!
 //! When no file is left in `absent`, `root` changes places with the directory, and all else goes.
@@ -70,6 +71,12 @@ pub(super) fn paths(directory: &Path) -> Result<(PathBuf, PathBuf)> {
     hidden.push(name);
     hidden.push(".frostline-mount");
     Ok((parent.join(name), parent.join(hidden)))
+}
+
+/// Whether a snapshot is mounted on a directory of which data is absent.
+pub(super) fn lacks_data(directory: &Path) -> bool {
+    let Ok((_, state)) = paths(directory) else { return false };
+    std::fs::read_dir(state.join("absent")).is_ok_and(|mut absent| absent.next().is_some())
 }
 
 /// Waits for nobody: whether another process holds the lock.

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::testing::{Bench, noise, options, snapshot, tree};
 
+mod asked;
 mod cuts;
 mod kills;
 
@@ -27,13 +28,46 @@ fn lazily() -> MountOptions {
     MountOptions { hydrate: false, ..MountOptions::default() }
 }
 
+/// Whether the kernel asks before an access, of files in the folder of temporary ones.
+fn can_ask() -> bool {
+    match fanotify::check(&std::env::temp_dir().join("data")) {
+        Ok(()) => true,
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            false
+        }
+    }
+}
+
+/// Mounts as the other options say, and the kernel asks.
+fn asked(options: MountOptions) -> MountOptions {
+    let arguments = ["--ignored", "--exact", "--nocapture", "mount::tests::guards"];
+    MountOptions { mode: MountMode::Fanotify, guardian: arguments.map(OsString::from).to_vec(), ..options }
+}
+
+/// Not a test by itself: the guardian of other tests.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the process that other tests start"]
+async fn guards() {
+    let directory = PathBuf::from(std::env::args_os().next_back().unwrap_or_default());
+    if directory.is_absolute() {
+        guard(&directory).await.unwrap();
+    }
+}
+
 /// A mount that is served, and gone with a test that fails.
 struct Served(PathBuf, JoinHandle<Result<Unmounted>>);
 
 impl Served {
     /// Unmounts it; what its server and whoever unmounts it say of it.
     async fn unmount(&mut self) -> Unmounted {
-        let unmounted = unmount_snapshot(&self.0).await.unwrap();
+        let unmounted = match unmount_snapshot(&self.0).await {
+            // It was whole, and nobody had to ask for its end.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return (&mut self.1).await.unwrap().unwrap();
+            }
+            unmounted => unmounted.unwrap(),
+        };
         assert_eq!((&mut self.1).await.unwrap().unwrap(), unmounted);
         unmounted
     }
@@ -525,18 +559,18 @@ fn compared(root: &Path) -> Vec<(Vec<u8>, String)> {
     names.map(|(path, name)| (path, crate::testing::without_time(&name))).collect()
 }
 
-async fn check_calls(calls_made: Vec<Call>) {
+async fn check_calls(calls_made: Vec<Call>, options: MountOptions) {
     let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
     let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
     let (copy, target) = (folder.path().join("copy"), folder.path().join("data"));
     crate::testing::restore(&bench.volumes(), &taken, &copy).await;
-    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let mut served = mount(&bench.volumes(), &target, &options).await;
     let mut is_mounted = true;
     for call in calls_made {
         if matches!(call, Call::Remount) && is_mounted {
             is_mounted = served.unmount().await == Unmounted::Incomplete;
             if is_mounted {
-                served = mount(&bench.volumes(), &target, &lazily()).await;
+                served = mount(&bench.volumes(), &target, &options).await;
             }
         }
         let (copy, target) = (copy.clone(), target.clone());
@@ -565,7 +599,19 @@ proptest! {
     fn programs_see_what_they_see_on_a_plain_directory(made in proptest::collection::vec(call(), 1..60)) {
         if can_mount() {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-            runtime.unwrap().block_on(check_calls(made));
+            runtime.unwrap().block_on(check_calls(made, lazily()));
+        }
+    }
+
+    #[test]
+    fn programs_that_the_kernel_asks_for_see_what_they_see_on_a_plain_directory(
+        made in proptest::collection::vec(call(), 1..60),
+        hydrate in any::<bool>(),
+    ) {
+        if can_ask() {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            let options = asked(MountOptions { hydrate, ..MountOptions::default() });
+            runtime.unwrap().block_on(check_calls(made, options));
         }
     }
 }

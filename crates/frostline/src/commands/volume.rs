@@ -12,15 +12,15 @@ use frostline_node::Node;
 use frostline_show::{Table, note, parse_bytes, printable, say, say_json, show_bytes, show_count};
 use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
-    Change, Consistency, Mount, MountOptions, MountStatus, Mounted, Node as Kind, Prune, RestoreOptions,
-    Snapshot, SnapshotName, SnapshotOptions, Summaries, Tablespace, TablespaceMapping, Unmounted, VolumeKey,
-    Volumes,
+    Change, Consistency, Mount, MountMode, MountOptions, MountStatus, Mounted, Node as Kind, Prune,
+    RestoreOptions, Snapshot, SnapshotName, SnapshotOptions, Summaries, Tablespace, TablespaceMapping,
+    Unmounted, VolumeKey, Volumes,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::args::{Volume, VolumeGiven, VolumeMount, VolumePlan, VolumePrune, VolumeSnapshot};
+use crate::args::{self, Volume, VolumeGiven, VolumeMount, VolumePlan, VolumePrune, VolumeSnapshot};
 use crate::commands::ingest;
 use crate::config::Config;
 use crate::stopping::{INTERRUPTED, Stops};
@@ -41,6 +41,10 @@ pub(crate) async fn run(config: &Config, given: VolumeGiven) -> Result<Outcome> 
         Volume::Prune(given) => prune(config, given).await,
         Volume::Plan(given) => plan_restore(config, given),
         Volume::Mount(given) => mount(config, given, key).await,
+        Volume::Guard { directory } => {
+            frostline_volume::guard(&directory).await?;
+            Ok(Outcome::Done)
+        }
         Volume::Umount { directory } => umount(config, &directory).await,
         Volume::Status { directory } => status(config, &directory),
         Volume::Restore { snapshot, directory, tablespaces } => {
@@ -540,7 +544,18 @@ async fn mount(config: &Config, given: VolumeMount, key: Option<&Path>) -> Resul
     if rate == Some(0) {
         bail!("--rate 0 fetches nothing: use --no-hydrate");
     }
-    let options = MountOptions { hydrate: !given.no_hydrate, rate, ..MountOptions::default() };
+    let mode = match given.mode {
+        // The kernel lets programs read zeros when both processes of the other one are killed.
+        args::MountMode::Auto | args::MountMode::Fuse => MountMode::Fuse,
+        args::MountMode::Fanotify => MountMode::Fanotify,
+    };
+    let options = MountOptions {
+        mode,
+        guardian: ["volume", "guard"].map(Into::into).to_vec(),
+        hydrate: !given.no_hydrate,
+        rate,
+        ..MountOptions::default()
+    };
     let mount = session.volumes.mount(&given.snapshot.parse()?, &given.directory, &options).await?;
     let (snapshot, mounted) = match mount {
         Mount::Mounted(mounted) => (mounted.snapshot().clone(), Some(mounted)),
@@ -585,7 +600,7 @@ async fn serve(mounted: Mounted) -> Result<Unmounted> {
         bar.set_length(status.bytes);
         bar.set_position(status.done_bytes);
         bar.set_message(show_demand(status));
-        if status.is_whole && !bar.is_finished() {
+        if status.is_whole && status.mode == MountMode::Fuse && !bar.is_finished() {
             bar.finish_and_clear();
             note!(
                 "all data is in place: frostline volume umount {} leaves an ordinary directory",
@@ -639,6 +654,7 @@ fn status(config: &Config, directory: &Path) -> Result<Outcome> {
     let served = if status.is_served { "yes" } else { "no: mount it again" };
     for (what, value) in [
         ("mounted", served.to_owned()),
+        ("with", if status.mode == MountMode::Fuse { "fuse" } else { "fanotify" }.to_owned()),
         ("in place", format!("{} of {}", show_bytes(status.done_bytes), show_bytes(status.bytes))),
         ("whole", if status.is_whole { "yes" } else { "no" }.to_owned()),
         ("a second", show_bytes(status.bytes_per_s)),

@@ -48,7 +48,9 @@ impl Rig {
         place.make(&self.tree, &mut record).unwrap();
         let boot = format!("boot{}", self.boots);
         let repository = &self.bench.volumes().repository;
-        let lazy = crate::mount::open_lazy(repository, &place, Arc::clone(&self.tree), &boot).unwrap();
+        let lazy =
+            crate::mount::open_lazy(repository, &place, Arc::clone(&self.tree), &boot, MountMode::Fuse)
+                .unwrap();
         (place, Arc::new(lazy))
     }
 }
@@ -69,6 +71,7 @@ fn whole() -> LazyFile {
         numbers: Vec::new(),
         whole: AtomicBool::new(true),
         lock: Mutex::default(),
+        settling: Mutex::default(),
         ahead: Mutex::default(),
         is_index: OnceLock::new(),
     }

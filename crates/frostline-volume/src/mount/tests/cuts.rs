@@ -165,6 +165,7 @@ impl Step {
 
 /// Mounts on the recorded disk; the repository is elsewhere.
 struct Mounting {
+    options: MountOptions,
     runtime: Runtime,
     volumes: Volumes,
     snapshot: Snapshot,
@@ -175,12 +176,12 @@ struct Mounting {
 const STEPS: u64 = 28;
 
 impl Mounting {
-    fn new() -> Mounting {
+    fn new(options: MountOptions) -> Mounting {
         let (runtime, source, folder) = (runtime(), source(), tempfile::tempdir().unwrap());
         let volumes = on_disk(&folder.path().join("repository"));
         let snapshot = runtime.block_on(snapshot(&volumes, source.path())).snapshot;
         let model = files(source.path(), source.path()).unwrap();
-        Mounting { runtime, volumes, snapshot, source: model, _kept: (source, folder) }
+        Mounting { options, runtime, volumes, snapshot, source: model, _kept: (source, folder) }
     }
 
     /// As the next mount after a restart of the machine finds it, with all of its data.
@@ -206,7 +207,8 @@ impl Mounting {
         place.make(&tree, &mut record)?;
         // The machine did not restart, but its disk is as if it had.
         let root = place.root();
-        let lazy = open_lazy(&self.volumes.repository, &place, Arc::clone(&tree), "of the next kernel")?;
+        let boot = "of the next kernel";
+        let lazy = open_lazy(&self.volumes.repository, &place, Arc::clone(&tree), boot, self.options.mode)?;
         let lazy = Arc::new(lazy);
         let all: Vec<usize> = (0..tree.chunks.len()).collect();
         assert!(lazy.prefetch(&all).await?);
@@ -299,13 +301,14 @@ impl Work for Mounting {
     fn run(&mut self, at: &Path, mark: &mut dyn FnMut(&str) -> std::io::Result<()>) -> std::io::Result<()> {
         let target = at.join("data");
         self.runtime.block_on(async {
-            let mut served = mount(&self.volumes, &target, &lazily()).await;
+            let lazily = MountOptions { hydrate: false, ..self.options.clone() };
+            let mut served = mount(&self.volumes, &target, &lazily).await;
             mark("mounted")?;
             for n in 0..STEPS {
                 if n == STEPS / 2 {
                     assert_eq!(served.unmount().await, Unmounted::Incomplete);
                     mark("unmounted")?;
-                    served = mount(&self.volumes, &target, &MountOptions::default()).await;
+                    served = mount(&self.volumes, &target, &self.options).await;
                 }
                 let at = target.clone();
                 calls(move || Step::nth(n).run(&at)).await?;
@@ -409,7 +412,17 @@ impl Work for Taking {
 fn a_power_cut_of_a_mount_loses_nothing_that_was_synced() {
     let test = "a_power_cut_of_a_mount_loses_nothing_that_was_synced";
     if can_mount() {
-        proved(test, &[(FileSystem::Ext4, 1), (FileSystem::Xfs, 2)], &mut || Box::new(Mounting::new()));
+        let mut mounting = || -> Box<dyn Work> { Box::new(Mounting::new(MountOptions::default())) };
+        proved(test, &[(FileSystem::Ext4, 1), (FileSystem::Xfs, 2)], &mut mounting);
+    }
+}
+
+#[test]
+fn a_power_cut_of_a_mount_that_the_kernel_asks_loses_nothing_that_was_synced() {
+    let test = "a_power_cut_of_a_mount_that_the_kernel_asks_loses_nothing_that_was_synced";
+    if can_ask() {
+        let mut mounting = || -> Box<dyn Work> { Box::new(Mounting::new(asked(MountOptions::default()))) };
+        proved(test, &[(FileSystem::Ext4, 1), (FileSystem::Xfs, 2)], &mut mounting);
     }
 }
 

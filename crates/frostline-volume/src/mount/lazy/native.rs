@@ -1,0 +1,138 @@
+//! What files need that programs use themselves, and ask before they do: what they do after that is not seen.
+//!
+//! So what they may use is in place, and on the disk that it is: then nothing is put over what they wrote, whenever the
+//! machine stops.
+
+use super::*;
+
+/// A thread that uses files itself, and for which nothing has to be brought.
+pub(super) struct Working<'a> {
+    workers: &'a Mutex<HashSet<i32>>,
+    thread: i32,
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        lock(self.workers).remove(&self.thread);
+    }
+}
+
+/// Chunks that are brought at once for who wants many.
+const AT_ONCE: usize = 32;
+
+impl Lazy {
+    pub(super) fn working(&self) -> Working<'_> {
+        let thread = nix::unistd::gettid().as_raw();
+        lock(&self.workers).insert(thread);
+        Working { workers: &self.workers, thread }
+    }
+
+    /// Whether a thread uses files for others.
+    pub(in crate::mount) fn is_working(&self, thread: i32) -> bool {
+        lock(&self.workers).contains(&thread)
+    }
+
+    /// Whether any thread does.
+    pub(in crate::mount) fn is_at_work(&self) -> bool {
+        !lock(&self.workers).is_empty()
+    }
+
+    /// Whether all of a range is in place and on the disk.
+    pub(in crate::mount) fn is_settled(&self, file: &LazyFile, range: &ByteRange) -> bool {
+        file.is_whole() || file.touched(range).all(|(chunk, _, pages)| pages & !self.pages.synced(chunk) == 0)
+    }
+
+    /// Brings all of a range in place and on the disk, for somebody who waits.
+    pub(in crate::mount) async fn settle(
+        self: &Arc<Lazy>,
+        file: &Arc<LazyFile>,
+        range: ByteRange,
+    ) -> io::Result<()> {
+        if self.has(file, &range) {
+            self.count_hit();
+        } else {
+            self.counts.misses.fetch_add(1, Ordering::Relaxed);
+            self.counts.waiting.fetch_add(1, Ordering::Relaxed);
+            let done = self.bring_parts(file, &range).await;
+            self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+            done?;
+        }
+        if self.is_settled(file, &range) {
+            return Ok(());
+        }
+        let (lazy, file) = (Arc::clone(self), Arc::clone(file));
+        let synced = move || {
+            let _working = lazy.working();
+            // Who waits here may find that the one before it has synced for it, too.
+            let _turn = lock(&file.settling);
+            if lazy.is_settled(&file, &range) {
+                return Ok(());
+            }
+            let words = lazy.pages.unsynced(file.chunks.clone());
+            match lazy.open_file(&file).and_then(|open| open.sync_data()) {
+                // It became whole meanwhile.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && file.is_whole() => return Ok(()),
+                done => done?,
+            }
+            lazy.pages.sync(&words)
+        };
+        tokio::task::spawn_blocking(synced).await.map_err(io::Error::other)?
+    }
+
+    async fn bring_parts(self: &Arc<Lazy>, file: &LazyFile, range: &ByteRange) -> io::Result<()> {
+        let numbers: Vec<u64> = file.touched(range).map(|(_, number, _)| number).collect();
+        for part in numbers.chunks(AT_ONCE) {
+            let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
+            let part = range.start.max(first * CHUNK)..range.end.min((last + 1) * CHUNK);
+            self.bring_range(file, &part).await?;
+        }
+        Ok(())
+    }
+
+    /// A user is about to change a file: its times and rights are no longer those of the snapshot, and nothing that is
+    /// filled now puts them back.
+    pub(in crate::mount) fn give_over(&self, file: &LazyFile) -> io::Result<()> {
+        if file.is_whole() || !self.untouched.has(file.entry) {
+            return Ok(());
+        }
+        let _writing = lock(&file.lock);
+        self.touch(file)
+    }
+
+    /// Gives up files without a name, of which nobody may have one open.
+    pub(in crate::mount) fn give_up_nameless(&self) -> Result<()> {
+        let nameless = self.in_order.iter().filter(|file| self.is_nameless(file));
+        let failed = |e: io::Error| scan::failed("give up", &self.absent, &e);
+        nameless.map(|file| self.give_up(file).map_err(failed)).collect()
+    }
+
+    /// Gives files the blocks of all of their data: programs take one with fewer for one with holes, and do not read these.
+    pub(in crate::mount) fn reserve(&self) -> Result<()> {
+        for file in self.in_order.iter().filter(|file| !file.is_whole()) {
+            let entry = &self.tree.entries[file.entry];
+            let Node::File { extents, .. } = &entry.node else { continue };
+            let allocated = || {
+                let open = self.open_file(file)?;
+                let stat = rustix::fs::fstat(&open)?;
+                let wanted: u64 = extents.iter().map(|extent| extent.end - extent.start).sum();
+                if stat.st_blocks as u64 * 512 >= wanted {
+                    return Ok(());
+                }
+                let kept = Kept::of(&open)?;
+                for part in data_in(extents, 0..stat.st_size as u64) {
+                    let bytes = part.end - part.start;
+                    rustix::fs::fallocate(&open, FallocateFlags::KEEP_SIZE, part.start, bytes)?;
+                }
+                kept.put_back(&open)
+            };
+            allocated().map_err(|e: io::Error| scan::failed("allocate", &PathBuf::from(entry.show()), &e))?;
+        }
+        Ok(())
+    }
+
+    /// The files that are not whole.
+    pub(in crate::mount) fn absent(&self) -> impl Iterator<Item = (&u64, &Arc<LazyFile>, PathBuf)> {
+        let absent = self.files.iter().filter(|(_, file)| !file.is_whole());
+        absent.map(|(inode, file)| (inode, file, self.second(file)))
+    }
+}
