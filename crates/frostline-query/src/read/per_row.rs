@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayBuilder, ArrayRef, ListBuilder};
+use arrow::array::{ArrayBuilder, ArrayRef, ListBuilder};
 use roaring::RoaringBitmap;
 
 use crate::Result;

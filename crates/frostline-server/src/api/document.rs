@@ -25,9 +25,9 @@ use crate::scope::Scope;
 use crate::state::{Call, State, only, only_in};
 
 /// Parameters of what writes one document.
-pub(crate) const WRITE: &[&str] = &["if_primary_term", "if_seq_no", "version", "version_type"];
-/// Parameters of what reads one document.
-pub(crate) const READ: &[&str] = &["version", "version_type"];
+pub(crate) const WRITE: &[&str] = &["if_primary_term", "if_seq_no"];
+/// The version of a document, and who counts it.
+pub(crate) const VERSION: &[&str] = &["version", "version_type"];
 /// Who reads from where: every read sees what was acknowledged.
 pub(crate) const READ_IGNORED: &[&str] =
     &["force_synthetic_source", "preference", "realtime", "refresh", "routing", "stored_fields"];
