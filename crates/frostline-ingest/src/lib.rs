@@ -38,10 +38,10 @@ pub use frostline_base::{Error, Result};
 pub use inputs::{Input, Inputs, Own, Skipped};
 pub use lines::{CsvHeader, Format, LineParser, Multiline, Refusal};
 pub use live::{
-    Action, Append, Appended, Changed, Edit, Edited, Edits, FindIds, Kept, Live, LiveFigures, LiveOptions,
-    Make, Operation, Outcome, RESTORED_STAYS, Removal, Removed, Update, Upkeep, UpkeepCounts, UpkeepFigures,
-    UpkeepOptions, expired, own_retention, retaining, retention, retention_ms, set_lifecycle, set_retention,
-    set_stream_retention,
+    Action, Append, Appended, Changed, Edit, Edited, Edits, Expected, FindIds, Kept, Live, LiveFigures,
+    LiveOptions, Make, Operation, Outcome, RESTORED_STAYS, Removal, Removed, Update, Upkeep, UpkeepCounts,
+    UpkeepFigures, UpkeepOptions, expired, own_retention, retaining, retention, retention_ms, set_lifecycle,
+    set_retention, set_stream_retention,
 };
 pub use merge::{Group, Merge, MergeCounts, MergeFigures, MergePolicy, MergeProgress, MergeReport, Merging};
 pub use needle::{Needles, Rebuilt, SegmentState, SegmentStatus, Status, Unread, Verified};

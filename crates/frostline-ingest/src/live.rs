@@ -40,7 +40,9 @@ use crate::pipeline::Random;
 use figures::{LiveCounts, add};
 use group::Writer;
 
-pub use edits::{Action, Changed, Edit, Edited, Edits, FindIds, Make, Operation, Removal, Removed, Update};
+pub use edits::{
+    Action, Changed, Edit, Edited, Edits, Expected, FindIds, Make, Operation, Removal, Removed, Update,
+};
 pub use figures::{LiveFigures, UpkeepCounts, UpkeepFigures};
 pub use upkeep::{
     Kept, RESTORED_STAYS, Upkeep, UpkeepOptions, expired, own_retention, retaining, retention, retention_ms,

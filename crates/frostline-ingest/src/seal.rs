@@ -150,11 +150,7 @@ pub(crate) enum Offer {
 
 /// The only place where an error becomes a refusal: the writer's answer to a document, before anything is sealed.
 pub(crate) fn offer(writer: &mut SplitWriter, document: &[u8], identity: Option<&Identity>) -> Result<Offer> {
-    let added = match identity {
-        Some(identity) => writer.add_identified(document, identity),
-        None => writer.add(document),
-    };
-    match added {
+    match writer.add_new(document, identity) {
         Ok(()) => Ok(Offer::Taken),
         Err(error) => match error.kind() {
             ErrorKind::Invalid => Ok(Offer::Refused(Refusal::new(error.to_string()))),

@@ -9,11 +9,12 @@ pub(crate) mod pattern;
 
 use std::cmp::Ordering;
 
-use frostline_split::Mapping;
+use frostline_split::{Mapping, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::geo::{Relation as PointRelation, Shape};
 use crate::nesting::deeper;
+use crate::ranges::Relation as RangeRelation;
 
 pub(crate) use field::Measure;
 pub(crate) use field::is_index;
@@ -116,6 +117,15 @@ pub enum Filter {
         shape: Shape,
         /// How they are to it.
         relation: PointRelation,
+    },
+    /// A range of the field is so to another.
+    Ranges {
+        /// The field, whose values are its ranges.
+        field: FieldRef,
+        /// The other range.
+        span: Span,
+        /// How it is to that.
+        relation: RangeRelation,
     },
 }
 
@@ -226,6 +236,7 @@ impl Filter {
             Filter::Points { field, shape, relation } => {
                 Filter::Points { field: of(&field), shape, relation }
             }
+            Filter::Ranges { field, span, relation } => Filter::Ranges { field: of(&field), span, relation },
             Filter::Match { field, text, minimum, prefix_last } => {
                 Filter::Match { field: field.as_ref().map(of), text, minimum, prefix_last }
             }
@@ -255,7 +266,8 @@ impl Filter {
             | Filter::Range { field, .. }
             | Filter::Exists { field }
             | Filter::Intervals { field, .. }
-            | Filter::Points { field, .. } => Some(field),
+            | Filter::Points { field, .. }
+            | Filter::Ranges { field, .. } => Some(field),
             Filter::Match { field, .. } | Filter::Phrase { field, .. } | Filter::Pattern { field, .. } => {
                 field.as_ref()
             }

@@ -19,6 +19,7 @@ mod point_in_time;
 mod query;
 pub mod query_string;
 mod range;
+mod ranges;
 pub(crate) mod regexp;
 mod request;
 mod simple;

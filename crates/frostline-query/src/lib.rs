@@ -21,6 +21,7 @@ pub mod language;
 mod layers;
 mod nesting;
 mod prune;
+mod ranges;
 mod read;
 mod select;
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! - [`equal`]: values equal to a value; [`text`]: texts with the given words, phrases and patterns; [`pairs`]: phrases
 //!   of frequent words;
 //! - [`ids`]: documents by `_id`; [`nested`]: documents by one object in them; [`points`]: documents by places;
+//!   [`ranges`]: documents by ranges;
 //! - [`terms`]: what a split has where a filter matches in it, before it is opened.
 //!
 //! Independent reads happen at the same time: the dictionary blocks of all
@@ -23,6 +24,7 @@ mod nested;
 mod pages;
 mod pairs;
 mod points;
+mod ranges;
 pub(crate) mod terms;
 mod text;
 mod verify;
@@ -170,7 +172,8 @@ impl<'a> View<'a> {
             | Filter::Pattern { .. }
             | Filter::Intervals { .. }
             | Filter::Nested(_)
-            | Filter::Points { .. } => true,
+            | Filter::Points { .. }
+            | Filter::Ranges { .. } => true,
             Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().any(|p| self.reads_values(p)),
             Filter::Not(part) => self.reads_values(part),
         }
@@ -200,6 +203,7 @@ impl<'a> View<'a> {
             Filter::Ids(ids) => Ok(Rows::Some(self.with_ids(ids).await?)),
             Filter::Nested(nested) => self.nested(nested, among).await,
             Filter::Points { field, shape, relation } => self.points(field, shape, *relation, among).await,
+            Filter::Ranges { field, span, relation } => self.ranges(field, span, *relation, among).await,
             Filter::All => Ok(Rows::All),
             Filter::None | Filter::And(_) | Filter::AtLeast { .. } | Filter::Not(_) => {
                 Err(Error::internal("a compound filter was evaluated as a leaf"))

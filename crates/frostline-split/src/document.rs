@@ -5,6 +5,7 @@
 //! - A value has its own type, unless the mapping declares one that it can be parsed as, or a dynamic template gives one.
 //! - A value that the mapping has no search find is no value, and its bytes are no scalar.
 //! - Numbers are finite: one too large for a double (`1e400`) is kept as text, as written.
+//! - What is no range in a field of ranges is a fault of its document, which an index does not take from its author.
 //! - Any bytes give a document or an `Invalid` error with the position; nothing panics.
 //! - A [`Document`] is reused, with its buffers and path numbers, so that the thousandth
 //!   similar document allocates nothing.
@@ -12,6 +13,7 @@
 use std::ops::Range;
 
 use crate::mapping::{FieldType, Kind, Mapping, Mode, Templated, ValueType};
+use crate::ranges::{RangeEnd, RangeEnds, RangeType};
 use crate::values::{
     Moment, ip_text, parse_big, parse_double, parse_ip, parse_long, parse_moment, parse_moment_field,
     whole_number,
@@ -102,6 +104,9 @@ pub struct Document {
     text: String,
     paths: Paths,
     key: String,
+    /// The paths of its ranges, each as often as it has one there.
+    ranges: Vec<PathId>,
+    fault: Option<String>,
 }
 
 /// A value, and what it is to templates where they were asked.
@@ -179,6 +184,23 @@ impl Document {
         self.paths.path(id)
     }
 
+    /// The fields of ranges of which it has several, each perhaps several times.
+    pub fn several_ranges(&self) -> impl Iterator<Item = &str> {
+        let ranges = self.ranges.iter().enumerate();
+        let again = ranges.filter(|(at, path)| self.ranges.get(..*at).is_some_and(|all| all.contains(path)));
+        again.map(|(_, path)| self.path(*path))
+    }
+
+    /// Why an index does not take it from its author.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// `Invalid` where it has a fault.
+    pub fn check(&self) -> Result<()> {
+        self.fault().map_or(Ok(()), |fault| Err(Error::invalid(fault)))
+    }
+
     /// What a dynamic template said of values of this kind at this path.
     pub(crate) fn templated(&self, id: PathId, kind: Kind) -> Option<&Templated> {
         self.paths.known_templated(id, kind)
@@ -220,6 +242,8 @@ pub fn parse_document(source: &[u8], mapping: &Mapping, limits: &Limits, out: &m
     out.places.clear();
     out.time_place = None;
     out.text.clear();
+    out.ranges.clear();
+    out.fault = None;
     let bytes_max = limits.document_bytes_max.min(u32::MAX as usize / 2);
     if source.len() > bytes_max {
         let what = format!("a document of {} bytes is larger than {bytes_max}", source.len());
@@ -231,7 +255,8 @@ pub fn parse_document(source: &[u8], mapping: &Mapping, limits: &Limits, out: &m
     };
     out.paths.begin_document(mapping);
     let depth_max = limits.depth_max.min(DEPTH_MAX);
-    let mut parser = Parser { text, at: 0, depth: 0, depth_max, fields: 0, mapping, limits, out };
+    let mut parser =
+        Parser { text, at: 0, depth: 0, depth_max, fields: 0, in_ranges: 0, mapping, limits, out };
     parser.document()
 }
 
@@ -247,6 +272,8 @@ struct Parser<'a> {
     depth: usize,
     depth_max: usize,
     fields: usize,
+    /// The objects that are ranges and are being read.
+    in_ranges: usize,
     mapping: &'a Mapping,
     limits: &'a Limits,
     out: &'a mut Document,
@@ -280,6 +307,45 @@ impl<'a> Parser<'a> {
 
     /// From its `{` to after its `}`.
     fn object(&mut self, node: NodeId) -> Result<()> {
+        let range = if node == NodeId::ROOT { None } else { self.out.paths.leaf(node).1.range };
+        let Some(ty) = range else { return self.members(node) };
+        let first = self.out.values.len();
+        self.in_ranges += 1;
+        self.members(node)?;
+        self.in_ranges -= 1;
+        self.range(node, ty, first);
+        Ok(())
+    }
+
+    /// What an object is whose values are those from the number `first` on, in a field of ranges.
+    fn range(&mut self, node: NodeId, ty: RangeType, first: usize) {
+        let (path, _) = self.out.paths.leaf(node);
+        let of = self.out.paths.path(path);
+        let mut ends = RangeEnds::default();
+        let mut put = |read: &Read| {
+            let name = self.out.paths.path(read.path).get(of.len() + 1..).unwrap_or_default();
+            let end = RangeEnd::of_name(name);
+            let end = end.ok_or_else(|| format!("with unknown parameter [{name}]"))?;
+            ends.put(ty, end, &self.out.value(read.stored)).map_err(|why| format!("[{name}]: {why}"))
+        };
+        let values = self.out.values.get(first..).unwrap_or_default();
+        let span = values.iter().try_for_each(&mut put).and_then(|()| ends.span(ty));
+        match span {
+            Ok(None) => {}
+            Ok(Some(_)) => self.out.ranges.push(path),
+            Err(why) => self.fault(node, &why),
+        }
+    }
+
+    /// Notes why the document is not taken, if nothing was wrong before.
+    fn fault(&mut self, node: NodeId, why: &str) {
+        if self.out.fault.is_none() {
+            let path: String = self.out.paths.path_of(node).chars().take(SHOWN_MAX).collect();
+            self.out.fault = Some(format!("error parsing field [{path}], {why}"));
+        }
+    }
+
+    fn members(&mut self, node: NodeId) -> Result<()> {
         self.enter(node)?;
         let object = self.out.paths.begin_object();
         if self.next_byte() == Some(b'}') {
@@ -470,6 +536,9 @@ impl<'a> Parser<'a> {
         if plan.is_ignored {
             return Ok(Planned::Ignored);
         }
+        if plan.range.is_some() || (plan.is_in_range && self.in_ranges == 0) {
+            self.check_block(node, plan.range, start);
+        }
         let (natural, kind, declared) = match plan.declared {
             None if plan.follows_rules => {
                 let natural = self.detected(plan, natural, start);
@@ -494,6 +563,19 @@ impl<'a> Parser<'a> {
                 Err(self.refused(node, &format!("{shown:?} is not a valid {}", declared.name())))
             }
         }
+    }
+
+    /// A value that is in no object, in a field of ranges, is a block of addresses.
+    fn check_block(&mut self, node: NodeId, range: Option<RangeType>, start: usize) {
+        let written: String = self.written(start).chars().take(SHOWN_MAX).collect();
+        if range.is_some_and(|range| range.block(&written).is_some()) {
+            return;
+        }
+        let why = match range {
+            Some(RangeType::Ip) => format!("Expected [ip/prefix] but was [{written}]"),
+            _ => format!("expected an object but got [{}]", self.out.paths.path_of(node)),
+        };
+        self.fault(node, &why);
     }
 
     /// What a value is by itself where the mapping says what is looked for in text.

@@ -17,6 +17,7 @@ use arrow::datatypes::{DataType, Field as ArrowField, Schema, SchemaRef, TimeUni
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
+use crate::ranges::RangeType;
 use crate::{Error, Result};
 
 mod changes;
@@ -126,7 +127,7 @@ pub struct Field {
     pub multi_fields: BTreeMap<String, FieldType>,
     /// The types that its values have. More than one is a conflict; all stay searchable.
     pub readings: BTreeMap<ValueType, Reading>,
-    /// Some documents have values of several types at once, so a list even where no reading is one.
+    /// Some documents have values of several types at once, or several ranges, so a list even where no reading is one.
     #[serde(default)]
     pub mixed_list: bool,
     /// Splits have no index of it: searches read its values. Where writers differ, it has none.
@@ -259,6 +260,18 @@ pub enum FieldType {
     AggregateMetricDouble,
     /// `alias`
     Alias,
+    /// `integer_range`
+    IntegerRange,
+    /// `long_range`
+    LongRange,
+    /// `float_range`
+    FloatRange,
+    /// `double_range`
+    DoubleRange,
+    /// `date_range`
+    DateRange,
+    /// `ip_range`
+    IpRange,
 }
 
 /// Where [`Mapping::place`] put a value.
@@ -465,6 +478,16 @@ impl Mapping {
             self.made(path).readings.insert(ty, reading);
         }
         if reading.has_column() { Placement::Column } else { Placement::Dynamic }
+    }
+
+    /// Notes that a document has several ranges in this field.
+    pub fn note_several_ranges(&mut self, path: &str) {
+        self.note_mixed_list(path);
+    }
+
+    /// Whether some document may have several ranges in this field.
+    pub fn has_several_ranges(&self, path: &str) -> bool {
+        self.field(path).is_some_and(|field| field.mixed_list)
     }
 
     /// Notes that a document has values of several types in this field.
@@ -1060,7 +1083,13 @@ impl FieldType {
             | GeoShape
             | Histogram
             | AggregateMetricDouble
-            | Alias => return None,
+            | Alias
+            | IntegerRange
+            | LongRange
+            | FloatRange
+            | DoubleRange
+            | DateRange
+            | IpRange => return None,
         })
     }
 
@@ -1072,7 +1101,8 @@ impl FieldType {
     /// Whether no mapping says more of what is below a field of this type.
     fn is_opaque(self) -> bool {
         use FieldType::*;
-        self.is_flattened() || matches!(self, GeoPoint | GeoShape | Histogram | AggregateMetricDouble)
+        let is_of_parts = matches!(self, GeoPoint | GeoShape | Histogram | AggregateMetricDouble);
+        self.is_flattened() || is_of_parts || RangeType::of(self).is_some()
     }
 
     /// Whether values of that type are found here as what this type says.

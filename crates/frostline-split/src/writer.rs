@@ -324,11 +324,32 @@ impl SplitWriter {
     /// wrong with the document; `Exhausted` says that the writer must be sealed first.
     pub fn add(&mut self, source: &[u8]) -> Result<()> {
         parse_document(source, &self.mapping, &self.options.limits, &mut self.document)?;
+        self.add_parsed(source)
+    }
+
+    /// The same of a document as its author sends it, which is refused as well where it has a fault; with the identity that
+    /// a client gave it, if any.
+    pub fn add_new(&mut self, source: &[u8], identity: Option<&Identity>) -> Result<()> {
+        identity.map_or(Ok(()), Identity::check)?;
+        parse_document(source, &self.mapping, &self.options.limits, &mut self.document)?;
+        self.document.check()?;
+        let place = self.rows.len();
+        self.add_parsed(source)?;
+        if let Some(identity) = identity {
+            self.identify(place, identity);
+        }
+        Ok(())
+    }
+
+    fn add_parsed(&mut self, source: &[u8]) -> Result<()> {
         self.check_room(source)?;
         self.reading_of.resize(self.document.path_count(), [NO_READING; ValueType::ALL.len()]);
         self.templated.resize(self.document.path_count(), 0);
         self.add_values()?;
         self.place_readings();
+        for path in self.document.several_ranges() {
+            self.mapping.note_several_ranges(path);
+        }
         let (source_chunk, source_start) = self.keep_source(source);
         let time = self.document.time;
         let nanos = time.map_or(0, |time| time.nanos);
@@ -359,11 +380,15 @@ impl SplitWriter {
         identity.check()?;
         let place = self.rows.len();
         self.add(source)?;
+        self.identify(place, identity);
+        Ok(())
+    }
+
+    fn identify(&mut self, place: usize, identity: &Identity) {
         if self.identities.is_empty() {
             self.mapping.note_identities();
         }
         self.identities.set(place, identity);
-        Ok(())
     }
 
     /// How many documents there are.

@@ -65,8 +65,41 @@ pub struct Operation {
     pub id: String,
     /// What is done.
     pub action: Action,
-    /// It is done only if the document of this `_id` has this sequence number.
-    pub if_seq_no: Option<i64>,
+    /// It is done only if the document of this `_id` is so.
+    pub expected: Expected,
+}
+
+/// What the document of an `_id` has to be for an operation to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expected {
+    /// Whatever it is, also missing.
+    #[default]
+    Any,
+    /// It has this sequence number.
+    SeqNo(i64),
+    /// It is missing or of a version before this one, which the operation has: its client counts versions.
+    Before(i64),
+    /// It is missing or of a version not after this one, which the operation has.
+    NotAfter(i64),
+}
+
+impl Expected {
+    /// The version that the operation has; none where versions are counted here.
+    fn version(self) -> Option<i64> {
+        match self {
+            Expected::Any | Expected::SeqNo(_) => None,
+            Expected::Before(version) | Expected::NotAfter(version) => Some(version),
+        }
+    }
+
+    fn is_met(self, current: Option<Numbers>) -> bool {
+        match self {
+            Expected::Any => true,
+            Expected::SeqNo(seq_no) => current.is_some_and(|current| current.seq_no == seq_no),
+            Expected::Before(version) => current.is_none_or(|current| current.version < version),
+            Expected::NotAfter(version) => current.is_none_or(|current| current.version <= version),
+        }
+    }
 }
 
 /// What is done with a document.
@@ -193,7 +226,7 @@ pub enum Edited {
     Unchanged(Numbers),
     /// There was no document to delete, or to update.
     Missing,
-    /// There is a document to be created already, or it does not have the sequence number; it has this one, if it is there.
+    /// There is a document to be created already, or it is not as expected; it has these numbers, if it is there.
     Conflict(Option<Numbers>),
     /// It is not a document that the index takes, or not an `_id`.
     Refused(Refusal),
@@ -737,13 +770,12 @@ impl Slot {
         budget: &mut Budget<'_>,
         seq_no: &mut i64,
     ) -> Result<Edited> {
-        let Operation { id, action, if_seq_no } = operation;
+        let Operation { id, action, expected } = operation;
         if let Err(error) = check(id, action.document(), index.mapping(), parsed) {
             return Ok(Edited::Refused(Refusal::new(error.to_string())));
         }
-        let is_expected = |expected| self.current.is_some_and(|current| current.seq_no == expected);
-        if !if_seq_no.is_none_or(is_expected) || self.current.is_some() && matches!(action, Action::Create(_))
-        {
+        let is_there_to_create = self.current.is_some() && matches!(action, Action::Create(_));
+        if !expected.is_met(self.current) || is_there_to_create {
             return Ok(Edited::Conflict(self.current));
         }
         if self.current.is_none() && matches!(action, Action::Delete) {
@@ -772,7 +804,8 @@ impl Slot {
         }
         let before = self.current.unwrap_or(Numbers { version: 0, seq_no: 0 });
         *seq_no = (*seq_no).max(before.seq_no).saturating_add(1);
-        let numbers = Numbers { version: before.version.saturating_add(1), seq_no: *seq_no };
+        let version = expected.version().unwrap_or(before.version.saturating_add(1));
+        let numbers = Numbers { version, seq_no: *seq_no };
         let is_there = self.current.is_some();
         self.current = document.is_some().then_some(numbers);
         self.text.clone_from(&document);
@@ -848,7 +881,10 @@ fn check(id: &str, document: Option<&Bytes>, mapping: &Mapping, parsed: &mut Doc
         Some(document) if document.len() >= DOCUMENT_BYTES_MAX => {
             Err(Error::invalid(format!("the document has {} bytes, over 16 MiB", document.len())))
         }
-        Some(document) => parse_document(document, mapping, &Limits::default(), parsed),
+        Some(document) => {
+            parse_document(document, mapping, &Limits::default(), parsed)?;
+            parsed.check()
+        }
         None => Ok(()),
     }
 }

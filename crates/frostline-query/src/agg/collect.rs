@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use arrow::array::{Array, AsArray};
-use frostline_split::Phrase;
+use frostline_split::{Phrase, RangeType};
 use roaring::RoaringBitmap;
 
 use super::column::{FieldColumn, Reading, Scalar};
@@ -21,12 +21,13 @@ use super::texts::Texts;
 use super::time::{Rounding, Span};
 use super::weighted::Weighted;
 use super::{
-    Adjacency, Agg, AggState, AggTree, AutoDate, Cardinality, Composite, Filters, Kind, MedianDeviation,
-    Metric, MetricKind, MultiTerms, Percentiles, RangeBound, Ranges, Rate, SourceBy, StringStats, TermSource,
-    TopHits, TopMetrics, VariableWidth, WeightedAvg,
+    Adjacency, Agg, AggState, AggTree, AutoDate, Cardinality, Composite, DateHistogram, Filters, Histogram,
+    Kind, MedianDeviation, Metric, MetricKind, MultiTerms, Percentiles, RangeBound, Ranges, Rate, SourceBy,
+    StringStats, TermSource, TopHits, TopMetrics, VariableWidth, WeightedAvg,
 };
 use crate::filter::{FieldRef, Measure};
 use crate::geo::Point;
+use crate::ranges::{self, RangesOf};
 use crate::{Error, Result};
 
 /// Some rows of one split with what the tree needs to know of them.
@@ -135,6 +136,11 @@ impl Work<'_> {
     /// What is measured of field number `field`.
     fn measure(&self, field: usize) -> Option<Measure> {
         self.tree.fields.get(field).and_then(FieldRef::measure)
+    }
+
+    /// What the values of field number `field` are, where these are ranges.
+    fn ranges(&self, field: usize) -> Option<&RangesOf> {
+        self.tree.fields.get(field).and_then(FieldRef::of_ranges)
     }
 }
 
@@ -800,6 +806,11 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Result<O
         }
         Kind::DateHistogram(histogram) => {
             let column = &batch.columns[histogram.field];
+            if batch.ranges(histogram.field).is_some() {
+                let missing = histogram.missing_us.map(|us| Key::Time(histogram.rounding.key(us)));
+                let keys = |span: &frostline_split::Span| histogram.keys_of(span);
+                return code_ranges(column, missing, keyed, docs, keys).map(Some);
+            }
             let mut spans = Spans::new(&histogram.rounding);
             if let ([Reading::Time(times)], None) = (column.readings(), histogram.missing_us) {
                 return Ok(Some(code_times(times, &mut spans, keyed, docs)));
@@ -813,6 +824,10 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Result<O
             let (column, measure) = (&batch.columns[histogram.field], batch.measure(histogram.field));
             let key = |n: f64| histogram_key(n, histogram.interval, histogram.offset);
             let missing = histogram.missing.map(key);
+            if let Some(of) = batch.ranges(histogram.field) {
+                let keys = |span: &frostline_split::Span| histogram.keys_of(of.ty, span);
+                return code_ranges(column, missing, keyed, docs, keys).map(Some);
+            }
             Some(code_any(column, missing, keyed, docs, |value| {
                 number(value, measure).map(|number| key(number.as_f64()))
             }))
@@ -946,6 +961,76 @@ fn code_each<'a>(
     }
     coded.ids = (0..keyed.keys.len() as u32).collect();
     coded
+}
+
+/// Ranges, which are in several buckets; a document is once in each of them.
+fn code_ranges(
+    column: &FieldColumn,
+    missing: Option<Key>,
+    keyed: &mut Keyed,
+    docs: &Docs,
+    keys: impl Fn(&frostline_split::Span) -> Option<Vec<Key>>,
+) -> Result<Coded> {
+    let mut are_too_many = false;
+    let coded = code_each(column, missing, keyed, docs, |keyed, value, ids| {
+        let Scalar::Text(text) = value else { return };
+        match ranges::of_text(text).map(|span| keys(&span)) {
+            Some(Some(keys)) => ids.extend(keys.iter().map(|key| keyed.keys.key(key))),
+            Some(None) => are_too_many = true,
+            None => {}
+        }
+    });
+    match are_too_many {
+        true => Err(Error::exhausted(format!(
+            "Trying to create too many buckets. Must be less than or equal to: [{RANGE_BUCKETS_MAX}] but a range is in \
+             more. Ask for longer intervals, or give [hard_bounds] where ranges have no end [search.max_buckets]"
+        ))),
+        false => Ok(coded),
+    }
+}
+
+/// In how many buckets a range may be: as many as an answer has.
+const RANGE_BUCKETS_MAX: usize = 65_536;
+
+impl DateHistogram {
+    /// The buckets in which a range has a time; none of too many.
+    fn keys_of(&self, span: &frostline_split::Span) -> Option<Vec<Key>> {
+        let us = |place: i128| place.div_euclid(1_000).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let first = us(span.first).max(self.hard.0.unwrap_or(i64::MIN));
+        let last = us(span.last).min(self.hard.1.map_or(i64::MAX, |end| end.saturating_sub(1)));
+        let mut keys = Vec::new();
+        if first > last {
+            return Some(keys);
+        }
+        let mut key = self.rounding.key(first);
+        while key <= last {
+            if keys.len() >= RANGE_BUCKETS_MAX {
+                return None;
+            }
+            keys.push(Key::Time(key));
+            key = self.rounding.next(key);
+        }
+        Some(keys)
+    }
+}
+
+impl Histogram {
+    /// The buckets in which a range has a number; none of too many.
+    fn keys_of(&self, ty: RangeType, span: &frostline_split::Span) -> Option<Vec<Key>> {
+        let place = |number: f64| (number - self.offset) / self.interval;
+        let (first, last) = (place(ty.number(span.first)?).floor(), place(ty.number(span.last)?).floor());
+        // The bounds are keys.
+        let first = self.hard.0.map_or(first, |min| first.max(place(min).round()));
+        let last = self.hard.1.map_or(last, |max| last.min(place(max).round()));
+        let key = |place: f64| Key::Double(Real(place * self.interval + self.offset));
+        match last - first {
+            few if few < 0.0 => Some(Vec::new()),
+            few if few < RANGE_BUCKETS_MAX as f64 => {
+                Some((0..=few as u32).map(|number| key(first + f64::from(number))).collect())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Rounds times, remembering the last span: rows of a split are sorted by time.

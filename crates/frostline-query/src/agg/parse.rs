@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use frostline_show::nearest;
-use frostline_split::{FieldType, Mapping, ValueType, parse_cidr};
+use frostline_split::{FieldType, Mapping, RangeType, ValueType, parse_cidr};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
@@ -292,14 +292,44 @@ impl Parser<'_> {
     }
 
     fn field(&mut self, params: &mut Params) -> Result<FieldIndex> {
-        let field = params.text("field")?.ok_or_else(|| params.without_field())?;
-        self.field_index(&field)
+        let name = params.text("field")?.ok_or_else(|| params.without_field())?;
+        match self.ranges(&name, Some(params.word()))? {
+            Some(field) => Ok(self.index_of(field)),
+            None => self.field_index(&name),
+        }
+    }
+
+    /// A field of ranges for an aggregation that takes such.
+    fn ranges(&self, name: &str, word: Option<&str>) -> Result<Option<FieldRef>> {
+        let Some(field) = FieldRef::ranges(self.context.all, name) else { return Ok(None) };
+        let Some(ty) = field.of_ranges().map(|of| of.ty) else { return Ok(None) };
+        let own = ty.field_type().name();
+        let is_taken = match word {
+            Some("cardinality" | "missing" | "value_count") => true,
+            Some("date_histogram") => ty == RangeType::Date,
+            Some("histogram") => ty.number(0).is_some() && ty != RangeType::Date,
+            _ => false,
+        };
+        if !is_taken {
+            let word = word.map_or("this aggregation".to_owned(), |word| format!("aggregation [{word}]"));
+            return Err(self.error(format!("Field [{name}] of type [{own}] is not supported for {word}")));
+        }
+        let mut others = self.context.all.iter().filter_map(|mapping| mapping.type_name_of(name));
+        if let Some(other) = others.find(|other| *other != own) {
+            return Err(self.error(format!(
+                "[{name}] is [{own}] in some of the indices and [{other}] in others, and these are not counted \
+                 together: ask for one after the other"
+            )));
+        }
+        Ok(Some(field))
     }
 
     fn field_index(&mut self, name: &str) -> Result<FieldIndex> {
         if is_metadata(name) && !is_index(name) {
             return Err(self.error(format!("[{name}] is not a field, and cannot be aggregated")));
         }
+        // Nobody who gives the name alone takes ranges.
+        self.ranges(name, None)?;
         Ok(self.index_of(self.named(name)))
     }
 
@@ -593,7 +623,12 @@ impl Parser<'_> {
                 |value: Option<Value>| value.map(|value| self.date(&value, Some(&format), &zone)).transpose();
             Ok((date(min)?, date(max)?))
         };
-        let (extended, hard) = (bounds("extended_bounds")?, bounds("hard_bounds")?);
+        let (extended, mut hard) = (bounds("extended_bounds")?, bounds("hard_bounds")?);
+        if self.tree.fields[field].of_ranges().is_some() {
+            // What has a part of the bounds is inside, as in Elasticsearch.
+            let after_last = |us: i64| rounding.key(us).saturating_add(1);
+            hard = (hard.0.map(|us| rounding.key(us)), hard.1.map(after_last));
+        }
         let missing = params.take("missing");
         let histogram = DateHistogram {
             field,
@@ -626,8 +661,12 @@ impl Parser<'_> {
             };
             Ok((number(min)?, number(max)?))
         };
-        let (extended, hard) = (bounds("extended_bounds")?, bounds("hard_bounds")?);
+        let (extended, mut hard) = (bounds("extended_bounds")?, bounds("hard_bounds")?);
         ordered(params, extended)?;
+        if self.tree.fields[field].of_ranges().is_some() {
+            let key = |value: f64| ((value - offset) / interval).floor() * interval + offset;
+            hard = (hard.0.map(key), hard.1.map(key));
+        }
         Ok(Kind::Histogram(Histogram {
             field,
             interval,
@@ -820,7 +859,10 @@ impl Parser<'_> {
                 let tiles = self.cells(&mut params, true)?;
                 self.points(&mut params, tiles)?
             }
-            _ => self.field(&mut params)?,
+            _ => {
+                let name = params.text("field")?.ok_or_else(|| params.without_field())?;
+                self.field_index(&name)?
+            }
         };
         let (by, format) = match word.as_str() {
             "geotile_grid" => (SourceBy::Tiles, None),
@@ -948,7 +990,7 @@ impl Parser<'_> {
                         "[hdr] with {digits} significant digits is not supported (at most 3)"
                     )));
                 }
-                _ => return Err(params.error("[number_of_significant_value_digits] must be between 0 and 5")),
+                _ => return Err(params.error("[numberOfSignificantValueDigits] must be between 0 and 5")),
             },
             None => Accuracy::DEFAULT,
         };
@@ -1307,6 +1349,10 @@ impl Parser<'_> {
 
     fn cardinality(&mut self, params: &mut Params) -> Result<Kind> {
         let field = self.field(params)?;
+        if let Some(threshold) = params.peek("precision_threshold").and_then(Value::as_i64).filter(|n| *n < 0)
+        {
+            return Err(params.out_of_range("precisionThreshold", "greater than or equal to 0", threshold));
+        }
         let threshold = params.count("precision_threshold")?.unwrap_or(PRECISION_DEFAULT).min(PRECISION_MAX);
         params.ignore(&["execution_hint", "rehash"]);
         let missing = self.missing(params, field)?;
@@ -1686,7 +1732,7 @@ impl Params {
     }
 
     /// The error of a number that is not as a parameter has to be.
-    pub(super) fn out_of_range(&self, name: &str, rule: &str, number: f64) -> Error {
+    pub(super) fn out_of_range(&self, name: &str, rule: &str, number: impl std::fmt::Debug) -> Error {
         Error::invalid(format!("[{name}] must be {rule}. Found [{number:?}] in [{}]", self.path))
     }
 

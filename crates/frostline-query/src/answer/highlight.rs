@@ -266,6 +266,7 @@ impl<'a> Reader<'a> {
             | Filter::Range { .. }
             | Filter::Exists { .. }
             | Filter::Points { .. }
+            | Filter::Ranges { .. }
             // Its words are asked for beside it.
             | Filter::Intervals { .. }
             | Filter::Ids(_)

@@ -7,7 +7,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use frostline_split::{Document, Field, FieldType, Limits, Mapping, Moment, Value, parse_document};
+use frostline_split::{
+    Document, Field, FieldType, Limits, Mapping, Moment, RangeType, Value, parse_document, parse_moment_field,
+};
 use serde_json::json;
 
 use crate::Result;
@@ -171,6 +173,11 @@ impl Walk<'_> {
         if ty == Some(FieldType::GeoPoint) && self.points(value, path) {
             return;
         }
+        if let Some(ty) = ty.and_then(RangeType::of)
+            && self.ranges(value, path, ty)
+        {
+            return;
+        }
         match value {
             Json::Object(members) => {
                 let is_apart = self.fields.is_apart(path);
@@ -211,6 +218,42 @@ impl Walk<'_> {
             }
         }
         true
+    }
+
+    /// The ranges that a value is, if their field is asked for by its name.
+    fn ranges(&mut self, value: &Json, path: &str, ty: RangeType) -> bool {
+        let own = self.fields.wanting(path).map(|wanting| (path.to_owned(), wanting));
+        let named = self.fields.named.get(path).into_iter().flatten().cloned();
+        let wanted: Vec<(String, usize)> = own.into_iter().chain(named).collect();
+        for (name, wanting) in &wanted {
+            let Some(Wanted { form, is_column, .. }) = self.fields.wanted.get(*wanting) else { continue };
+            // Ranges have no column that is shown.
+            if *is_column {
+                continue;
+            }
+            let field = self.fields.mapping.field(path);
+            let standard = Standard { ty: Some(ty.value_type()), field, form: form.as_ref() };
+            for range in value.items().iter().filter(|range| !range.is_null()) {
+                let shown = match range {
+                    Json::Object(ends) => {
+                        let ends = ends.iter().map(|(end, value)| {
+                            let place = format!("{path}.{end}");
+                            let read = self.fields.read(&place, value, &mut self.document);
+                            let read = read.map(|value| match ty {
+                                RangeType::Date => parse_moment_field(&value).map_or(value, Value::Date),
+                                _ => value,
+                            });
+                            let shown = read.and_then(|read| standard.of(&read, value));
+                            (end.clone(), shown.unwrap_or_else(|| value.clone()))
+                        });
+                        Json::Object(ends.collect())
+                    }
+                    other => other.clone(),
+                };
+                add(&mut self.scopes, name, shown, false);
+            }
+        }
+        !wanted.is_empty()
     }
 
     fn member(&mut self, parent: &str, name: &str, value: &Json) {

@@ -69,7 +69,13 @@ impl Standard<'_> {
             | GeoShape
             | Histogram
             | AggregateMetricDouble
-            | Alias => Some(self.natural(value, written)),
+            | Alias
+            | IntegerRange
+            | LongRange
+            | FloatRange
+            | DoubleRange
+            | DateRange
+            | IpRange => Some(self.natural(value, written)),
         }
     }
 

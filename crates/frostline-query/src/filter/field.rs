@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::geo::PointsAs;
+use crate::ranges::RangesOf;
 
 /// A field reference of a query. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,8 +41,17 @@ struct Meaning {
     object: bool,
     /// The one value that every document has.
     constant: Option<String>,
-    /// The values are those of the points that are written at and below the paths.
-    points: Option<PointsAs>,
+    /// The values are made of what is written at and below the paths.
+    made: Option<Made>,
+}
+
+/// What the values of a field are made of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+enum Made {
+    /// Of points.
+    Points(PointsAs),
+    /// They are ranges, as texts.
+    Ranges(RangesOf),
 }
 
 /// A path whose values are meant.
@@ -181,29 +191,56 @@ impl FieldRef {
         if paths.is_empty() && field.0.object {
             paths.push(FieldPath { path: name.to_owned(), exact: false });
         }
-        let are_hidden = |path: &FieldPath| mappings.iter().any(|mapping| mapping.hides_some_of(&path.path));
-        paths.retain(|path| !are_hidden(path));
-        let readings = vec![TypedReading { ty: of.value_type(), list: true, column: false }];
-        FieldRef(Arc::new(Meaning {
-            name: name.to_owned(),
-            paths,
-            readings,
-            points: Some(of),
-            ..Meaning::default()
-        }))
+        FieldRef::made(mappings, name, paths, of.value_type(), Made::Points(of))
+    }
+
+    /// The ranges of the field of this name, where a mapping declares that it has such. None where a part of what they are
+    /// written with is not seen.
+    pub(crate) fn ranges(mappings: &[&Mapping], name: &str) -> Option<FieldRef> {
+        let ty = mappings.iter().find_map(|mapping| mapping.range_type_of(name))?;
+        let paths = FieldRef::in_any(mappings, name).0.paths.clone();
+        let has_several = |path: &FieldPath| mappings.iter().any(|of| of.has_several_ranges(&path.path));
+        let of = RangesOf { ty, are_single: !paths.iter().any(has_several) };
+        Some(FieldRef::made(mappings, name, paths, ValueType::Text, Made::Ranges(of)))
+    }
+
+    /// Values that are made of what is at and below these paths, if all of it is seen.
+    fn made(mappings: &[&Mapping], name: &str, paths: Vec<FieldPath>, ty: ValueType, of: Made) -> FieldRef {
+        let mut paths = paths;
+        paths.retain(|path| !mappings.iter().any(|mapping| mapping.hides_some_of(&path.path)));
+        let readings = vec![TypedReading { ty, list: true, column: false }];
+        let (name, made) = (name.to_owned(), Some(of));
+        FieldRef(Arc::new(Meaning { name, paths, readings, made, ..Meaning::default() }))
     }
 
     /// What the field means in any of these mappings.
     pub(crate) fn joined(&self, mappings: &[&Mapping]) -> FieldRef {
-        match &self.0.points {
-            Some(of) => FieldRef::points(mappings, self.name(), of.clone()),
+        match &self.0.made {
+            Some(Made::Points(of)) => FieldRef::points(mappings, self.name(), of.clone()),
+            Some(Made::Ranges(_)) => FieldRef::ranges(mappings, self.name()).unwrap_or_else(|| self.clone()),
             None => FieldRef::in_any(mappings, self.name()),
         }
     }
 
     /// What is made of the points that are its values; none where its values are as they are.
     pub(crate) fn of_points(&self) -> Option<&PointsAs> {
-        self.0.points.as_ref()
+        match &self.0.made {
+            Some(Made::Points(of)) => Some(of),
+            _ => None,
+        }
+    }
+
+    /// What its values are, where these are ranges.
+    pub(crate) fn of_ranges(&self) -> Option<&RangesOf> {
+        match &self.0.made {
+            Some(Made::Ranges(of)) => Some(of),
+            _ => None,
+        }
+    }
+
+    /// Whether its values are made of what documents have, and are not as they are.
+    pub(crate) fn is_made(&self) -> bool {
+        self.0.made.is_some()
     }
 
     /// The name, as written in the query.
@@ -247,13 +284,13 @@ impl FieldRef {
             readings: meaning.readings.clone(),
             object: false,
             constant: meaning.constant.clone(),
-            points: None,
+            made: None,
         }))
     }
 
     /// The same where it is the time of the documents of some indices and another field of others: its values.
     pub(crate) fn of_several_times(&self) -> FieldRef {
-        if self.0.points.is_some() {
+        if self.is_made() {
             return self.clone();
         }
         let mut readings = self.0.readings.clone();
@@ -275,6 +312,14 @@ impl FieldRef {
             let constant = Some(index.to_string());
             return FieldRef(Arc::new(Meaning { name, readings, constant, ..Meaning::default() }));
         }
+        if let Some(of) = self.of_ranges() {
+            // Under that name these indices may have something else.
+            let own = FieldRef::ranges(&[mapping], self.name());
+            let own = own.filter(|own| own.of_ranges().is_some_and(|own| own.ty == of.ty));
+            return own.unwrap_or_else(|| {
+                FieldRef::made(&[], self.name(), Vec::new(), ValueType::Text, Made::Ranges(of.clone()))
+            });
+        }
         let resolved = mapping.resolve(self.name());
         let own = |(path, exact): (&str, bool)| FieldPath { path: path.to_owned(), exact };
         // Where they have none of the paths they need not be told apart from others: no document has a value there.
@@ -291,22 +336,22 @@ impl FieldRef {
             readings: self.0.readings.clone(),
             object: self.0.object && !mapping.hides_below(self.name()),
             constant: None,
-            points: self.0.points.clone(),
+            made: self.0.made.clone(),
         }))
     }
 
     /// The same field for whoever looks for values of it, and for none of a type: beside the documents' time alone it
     /// matters what other values there are.
     pub(crate) fn untyped(&self) -> FieldRef {
-        let Meaning { name, time, paths, readings, object, constant, points } = &*self.0;
-        if points.is_some() {
+        let Meaning { name, time, paths, readings, object, constant, made } = &*self.0;
+        if made.is_some() {
             return self.clone();
         }
         let types = readings.iter().filter(|_| *time).map(|reading| reading.ty);
         let readings = types.map(|ty| TypedReading { ty, list: false, column: false }).collect();
         let (name, paths, constant) = (name.clone(), paths.clone(), constant.clone());
         let object = *object;
-        FieldRef(Arc::new(Meaning { name, time: *time, paths, readings, object, constant, points: None }))
+        FieldRef(Arc::new(Meaning { name, time: *time, paths, readings, object, constant, made: None }))
     }
 
     /// The one value that every document has.
@@ -317,7 +362,7 @@ impl FieldRef {
     /// Whether both mean the same values, whole or by words.
     pub(crate) fn has_values_of(&self, other: &FieldRef) -> bool {
         let paths = |field: &FieldRef| field.0.paths.iter().map(|path| path.path.clone()).collect::<Vec<_>>();
-        self.0.time == other.0.time && self.0.points == other.0.points && paths(self) == paths(other)
+        self.0.time == other.0.time && self.0.made == other.0.made && paths(self) == paths(other)
     }
 
     /// Whether the mapping has the field, or fields below it.
@@ -358,7 +403,7 @@ impl FieldRef {
 
     /// What a split is asked for the readings of this field.
     pub(crate) fn wanted(&self) -> impl Iterator<Item = Wanted<'_>> {
-        let below = self.0.paths.iter().filter(|_| self.0.points.is_some());
+        let below = self.0.paths.iter().filter(|_| self.is_made());
         let below = below.map(|path| Wanted::Below(&path.path));
         self.0.paths.iter().map(|path| Wanted::Path(&path.path)).chain(below)
     }
@@ -368,7 +413,7 @@ impl FieldRef {
     pub(crate) fn in_split<'s>(&self, split: &'s Split) -> Result<Vec<(&'s SplitField, bool)>> {
         let mut readings: Vec<(&SplitField, bool)> = Vec::new();
         for path in &self.0.paths {
-            let below = self.0.points.as_ref().map(|_| Wanted::Below(&path.path));
+            let below = self.is_made().then_some(Wanted::Below(&path.path));
             for wanted in [Wanted::Path(&path.path)].into_iter().chain(below) {
                 readings.extend(split.find(wanted)?.into_iter().map(|field| (field, path.exact)));
             }
@@ -393,14 +438,14 @@ impl fmt::Display for FieldRef {
 
 impl fmt::Debug for FieldRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Meaning { name, time, paths, readings, object, constant, points } = &*self.0;
+        let Meaning { name, time, paths, readings, object, constant, made } = &*self.0;
         let mut shown = f.debug_struct("FieldRef");
         shown.field("name", name).field("time", time).field("paths", paths);
         shown
             .field("readings", readings)
             .field("object", object)
             .field("constant", constant)
-            .field("points", points)
+            .field("made", made)
             .finish()
     }
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::json::{self, At, Object};
 use super::parts::{BY_NAME, check_analysis, check_field, check_fuzziness, exists, refuse_index};
 use super::query_string::QueryStringOptions;
+use super::ranges::Ranges;
 use super::text::{
     self, MatchOptions, Target, all, any, at_least, match_across, match_any, match_in, or_date,
 };
@@ -653,6 +654,10 @@ fn equals(field: &str, values: &[&Value], at: &At<'_>, context: &Context<'_>) ->
         return ids.map(Filter::Ids);
     }
     let Some(scalars) = each_scalar(values, at)? else { return Ok(Filter::None) };
+    if let Some(ranges) = Ranges::of_name(field, context) {
+        let parts = values.iter().map(|value| ranges.with_value(value, at));
+        return Ok(any(parts.collect::<Result<_>>()?));
+    }
     let field = context.field(field);
     let plain = Filter::Equals { field: field.clone(), values: scalars };
     if text::dates_of(&field) == text::Dates::No {

@@ -14,6 +14,7 @@
 //!
 //! An error shows the character and its position.
 
+use frostline_split::RangeEnd;
 use serde_json::Value;
 
 use super::Context;
@@ -21,9 +22,11 @@ use super::date::parse_time_zone;
 use super::json::{self, At, Object};
 use super::parts::{BY_NAME, check_analysis, check_field, exists, exists_in};
 use super::range::{Edges, between};
+use super::ranges::Ranges;
 use super::regexp;
 use super::text::{self, MatchOptions, Target, all, any, match_any};
 use crate::filter::{Bound, FieldRef, Filter, INDEX, Pattern, Scalar, not};
+use crate::ranges::Relation;
 use crate::{Error, Result};
 use frostline_base::chain;
 
@@ -651,6 +654,21 @@ impl Parser<'_> {
             let Some(field) = target else {
                 return Err(self.error(start, "a range needs a field before it: field:[a TO b]"));
             };
+            if let Some(mut ranges) = Ranges::of_name(field.name(), self.context) {
+                ranges.reader.zone = self.zone();
+                let is_lenient = several || self.options.lenient;
+                let ends = [(lower.as_ref(), true, lower_included), (upper.as_ref(), false, upper_included)];
+                let ends = ends.into_iter().filter_map(|(text, lower, included)| {
+                    Some((RangeEnd::new(lower, included), Value::from(text?.as_str())))
+                });
+                let ends: Vec<(RangeEnd, Value)> = ends.collect();
+                match ranges.between(&ends, Relation::Intersects, &At::root(field.name())) {
+                    Ok(part) => parts.push(part),
+                    Err(_) if is_lenient => {}
+                    Err(error) => return Err(self.error(start, error.what())),
+                }
+                continue;
+            }
             let mut edges = Edges::new(field, self.context);
             edges.must_be_date &= !several && !self.options.lenient;
             edges.reader.zone = self.zone();

@@ -1,11 +1,12 @@
 //! Ranges: the bounds of the query DSL and of query strings, in every type they can be parsed as.
 
-use frostline_split::{ValueType, parse_ip};
+use frostline_split::{RangeEnd, ValueType, parse_ip};
 use serde_json::Value;
 
 use super::Context;
 use super::date::{DateReader, Format, parse_time_zone};
 use super::json::{self, At, Object};
+use super::ranges::{self, Ranges};
 use super::text::{Dates, dates_of};
 use crate::Result;
 use crate::filter::{Bound, Edge, FieldRef, Filter, Measure, Number};
@@ -77,23 +78,28 @@ impl<'a> Edges<'a> {
 pub(crate) fn parse(field: &str, body: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
     let mut options = Object::new(body, at)?;
     options.ignore(&["boost", "_name"]);
-    if let Some(relation) =
-        options.string("relation")?.filter(|name| !name.eq_ignore_ascii_case("intersects"))
-    {
-        return Err(
-            at.unsupported("relation", &format!("[{relation}] needs range fields, and there are none"))
-        );
+    // Of a field that has no ranges it says nothing, as each value is one place.
+    let relation = ranges::relation(&mut options, at)?;
+    let format = options.string("format")?;
+    let format = format.map(|format| Format::parse(format).map_err(|error| at.key("format").invalid(error)));
+    let format = format.transpose()?;
+    let zone = options.string("time_zone")?;
+    let zone = zone.map(|zone| parse_time_zone(zone).map_err(|error| at.key("time_zone").invalid(error)));
+    let zone = zone.transpose()?;
+    if let Some(mut ranges) = Ranges::of_name(field, context) {
+        ranges.reader.format = format.unwrap_or(ranges.reader.format);
+        ranges.reader.zone = zone.unwrap_or(ranges.reader.zone);
+        let lower = end(&mut options, at, Side::LOWER)?;
+        let upper = end(&mut options, at, Side::UPPER)?;
+        let ends: Vec<(RangeEnd, Value)> = lower.into_iter().chain(upper).collect();
+        options.finish()?;
+        return ranges.between(&ends, relation, at);
     }
     let field = context.field(field);
     let mut edges = Edges::new(&field, context);
-    if let Some(format) = options.string("format")? {
-        edges.reader.format = Format::parse(format).map_err(|error| at.key("format").invalid(error))?;
-        edges.must_be_date = true;
-    }
-    if let Some(zone) = options.string("time_zone")? {
-        edges.reader.zone = parse_time_zone(zone).map_err(|error| at.key("time_zone").invalid(error))?;
-        edges.must_be_date = true;
-    }
+    edges.must_be_date |= format.is_some() || zone.is_some();
+    edges.reader.format = format.unwrap_or(edges.reader.format);
+    edges.reader.zone = zone.unwrap_or(edges.reader.zone);
     let lower = side(&mut options, at, &edges, Side::LOWER)?;
     let upper = side(&mut options, at, &edges, Side::UPPER)?;
     options.finish()?;
@@ -135,15 +141,35 @@ impl Side {
 }
 
 fn side(options: &mut Object<'_>, at: &At<'_>, edges: &Edges<'_>, side: Side) -> Result<Bound> {
+    let lower = side.lower;
+    match written(options, at, side)? {
+        Some((key, value, included)) => edges.bound(value, lower, included, &at.key(key)),
+        None => Ok(Bound::Open),
+    }
+}
+
+/// The end on one side as a range of a document would have it.
+fn end(options: &mut Object<'_>, at: &At<'_>, side: Side) -> Result<Option<(RangeEnd, Value)>> {
+    let lower = side.lower;
+    let written = written(options, at, side)?;
+    Ok(written.map(|(_, value, included)| (RangeEnd::new(lower, included), value.clone())))
+}
+
+/// The bound that is given on one side: its key, and whether the value itself is included.
+fn written<'o>(
+    options: &mut Object<'o>,
+    at: &At<'_>,
+    side: Side,
+) -> Result<Option<(&'static str, &'o Value, bool)>> {
     let legacy_included = options.boolean(side.legacy_included)?.unwrap_or(true);
     let keys = [(side.included, true), (side.excluded, false), (side.legacy, legacy_included)];
-    let mut found = Bound::Open;
+    let mut found = None;
     for (key, included) in keys {
         let Some(value) = options.take(key) else { continue };
-        if found != Bound::Open {
+        if found.is_some() {
             return Err(at.invalid(format_args!("[{key}] is a second bound on the same side")));
         }
-        found = edges.bound(value, side.lower, included, &at.key(key))?;
+        found = Some((key, value, included));
     }
     Ok(found)
 }

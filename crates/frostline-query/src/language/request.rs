@@ -653,7 +653,7 @@ fn collapse(
     object.ignore(&["max_concurrent_group_searches"]);
     let name = object.string("field")?.ok_or_else(|| at.invalid("[field] is missing"))?;
     object.finish()?;
-    check_sort(name, &at)?;
+    check_sort(name, &at, context)?;
     let field = context.field(name);
     if field.is_time() {
         return Err(at.unsupported(name, "hits are not collapsed by the time of documents"));
@@ -791,12 +791,12 @@ fn sort(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Vec<Sort>> 
 
 fn sort_key(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Sort> {
     if let Value::String(name) = value {
-        check_sort(name, at)?;
+        check_sort(name, at, context)?;
         return Ok(Sort::named(name, context));
     }
     let (name, how) = json::only_entry(value, at, "one field to sort by; give several as an array")?;
     let at = at.key(name);
-    check_sort(name, &at)?;
+    check_sort(name, &at, context)?;
     if name == "_geo_distance" {
         let (field, options) = super::geo::distances(how, &at, context)?;
         let mut key = Sort { by: SortBy::Field(field), ..Sort::default() };
@@ -811,11 +811,15 @@ fn sort_key(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Sort> {
     Ok(key)
 }
 
-/// Documents are not sorted by their metadata.
-fn check_sort(name: &str, at: &At<'_>) -> Result<()> {
-    match super::is_metadata(name) && !is_index(name) {
-        true => Err(at.unsupported(name, "it is not a field; to order documents of the same time use _doc")),
-        false => Ok(()),
+/// Documents are not sorted by their metadata, nor by what has no order.
+fn check_sort(name: &str, at: &At<'_>, context: &Context<'_>) -> Result<()> {
+    if super::is_metadata(name) && !is_index(name) {
+        return Err(at.unsupported(name, "it is not a field; to order documents of the same time use _doc"));
+    }
+    match context.mapping.range_type_of(name) {
+        Some(_) => Err(at
+            .unsupported(name, &format!("ranges have no order: name one of their ends, such as {name}.gte"))),
+        None => Ok(()),
     }
 }
 

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use frostline_split::{TIME_FIELD, ValueType, query_tokens};
+use serde_json::Value;
 
 use super::Context;
 use super::date::DateReader;
 use super::json::At;
+use super::ranges::Ranges;
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum};
 use crate::{Error, Result};
 
@@ -221,6 +223,15 @@ pub(crate) fn match_in(
 ) -> Result<Filter> {
     if target.as_ref().is_some_and(|field| field.name() == "_id") {
         return Ok(Filter::Ids(vec![text.to_owned()]));
+    }
+    if let Some(mut ranges) = target.as_ref().and_then(|field| Ranges::of_name(field.name(), context)) {
+        if let Some(zone) = &options.zone {
+            ranges.reader.zone = zone.clone();
+        }
+        return match ranges.with_value(&Value::from(text), at) {
+            Err(_) if options.lenient => Ok(Filter::None),
+            read => read,
+        };
     }
     let mut tokens = query_tokens(text);
     tokens.sort_unstable();

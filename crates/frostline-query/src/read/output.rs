@@ -25,6 +25,7 @@ use crate::read::fields;
 use crate::read::merge::{self, arrow_error};
 use crate::read::mixed;
 use crate::read::points;
+use crate::read::ranges;
 use crate::read::view::View;
 use crate::{Error, Result};
 
@@ -344,6 +345,9 @@ pub(crate) async fn readings(
     }
     if let Some(of) = field.of_points() {
         return Ok(vec![points::values(view, field, of, rows).await?]);
+    }
+    if let Some(of) = field.of_ranges() {
+        return Ok(vec![ranges::values(view, field, of, rows).await?]);
     }
     view.know_fields(&[field]).await?;
     let readings = field.in_split(view.split())?.into_iter();

@@ -8,45 +8,21 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayBuilder, ArrayRef, AsArray, Float64Array, Float64Builder, Int64Array, Int64Builder,
-    ListBuilder, StringArray, StringBuilder,
+    Array, ArrayRef, AsArray, Float64Array, Float64Builder, Int64Array, Int64Builder, StringArray,
+    StringBuilder,
 };
 use frostline_split::{SplitField, TextAs, ValueType, Wanted};
 use roaring::RoaringBitmap;
 
 use crate::filter::FieldRef;
 use crate::geo::{Point, PointsAs, geohash_within, tile_within};
-use crate::json::Json;
 use crate::read::fields::{self, FieldValue};
-use crate::read::objects::parsed;
+use crate::read::per_row::PerRow;
 use crate::read::view::View;
 use crate::{Error, Result};
 
 /// The points of some rows, in their order.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Points {
-    points: Vec<Point>,
-    /// Where those of each row end.
-    ends: Vec<usize>,
-}
-
-impl Points {
-    /// Those of each row.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = &[Point]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, end)| self.points.get(start..*end).unwrap_or_default())
-    }
-
-    fn push(&mut self, points: &[Point]) {
-        self.points.extend_from_slice(points);
-        self.ends.push(self.points.len());
-    }
-
-    /// Whether no row has several.
-    fn are_single(&self) -> bool {
-        self.rows().all(|points| points.len() <= 1)
-    }
-}
+pub(crate) type Points = PerRow<Point>;
 
 /// What is made of the points of these rows: an array of one value a row, or of lists where a row has several.
 pub(crate) async fn values(
@@ -59,8 +35,8 @@ pub(crate) async fn values(
     let texts = |text: &dyn Fn(Point) -> Option<String>| -> ArrayRef {
         match points.are_single() {
             true => Arc::new(points.rows().map(|row| text(*row.first()?)).collect::<StringArray>()),
-            false => lists(&points, StringBuilder::new(), |builder, point| {
-                text(point).into_iter().for_each(|text| builder.append_value(text));
+            false => points.lists(StringBuilder::new(), |builder, point| {
+                text(*point).into_iter().for_each(|text| builder.append_value(text));
             }),
         }
     };
@@ -73,8 +49,8 @@ pub(crate) async fn values(
             let tile = |point| tile_within(point, *zoom, within.as_ref());
             match points.are_single() {
                 true => Arc::new(points.rows().map(|row| tile(*row.first()?)).collect::<Int64Array>()),
-                false => lists(&points, Int64Builder::new(), |builder, point| {
-                    tile(point).into_iter().for_each(|tile| builder.append_value(tile));
+                false => points.lists(Int64Builder::new(), |builder, point| {
+                    tile(*point).into_iter().for_each(|tile| builder.append_value(tile));
                 }),
             }
         }
@@ -85,24 +61,12 @@ pub(crate) async fn values(
                     let distances = points.rows().map(|row| Some(distance(*row.first()?, from)));
                     Arc::new(distances.collect::<Float64Array>())
                 }
-                (all, _) => lists(&points, Float64Builder::new(), |builder, point| {
-                    all.iter().for_each(|from| builder.append_value(distance(point, from)));
+                (all, _) => points.lists(Float64Builder::new(), |builder, point| {
+                    all.iter().for_each(|from| builder.append_value(distance(*point, from)));
                 }),
             }
         }
     })
-}
-
-/// A list for each row, null where it has no value.
-fn lists<B: ArrayBuilder>(points: &Points, builder: B, add: impl Fn(&mut B, Point)) -> ArrayRef {
-    let mut lists = ListBuilder::new(builder);
-    for row in points.rows() {
-        let before = lists.values().len();
-        row.iter().for_each(|point| add(lists.values(), *point));
-        let any = lists.values().len() > before;
-        lists.append(any);
-    }
-    Arc::new(lists.finish())
 }
 
 /// The points of these rows.
@@ -129,7 +93,7 @@ pub(crate) async fn points(view: View<'_>, field: &FieldRef, rows: &RoaringBitma
             points = from_documents(view, &paths, rows).await?;
         }
     }
-    if points.ends.len() as u64 != rows.len() {
+    if points.len() as u64 != rows.len() {
         return Err(Error::internal("rows and their points do not belong together"));
     }
     Ok(points)
@@ -310,39 +274,5 @@ impl Parts {
 }
 
 async fn from_documents(view: View<'_>, paths: &[&str], rows: &RoaringBitmap) -> Result<Points> {
-    let mut points = Points::default();
-    let mut left = rows.iter().peekable();
-    while left.peek().is_some() {
-        let part: RoaringBitmap = left.by_ref().take(view.documents_at_once()).collect();
-        for document in view.documents(&part).await? {
-            let document = parsed(&document)?;
-            let mut found = Vec::new();
-            for path in paths {
-                each_at(&document, path, &mut |value| found.extend(Point::all_of(&value.to_value())));
-            }
-            points.push(&found);
-        }
-    }
-    Ok(points)
-}
-
-/// Hands out the values at a path, lists whole.
-pub(crate) fn each_at(json: &Json, path: &str, take: &mut impl FnMut(&Json)) {
-    match json {
-        Json::Object(members) => {
-            for (name, inner) in members {
-                if name == path {
-                    take(inner);
-                } else if let Some(rest) = path.strip_prefix(name.as_str()).and_then(|r| r.strip_prefix('.'))
-                {
-                    each_at(inner, rest, take);
-                } else if name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')) {
-                    // A name with dots is an object in an object.
-                    take(&Json::Object(vec![(name[path.len() + 1..].to_owned(), inner.clone())]));
-                }
-            }
-        }
-        Json::Array(items) => items.iter().for_each(|item| each_at(item, path, take)),
-        Json::Scalar(_) => {}
-    }
+    PerRow::from_documents(view, paths, rows, |json, all| all.extend(Point::all_of(&json.to_value()))).await
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use frostline_base::{ErrorKind, IndexName};
 use frostline_catalog::Numbers;
-use frostline_ingest::{Action, Append, Appended, Edit, Edited, Operation as IdOperation, Outcome};
+use frostline_ingest::{Action, Append, Appended, Edit, Edited, Expected, Operation as IdOperation, Outcome};
 use futures::future::{join, join_all};
 use http::StatusCode;
 use serde::Serialize;
@@ -259,10 +259,11 @@ fn what(
     source: Option<&Value>,
 ) -> Result<(What, Option<Updated>)> {
     let member = |name: &str| metadata.get(name).cloned();
-    let if_seq_no = document::if_seq_no(member("if_seq_no"), member("if_primary_term"))?;
-    let Some(id) = id_of(metadata)? else {
+    let id = id_of(metadata)?;
+    let expected = document::expected(action, id.is_some(), member)?;
+    let Some(id) = id else {
         return match action {
-            "index" | "create" if if_seq_no.is_none() => Ok((What::Append(document), None)),
+            "index" | "create" if expected == Expected::Any => Ok((What::Append(document), None)),
             _ => Err(ApiError::invalid("Validation Failed: 1: id is missing;")
                 .named("action_request_validation_exception")),
         };
@@ -278,7 +279,7 @@ fn what(
         }
         _ => Action::Delete,
     };
-    Ok((What::Edit(IdOperation { id, action, if_seq_no }), updated))
+    Ok((What::Edit(IdOperation { id, action, expected }), updated))
 }
 
 fn flag(metadata: &Map<String, Value>, name: &str) -> Option<bool> {
@@ -306,11 +307,15 @@ fn check(metadata: &Map<String, Value>, index: Option<&str>) -> Result<()> {
             | "_routing"
             | "_source"
             | "_type"
+            | "_version"
+            | "_version_type"
             | "if_primary_term"
             | "if_seq_no"
             | "list_executed_pipelines"
             | "retry_on_conflict"
-            | "routing" => {}
+            | "routing"
+            | "version"
+            | "version_type" => {}
             "op_type" if matches!(value.as_str(), Some("create" | "index")) => {}
             "pipeline" if value.is_string() => {}
             "require_alias" | "require_data_stream" if value.is_boolean() => {}
@@ -331,6 +336,8 @@ struct Item {
     id: Option<String>,
     outcome: Result<Done>,
     updated: Option<Updated>,
+    /// What its document had to be.
+    expected: Expected,
 }
 
 /// What `_bulk` answers.
@@ -419,6 +426,10 @@ async fn write(call: &Call, mut operations: Vec<Operation>, key: Option<String>)
     let mut written: BTreeMap<IndexName, OfIndex> = BTreeMap::new();
     for operation in operations {
         let (place, named) = (items.len(), operation.name());
+        let expected = match &operation.what {
+            Ok(What::Edit(edit)) => edit.expected,
+            _ => Expected::Any,
+        };
         let Operation { action, index, id, what, updated, .. } = operation;
         let target = what.and_then(|what| match targets.get(&named) {
             _ if key.is_some() && matches!(what, What::Edit(_)) => {
@@ -454,7 +465,7 @@ async fn write(call: &Call, mut operations: Vec<Operation>, key: Option<String>)
             }
             Err(error) => (index, Err(error)),
         };
-        items.push(Item { action, index, id, outcome, updated });
+        items.push(Item { action, index, id, outcome, updated, expected });
     }
     let written = written.into_iter().map(|(name, OfIndex { append, appended, edit, edited })| {
         let append = Append { key: key.clone(), ..append };
@@ -575,7 +586,7 @@ impl Item {
             Edited::Missing => {
                 Ok(Done { result: "not_found", status: StatusCode::NOT_FOUND, ..Done::NOTHING })
             }
-            Edited::Conflict(numbers) => Err(conflict(id, numbers)),
+            Edited::Conflict(numbers) => Err(conflict(id, numbers, self.expected)),
             Edited::Refused(refusal) => Err(no_document(refusal.reason())),
             Edited::Failed(error) => Err(failed(error)),
         };
@@ -586,14 +597,24 @@ pub(crate) fn no_document(reason: &str) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, "document_parsing_exception", reason)
 }
 
-fn conflict(id: &str, numbers: Option<Numbers>) -> ApiError {
-    let there = match numbers {
-        Some(Numbers { version, seq_no }) => {
+fn conflict(id: &str, numbers: Option<Numbers>, expected: Expected) -> ApiError {
+    let there = match (numbers, expected) {
+        (Some(Numbers { version, .. }), Expected::Before(given)) => {
+            format!("current version [{version}] is higher or equal to the one provided [{given}]")
+        }
+        (Some(Numbers { version, .. }), Expected::NotAfter(given)) => {
+            format!("current version [{version}] is higher than the one provided [{given}]")
+        }
+        (Some(Numbers { version, seq_no }), _) => {
             format!("the document has version [{version}] and sequence number [{seq_no}]")
         }
-        None => "there is no document".to_owned(),
+        (None, _) => "there is no document".to_owned(),
     };
-    let reason = format!("[{id}]: version conflict, {there}");
+    version_conflict(id, &there)
+}
+
+pub(crate) fn version_conflict(id: &str, what: &str) -> ApiError {
+    let reason = format!("[{id}]: version conflict, {what}");
     ApiError::new(StatusCode::CONFLICT, "version_conflict_engine_exception", reason)
 }
 

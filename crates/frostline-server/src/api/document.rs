@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
 use frostline_catalog::{Access, Located, Numbers, Resolve, Wildcards};
-use frostline_ingest::{Action, Changed, Operation as Edit, Update};
+use frostline_ingest::{Action, Changed, Expected, Operation as Edit, Update};
 use frostline_query::language::SourceFilter;
 use frostline_query::{Json, seen_source};
 use http::StatusCode;
@@ -26,6 +26,8 @@ use crate::state::{Call, State, only, only_in};
 
 /// Parameters of what writes one document.
 pub(crate) const WRITE: &[&str] = &["if_primary_term", "if_seq_no"];
+/// The version of a document, and who counts it.
+pub(crate) const VERSION: &[&str] = &["version", "version_type"];
 /// Who reads from where: every read sees what was acknowledged.
 pub(crate) const READ_IGNORED: &[&str] =
     &["force_synthetic_source", "preference", "realtime", "refresh", "routing", "stored_fields"];
@@ -72,8 +74,8 @@ fn document(call: &Call) -> Result<Bytes> {
 async fn write(call: &Call, action: &'static str, what: Action, updated: Option<Updated>) -> Result<Answer> {
     bulk::check_params(call)?;
     let id = call.part("id").unwrap_or_default().to_owned();
-    let if_seq_no = if_seq_no(call.params.scalar("if_seq_no"), call.params.scalar("if_primary_term"))?;
-    let edit = Edit { id: id.clone(), action: what, if_seq_no };
+    let expected = expected(action, true, |name| call.params.scalar(name))?;
+    let edit = Edit { id: id.clone(), action: what, expected };
     let pipeline = call.params.get("pipeline").map(str::to_owned);
     if action == "update" && pipeline.as_deref().is_some_and(|pipeline| pipeline != "_none") {
         return Err(ApiError::unsupported("an update goes through no pipeline"));
@@ -85,8 +87,99 @@ async fn write(call: &Call, action: &'static str, what: Action, updated: Option<
     bulk::write_one(call, operation).await
 }
 
+/// What a document has to be so that an operation on it is done, as a request or an action says it.
+pub(crate) fn expected(
+    action: &str,
+    has_id: bool,
+    member: impl Fn(&str) -> Option<Value>,
+) -> Result<Expected> {
+    let seq_no = if_seq_no(member("if_seq_no"), member("if_primary_term"))?;
+    let version = member("version").or_else(|| member("_version"));
+    let kind = member("version_type").or_else(|| member("_version_type"));
+    let kind = VersionType::of(kind.as_ref())?;
+    let number = version.as_ref().map(|version| {
+        let wrong =
+            || ApiError::invalid(format!("Failed to parse value [{version}] of [version] as a number"));
+        version.as_i64().or_else(|| version.as_str()?.parse().ok()).ok_or_else(wrong)
+    });
+    let number = number.transpose()?;
+    let is_given = number.is_some() || kind != VersionType::Internal;
+    let why = match (action, kind, number) {
+        ("create", VersionType::External | VersionType::ExternalGte, _) => {
+            "create operations only support internal versioning. use index instead".to_owned()
+        }
+        ("create", _, Some(_)) => {
+            "create operations do not support explicit versions. use index instead".to_owned()
+        }
+        _ if seq_no.is_some() && is_given => {
+            "compare and write operations can not use versioning".to_owned()
+        }
+        (_, VersionType::Internal, Some(_)) | ("update", VersionType::External | VersionType::ExternalGte, _) => {
+            "internal versioning can not be used for optimistic concurrency control. Please use `if_seq_no` and \
+             `if_primary_term` instead"
+                .to_owned()
+        }
+        _ if is_given && !has_id => "an id must be provided if version type or value are set".to_owned(),
+        (_, VersionType::Internal, None) => return Ok(seq_no.map_or(Expected::Any, Expected::SeqNo)),
+        (_, VersionType::External, Some(version @ 0..)) => return Ok(Expected::Before(version)),
+        (_, VersionType::ExternalGte, Some(version @ 0..)) => return Ok(Expected::NotAfter(version)),
+        (_, kind, number) => {
+            let (version, kind) = (number.unwrap_or(VERSION_ANY), kind.name());
+            format!("illegal version value [{version}] for version type [{kind}]")
+        }
+    };
+    Err(invalid_request(&why))
+}
+
+/// What has to be in the place of a copy, by the version of its original.
+pub(crate) fn version_of_copy(is_create: bool, kind: Option<&Value>) -> Result<fn(i64) -> Expected> {
+    match VersionType::of(kind)? {
+        VersionType::Internal => Ok(|_| Expected::Any),
+        _ if is_create => {
+            Err(invalid_request("create operations only support internal versioning. use index instead"))
+        }
+        VersionType::External => Ok(Expected::Before),
+        VersionType::ExternalGte => Ok(Expected::NotAfter),
+    }
+}
+
+/// What Elasticsearch has in place of a version that is not given.
+const VERSION_ANY: i64 = -3;
+
+/// Who counts versions, and which of them comes after which.
+#[derive(Clone, Copy, PartialEq)]
+enum VersionType {
+    Internal,
+    External,
+    ExternalGte,
+}
+
+impl VersionType {
+    fn of(name: Option<&Value>) -> Result<VersionType> {
+        match name.map(|name| name.as_str().unwrap_or_default()) {
+            None | Some("internal") => Ok(VersionType::Internal),
+            Some("external" | "external_gt") => Ok(VersionType::External),
+            Some("external_gte") => Ok(VersionType::ExternalGte),
+            Some("force") => Err(invalid_request("version type [force] may no longer be used")),
+            Some(other) => Err(ApiError::invalid(format!("No version type match [{other}]"))),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            VersionType::Internal => "INTERNAL",
+            VersionType::External => "EXTERNAL",
+            VersionType::ExternalGte => "EXTERNAL_GTE",
+        }
+    }
+}
+
+fn invalid_request(why: &str) -> ApiError {
+    ApiError::invalid(format!("Validation Failed: 1: {why};")).named("action_request_validation_exception")
+}
+
 /// The sequence number that a document must have. There is one primary term.
-pub(crate) fn if_seq_no(seq_no: Option<Value>, term: Option<Value>) -> Result<Option<i64>> {
+fn if_seq_no(seq_no: Option<Value>, term: Option<Value>) -> Result<Option<i64>> {
     match (seq_no, term) {
         (None, None) => Ok(None),
         (Some(seq_no), Some(term)) => match (seq_no.as_i64(), term.as_i64()) {
@@ -180,10 +273,7 @@ pub(crate) fn update_of(body: &Bytes, source: Option<&Value>) -> Result<(Update,
     let parsed = doc.map(|doc| serde_json::from_str::<Json>(doc.get())).transpose();
     let parsed = parsed.map_err(|e| ApiError::unparsed(format!("the body is not an update: {e}")))?;
     let doc = doc.filter(|_| matches!(parsed, Some(Json::Object(_))));
-    let doc = doc.ok_or_else(|| {
-        ApiError::invalid("Validation Failed: 1: script or doc is missing;")
-            .named("action_request_validation_exception")
-    })?;
+    let doc = doc.ok_or_else(|| invalid_request("script or doc is missing"))?;
     let upsert = if doc_as_upsert.unwrap_or(false) { Some(doc) } else { upsert };
     // Many wait at the same time: each is held as it was sent.
     let as_sent = |json: &RawValue| body.slice_ref(json.get().as_bytes());
@@ -414,16 +504,29 @@ async fn one(call: &Call, with_source: bool) -> Result<(IndexName, String, Optio
     let mut stored =
         stored(&call.state, &call.client.scope, &index, std::slice::from_ref(&id), with_source).await?;
     let stored = stored.remove(&id).transpose()?;
-    if let (Some(wanted), Some(stored)) = (call.params.number("version")?, &stored)
-        && wanted.as_i64() != Some(stored.numbers.version)
-    {
-        let version = stored.numbers.version;
-        let reason = format!(
-            "[{id}]: version conflict, current version [{version}] is different than the one provided [{wanted}]"
-        );
-        return Err(ApiError::new(StatusCode::CONFLICT, "version_conflict_engine_exception", reason));
+    let wanted = wanted_version(|name| call.params.scalar(name))?;
+    if let (Some(wanted), Some(stored)) = (wanted, &stored) {
+        check_version(stored, wanted)?;
     }
     Ok((index, id, stored))
+}
+
+/// The version that a document has to have to be read.
+fn wanted_version(member: impl Fn(&str) -> Option<Value>) -> Result<Option<i64>> {
+    // Whoever counts them, a document that is read has this one.
+    VersionType::of(member("version_type").or_else(|| member("_version_type")).as_ref())?;
+    let Some(wanted) = member("version").or_else(|| member("_version")) else { return Ok(None) };
+    let wrong = || ApiError::invalid(format!("Failed to parse value [{wanted}] of [version] as a number"));
+    wanted.as_i64().map(Some).ok_or_else(wrong)
+}
+
+fn check_version(stored: &Located, wanted: i64) -> Result<()> {
+    let (id, version) = (&stored.id, stored.numbers.version);
+    if version == wanted {
+        return Ok(());
+    }
+    let what = format!("current version [{version}] is different than the one provided [{wanted}]");
+    Err(bulk::version_conflict(id, &what))
 }
 
 /// `GET /{index}/_doc/{id}`.
@@ -483,9 +586,17 @@ pub(crate) async fn mget(call: Call) -> Result<Answer> {
     let texts = stored.iter().flatten().flatten().filter_map(|stored| stored.text.as_ref());
     let searcher = call.state.node.searcher().await?;
     let _memory = searcher.hold(texts.map(Bytes::len).sum())?;
-    let documents = wanted.iter().zip(stored).map(|(Wanted { index, id, filter }, stored)| match stored {
-        Ok(stored) => Got::new(index, id, stored, filter).map(Item::Got),
-        Err(error) => Ok(Item::Failed(json!({ "_index": index, "_id": id, "error": error.to_json() }))),
+    let documents = wanted.iter().zip(stored).map(|(Wanted { index, id, filter, version }, stored)| {
+        let failed =
+            |error: &ApiError| Item::Failed(json!({ "_index": index, "_id": id, "error": error.to_json() }));
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(error) => return Ok(failed(error)),
+        };
+        match stored.zip(*version).map(|(stored, version)| check_version(stored, version)) {
+            Some(Err(conflict)) => Ok(failed(&conflict)),
+            _ => Got::new(index, id, stored, filter).map(Item::Got),
+        }
     });
     let documents = documents.collect::<Result<Vec<Item<'_>>>>()?;
     Answer::json(&BTreeMap::from([("docs", documents)]))
@@ -504,6 +615,7 @@ struct Wanted {
     index: String,
     id: String,
     filter: SourceFilter,
+    version: Option<i64>,
 }
 
 impl Wanted {
@@ -514,10 +626,7 @@ impl Wanted {
 
 /// The documents that a body asks for. `filter` is what is wanted of those of which nothing else is said.
 fn wanted(body: &Value, index: Option<&str>, filter: &SourceFilter) -> Result<Vec<Wanted>> {
-    let missing = |what: &str| {
-        ApiError::invalid(format!("Validation Failed: 1: {what};"))
-            .named("action_request_validation_exception")
-    };
+    let missing = invalid_request;
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -528,16 +637,19 @@ fn wanted(body: &Value, index: Option<&str>, filter: &SourceFilter) -> Result<Ve
     for id in list("ids") {
         let index = index.ok_or_else(|| missing("index is missing"))?.to_owned();
         let id = text(id).ok_or_else(|| missing("id is missing"))?;
-        wanted.push(Wanted { index, id, filter: filter.clone() });
+        wanted.push(Wanted { index, id, filter: filter.clone(), version: None });
     }
     for document in list("docs") {
         let Value::Object(members) = document else { return Err(ApiError::unparsed("docs hold objects")) };
-        only_in("docs", members, &["_id", "_index", "_source", "routing"])?;
+        let known =
+            ["_id", "_index", "_source", "_version", "_version_type", "routing", "version", "version_type"];
+        only_in("docs", members, &known)?;
         let index = members.get("_index").and_then(Value::as_str).or(index);
         let index = index.ok_or_else(|| missing("index is missing"))?.to_owned();
         let id = members.get("_id").and_then(text).ok_or_else(|| missing("id is missing"))?;
         let filter = members.get("_source").map_or(Ok(filter.clone()), SourceFilter::parse)?;
-        wanted.push(Wanted { index, id, filter });
+        let version = wanted_version(|name| members.get(name).cloned())?;
+        wanted.push(Wanted { index, id, filter, version });
     }
     match wanted.is_empty() {
         true => Err(missing("no documents to get")),

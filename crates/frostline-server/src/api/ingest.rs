@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use frostline_base::Error;
 use frostline_catalog::Records;
-use frostline_ingest::{Action, Operation as IdOperation};
+use frostline_ingest::{Action, Expected, Operation as IdOperation};
 use frostline_pipeline::{Document, Outcome, Pipeline};
 use serde_json::{Map, Value};
 
@@ -186,22 +186,23 @@ fn one(known: &Known, job: Job, pipeline: &Pipeline, now_us: i64, is_final: bool
 impl Operation {
     /// The same with a document as a pipeline left it.
     fn becomes(&mut self, Changed { index, id, document }: Changed) {
-        let if_seq_no = match &self.what {
-            Ok(What::Edit(operation)) => operation.if_seq_no,
-            _ => None,
+        let expected = match &self.what {
+            Ok(What::Edit(operation)) => operation.expected,
+            _ => Expected::Any,
         };
         self.index = index;
         self.id.clone_from(&id);
         self.what = Ok(match id {
-            None if if_seq_no.is_some() => {
-                self.what = Err(ApiError::invalid("a document without [_id] has no [if_seq_no]"));
+            None if expected != Expected::Any => {
+                self.what =
+                    Err(ApiError::invalid("a document without [_id] has no [if_seq_no] and no [version]"));
                 return;
             }
             None => What::Append(document),
             Some(id) => {
                 let action =
                     if self.action == "create" { Action::Create(document) } else { Action::Index(document) };
-                What::Edit(IdOperation { id, action, if_seq_no })
+                What::Edit(IdOperation { id, action, expected })
             }
         });
     }

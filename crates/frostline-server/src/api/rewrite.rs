@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
 use frostline_catalog::{Index, Located, Numbers, Resolve};
-use frostline_ingest::{Action, Operation as Edit};
+use frostline_ingest::{Action, Expected, Operation as Edit};
 use frostline_query::Json;
 use frostline_query::language::SourceFilter;
 use http::StatusCode;
@@ -20,7 +20,7 @@ use crate::api::bulk::{self, Operation, What};
 use crate::api::by_query::{self, Asked, Done, Places, Query, TRIES_MAX, Walk};
 use crate::api::names::{self, Required};
 use crate::api::search_body::SearchBody;
-use crate::api::{indices, lookup};
+use crate::api::{document, indices, lookup};
 use crate::error::{ApiError, Result};
 use crate::scope::Privilege;
 use crate::state::{Call, only};
@@ -185,16 +185,13 @@ fn destination(call: &Call, body: &SearchBody, filter: SourceFilter) -> Result<(
             return Err(ApiError::invalid(format!("opType must be 'create' or 'index', found: [{other}]")));
         }
     };
-    match text("version_type")?.as_deref() {
-        None | Some("internal") => {}
-        Some(other) => return Err(ApiError::unsupported(format!("[version_type={other}] is not supported"))),
-    }
+    let expected = document::version_of_copy(create, text("version_type")?.map(Value::String).as_ref())?;
     match text("routing")?.as_deref() {
         None | Some("keep" | "discard") => {}
         Some(other) => return Err(ApiError::unsupported(format!("[routing] of [{other}] is not supported"))),
     }
     let index = names::resolved(&call.state, &name)?;
-    let place = Place::Other { name: index.to_string(), create, filter };
+    let place = Place::Other { name: index.to_string(), create, filter, expected };
     Ok((index, To { place, pipeline: text("pipeline")?, required: bulk::required(call)? }))
 }
 
@@ -212,6 +209,8 @@ enum Place {
         name: String,
         create: bool,
         filter: SourceFilter,
+        /// What has to be there, by the version that a document has in its source.
+        expected: fn(i64) -> Expected,
     },
 }
 
@@ -226,14 +225,19 @@ struct Found {
 impl To {
     fn operation(&self, found: &Found) -> Operation {
         let (id, text) = (found.id.clone(), found.text.clone());
-        let (name, action, index, if_seq_no) = match &self.place {
+        let (name, action, index, expected) = match &self.place {
             Place::Same => {
-                ("index", Action::Index(text), found.index.to_string(), Some(found.numbers.seq_no))
+                let expected = Expected::SeqNo(found.numbers.seq_no);
+                ("index", Action::Index(text), found.index.to_string(), expected)
             }
-            Place::Other { name, create: true, .. } => ("create", Action::Create(text), name.clone(), None),
-            Place::Other { name, .. } => ("index", Action::Index(text), name.clone(), None),
+            Place::Other { name, create: true, .. } => {
+                ("create", Action::Create(text), name.clone(), Expected::Any)
+            }
+            Place::Other { name, expected, .. } => {
+                ("index", Action::Index(text), name.clone(), expected(found.numbers.version))
+            }
         };
-        let edit = Edit { id: id.clone(), action, if_seq_no };
+        let edit = Edit { id: id.clone(), action, expected };
         let what = Ok(What::Edit(edit));
         let (pipeline, required) = (self.pipeline.clone(), self.required);
         Operation { action: name, index, required, id: Some(id), pipeline, what, updated: None }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use frostline_catalog::Index;
 use frostline_query::Response;
-use frostline_query::language::PointInTime;
+use frostline_query::language::{HITS_WINDOW_MAX, PointInTime};
 use futures::future::try_join_all;
 use http::StatusCode;
 use serde::Serialize;
@@ -215,6 +215,15 @@ fn check(body: &SearchBody, bytes: usize) -> Result<()> {
     }
     if body.value("size") == Some(json!(0)) {
         return refused("[size] cannot be [0] in a scroll context");
+    }
+    if let Some(size) =
+        body.value("size").and_then(|size| size.as_u64()).filter(|size| *size > HITS_WINDOW_MAX as u64)
+    {
+        return Err(ApiError::invalid(format!(
+            "Batch size is too large, size must be less than or equal to: [{HITS_WINDOW_MAX}] but was [{size}]. Scroll \
+             batch sizes cost as much memory as result windows so they are controlled by the [index.max_result_window] \
+             index level setting."
+        )));
     }
     if body.value("from").is_some_and(|from| from != json!(0)) {
         return refused("using [from] is not allowed in a scroll context");

@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::PathId;
 use crate::mapping::{FieldType, Kind, Mapping, Mode, Revision, Templated};
+use crate::ranges::RangeType;
 use crate::{Error, Result};
 
 /// A key inside a parent.
@@ -32,6 +33,10 @@ pub(super) struct Plan {
     pub(super) follows_rules: bool,
     pub(super) detects_dates: bool,
     pub(super) detects_numbers: bool,
+    /// The field has ranges.
+    pub(super) range: Option<RangeType>,
+    /// It is below a field that has.
+    pub(super) is_in_range: bool,
 }
 
 impl Plan {
@@ -59,6 +64,8 @@ impl Plan {
             follows_rules: declared.is_none() && (is_inside_field || mapping.has_rules()),
             detects_dates: mapping.detects_dates(path),
             detects_numbers: mapping.detects_numbers(path),
+            range: declared.and_then(RangeType::of),
+            is_in_range: is_inside_field && mapping.is_inside_range(path),
         }
     }
 }

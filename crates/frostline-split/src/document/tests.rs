@@ -3,7 +3,7 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 
-fn parse(source: &str, mapping: &Mapping) -> Result<Document> {
+pub(crate) fn parse(source: &str, mapping: &Mapping) -> Result<Document> {
     let mut document = Document::new();
     parse_document(source.as_bytes(), mapping, &Limits::default(), &mut document)?;
     Ok(document)

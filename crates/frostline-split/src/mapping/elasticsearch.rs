@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::{Field, FieldType, Mapping, Mode, ValueType};
+use crate::ranges::RangeType;
 use crate::unique_keys::check_unique_keys;
 use crate::{Error, Result};
 
@@ -133,6 +134,11 @@ impl Mapping {
             DATE_NANOS => Some(FieldType::Date),
             name => FieldType::NAMES.iter().find(|(_, known)| *known == name).map(|(ty, _)| *ty),
         }
+    }
+
+    /// What the ranges of the field of this name hold; none where it has no ranges.
+    pub fn range_type_of(&self, name: &str) -> Option<RangeType> {
+        self.type_of(name).and_then(RangeType::of)
     }
 
     fn own_type_name_of(&self, name: &str) -> Option<&'static str> {
@@ -289,7 +295,7 @@ impl Mapping {
                     let field = self.fields.entry(path.to_owned()).or_default();
                     field.without_doc_values |= !read_flag(path, key, value)?;
                 }
-                (FieldType::Date, "format") => {
+                (FieldType::Date | FieldType::DateRange, "format") => {
                     let text = value.as_str().filter(|_| is_date_format(value));
                     let text = text.ok_or_else(|| unsupported(path, key, value))?;
                     let format = (!USUAL_FORMATS.contains(&text)).then(|| text.to_owned());
@@ -428,7 +434,7 @@ impl Field {
 
 impl FieldType {
     /// Every type with its Elasticsearch name.
-    const NAMES: [(FieldType, &str); 28] = [
+    const NAMES: [(FieldType, &str); 34] = [
         (FieldType::Boolean, "boolean"),
         (FieldType::Byte, "byte"),
         (FieldType::Short, "short"),
@@ -457,6 +463,12 @@ impl FieldType {
         (FieldType::Histogram, "histogram"),
         (FieldType::AggregateMetricDouble, "aggregate_metric_double"),
         (FieldType::Alias, "alias"),
+        (FieldType::IntegerRange, "integer_range"),
+        (FieldType::LongRange, "long_range"),
+        (FieldType::FloatRange, "float_range"),
+        (FieldType::DoubleRange, "double_range"),
+        (FieldType::DateRange, "date_range"),
+        (FieldType::IpRange, "ip_range"),
     ];
 
     /// Its Elasticsearch name.
@@ -567,9 +579,6 @@ fn read_type(path: &str, json: &Value) -> Result<FieldType> {
 fn instead_of_type(name: &str) -> &'static str {
     match name {
         "point" | "shape" => "leave it out: the coordinates are numbers, which ranges find",
-        "date_range" | "double_range" | "float_range" | "integer_range" | "ip_range" | "long_range" => {
-            "leave it out: its bounds are fields of their own, such as NAME.gte"
-        }
         "completion" | "search_as_you_type" | "token_count" | "version" => "use keyword",
         "annotated_text" | "semantic_text" => "use text",
         "dense_vector" | "join" | "percolator" | "rank_feature" | "rank_features" | "sparse_vector" => {

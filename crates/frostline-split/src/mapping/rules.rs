@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Field, FieldType, Mapping, Mode};
+use crate::ranges::RangeType;
 use crate::{Error, Result};
 
 /// What becomes of fields that a mapping does not declare.
@@ -313,6 +314,12 @@ impl Mapping {
         parents(path).any(is_opaque)
     }
 
+    /// Whether a path is inside of a field that is declared to have ranges.
+    pub(crate) fn is_inside_range(&self, path: &str) -> bool {
+        let declared = |parent: &str| self.field(parent).and_then(|field| field.declared);
+        parents(path).filter_map(declared).any(|ty| RangeType::of(ty).is_some())
+    }
+
     /// How a value of this kind is read in a field that is not declared; none: as what it is.
     pub(crate) fn templated(&self, path: &str, kind: Kind) -> Option<Templated> {
         for parent in parents(path) {
@@ -545,6 +552,12 @@ impl Conditions {
         if let Some(key) = alone.fields.keys().chain(alone.copies.keys()).chain(alone.aliases.keys()).next() {
             return Err(Error::invalid(format!(
                 "it says something of another field, {key:?}: declare that in properties"
+            )));
+        }
+        if let Some(ty) = field.declared.filter(|ty| RangeType::of(*ty).is_some()) {
+            let ty = ty.name();
+            return Err(Error::invalid(format!(
+                "no template makes a field of type {ty}: declare it in properties"
             )));
         }
         if mode.is_some_and(|mode| !matches!(mode, Mode::Dynamic | Mode::Disabled)) {

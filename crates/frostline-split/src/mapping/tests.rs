@@ -178,7 +178,7 @@ fn how_values_are_shown_is_kept() {
 fn what_is_not_done_is_refused_by_name() {
     let field = |body| json!({"properties": {"a": {"properties": {"b": body}}}});
     check_refused(field(json!({"type": "join"})), r#"field "a.b": the type "join" is not supported"#);
-    check_refused(field(json!({"type": "ip_range"})), "ip_range");
+    check_refused(field(json!({"type": "completion"})), "completion");
     check_refused(field(json!({"type": 7})), "field \"a.b\": the type 7");
     check_refused(field(json!({"index": true})), "field \"a.b\" has no type");
     check_refused(field(json!({"type": "text", "analyzer": "french"})), r#""analyzer": "french""#);

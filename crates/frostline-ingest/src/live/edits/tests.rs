@@ -115,15 +115,23 @@ impl Bench {
 }
 
 fn create(id: &str, document: &str) -> Operation {
-    Operation { id: id.to_owned(), action: Action::Create(document.to_owned().into()), if_seq_no: None }
+    Operation {
+        id: id.to_owned(),
+        action: Action::Create(document.to_owned().into()),
+        expected: Expected::Any,
+    }
 }
 
 fn index(id: &str, document: &str) -> Operation {
-    Operation { id: id.to_owned(), action: Action::Index(document.to_owned().into()), if_seq_no: None }
+    Operation {
+        id: id.to_owned(),
+        action: Action::Index(document.to_owned().into()),
+        expected: Expected::Any,
+    }
 }
 
 fn delete(id: &str) -> Operation {
-    Operation { id: id.to_owned(), action: Action::Delete, if_seq_no: None }
+    Operation { id: id.to_owned(), action: Action::Delete, expected: Expected::Any }
 }
 
 async fn apply(edits: &Edits, operations: impl IntoIterator<Item = Operation>) -> Result<Vec<Edited>> {
@@ -240,7 +248,7 @@ async fn an_operation_can_depend_on_the_sequence_number() {
     let edits = bench.edits();
     let [first] = applied(&edits, [create("a", "{}")]).await;
     let seq_no = numbers(&first).seq_no;
-    let only_if = |seq_no, operation| Operation { if_seq_no: Some(seq_no), ..operation };
+    let only_if = |seq_no, operation| Operation { expected: Expected::SeqNo(seq_no), ..operation };
     let done = applied(
         &edits,
         [
@@ -257,6 +265,58 @@ async fn an_operation_can_depend_on_the_sequence_number() {
     assert_eq!((short(&gone), bench.by_id().await.len()), (("deleted", 3), 0));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_can_count_versions() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    let of = |expected, operation| Operation { expected, ..operation };
+    let put = |expected, text| of(expected, index("a", text));
+    let done = applied(
+        &edits,
+        [
+            put(Expected::Before(0), r#"{"n":0}"#),
+            put(Expected::Before(7), r#"{"n":7}"#),
+            put(Expected::Before(7), r#"{"n":8}"#),
+            put(Expected::NotAfter(6), r#"{"n":9}"#),
+            put(Expected::NotAfter(7), r#"{"n":10}"#),
+            of(Expected::Before(7), delete("a")),
+        ],
+    );
+    let expected =
+        [("created", 0), ("updated", 7), ("conflict", 7), ("conflict", 7), ("updated", 7), ("conflict", 7)];
+    assert_eq!(done.await.each_ref().map(short), expected);
+    // Another process finds what is stored, and counts on where nobody else does.
+    let other = bench.edits();
+    let done = applied(
+        &other,
+        [
+            put(Expected::Before(7), "{}"),
+            put(Expected::Any, r#"{"n":11}"#),
+            put(Expected::Before(i64::MAX), r#"{"n":12}"#),
+            put(Expected::Any, r#"{"n":13}"#),
+            of(Expected::NotAfter(i64::MAX), delete("a")),
+            put(Expected::Before(3), r#"{"n":14}"#),
+        ],
+    );
+    let expected = [
+        ("conflict", 7),
+        ("updated", 8),
+        ("updated", i64::MAX),
+        ("updated", i64::MAX),
+        ("deleted", i64::MAX),
+        ("created", 3),
+    ];
+    assert_eq!(done.await.each_ref().map(short), expected);
+    // Of several processes at once, the newest is what is left.
+    let putting = (4..10).map(|version| {
+        let bench = &bench;
+        async move { applied(&bench.edits(), [of(Expected::Before(version), index("a", "{}"))]).await }
+    });
+    join_all(putting).await;
+    let got = edits.get(&name(), &["a".to_owned()], true).await.unwrap();
+    assert_eq!(got.documents[0].numbers.version, 9);
+}
+
 /// Appends a mark to what is there.
 fn mark(id: &str, mark: &'static str) -> Operation {
     let update = move |before: Option<&[u8]>| match before {
@@ -269,7 +329,7 @@ fn mark(id: &str, mark: &'static str) -> Operation {
         }
     };
     let update = Update { make: Arc::new(update), bytes: mark.len() as u64 };
-    Operation { id: id.to_owned(), action: Action::Update(update), if_seq_no: None }
+    Operation { id: id.to_owned(), action: Action::Update(update), expected: Expected::Any }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -516,7 +576,7 @@ async fn an_update_takes_of_what_may_be_held() {
     let bench = Bench::new();
     let edits = bench.edits_with(LiveOptions { held_bytes_max: 1 << 20, ..LiveOptions::default() });
     let update = Update { make: Arc::new(|_| Changed::Missing), bytes: 1 << 20 };
-    let large = Operation { id: "a".to_owned(), action: Action::Update(update), if_seq_no: None };
+    let large = Operation { id: "a".to_owned(), action: Action::Update(update), expected: Expected::Any };
     assert_eq!(apply(&edits, [large]).await.unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(short(&applied(&edits, [mark("a", "1")]).await[0]), ("created", 1));
 }

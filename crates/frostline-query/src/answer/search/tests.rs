@@ -17,6 +17,7 @@ mod model;
 mod named;
 mod nanos;
 mod nested;
+mod ranges;
 mod several;
 mod significant;
 mod together;

@@ -46,6 +46,144 @@ async fn a_document_is_made_replaced_and_deleted_by_its_id() {
 }
 
 #[tokio::test]
+async fn clients_can_count_versions() {
+    let tested = Tested::new();
+    let of = |kind: &str, version: &str| format!("/web/_doc/1?version_type={kind}&version={version}");
+    let put = async |kind: &str, version: &str| {
+        let response = tested.send("PUT", &of(kind, version), r#"{"n":1}"#).await;
+        (response.status.as_u16(), response.json())
+    };
+    assert_eq!(put("external", "0").await.1["_version"], 0);
+    assert_eq!(put("external", "5").await.1["_version"], 5);
+    let (status, answer) = put("external", "5").await;
+    assert_eq!((status, &answer["error"]["type"]), (409, &json!("version_conflict_engine_exception")));
+    let reason = "[1]: version conflict, current version [5] is higher or equal to the one provided [5]";
+    assert_eq!(answer["error"]["reason"], reason);
+    assert_eq!(put("external_gte", "5").await.1["_version"], 5);
+    let reason = "[1]: version conflict, current version [5] is higher than the one provided [4]";
+    assert_eq!(put("external_gte", "4").await.1["error"]["reason"], reason);
+    assert_eq!(tested.error("DELETE", &of("external", "4"), "").await.0, 409);
+
+    // It is there after documents of its split were written anew and merged, and in searches.
+    written(&tested, "PUT", "/web/_doc/2", "{}").await;
+    tested.ok("POST", "/web/_forcemerge?max_num_segments=1", "").await;
+    assert_eq!(tested.ok("GET", "/web/_doc/1?version=5&version_type=external", "").await["_version"], 5);
+    let (status, _, reason) =
+        tested.error("GET", "/web/_doc/1?version=6&version_type=external_gte", "").await;
+    assert_eq!(status, 409);
+    assert!(reason.contains("current version [5] is different than the one provided [6]"), "{reason}");
+    let found = tested.ok("POST", "/web/_search", r#"{"version":true,"query":{"term":{"n":1}}}"#).await;
+    assert_eq!(found["hits"]["hits"][0]["_version"], 5);
+    let docs = json!({ "docs": [
+        { "_id": 1, "version": 5, "version_type": "external" },
+        { "_id": 1, "version": 4 },
+        { "_id": 3, "version": 4 },
+    ] });
+    let got = tested.ok("POST", "/web/_mget", &docs.to_string()).await;
+    assert_eq!((&got["docs"][0]["_version"], &got["docs"][2]["found"]), (&json!(5), &json!(false)));
+    assert_eq!(got["docs"][1]["error"]["type"], "version_conflict_engine_exception");
+
+    let bulk = [
+        r#"{"index":{"_id":"1","version":5,"version_type":"external"}}"#,
+        r#"{"n":2}"#,
+        r#"{"index":{"_id":"1","version":9,"version_type":"external"}}"#,
+        r#"{"n":3}"#,
+        r#"{"delete":{"_id":"1","version":9,"version_type":"external_gte"}}"#,
+        r#"{"index":{"_id":"1","version":1}}"#,
+        r#"{"n":4}"#,
+        "",
+    ];
+    let items = tested.ok("POST", "/web/_bulk", &bulk.join("\n")).await["items"].clone();
+    assert_eq!(items[0]["index"]["status"], 409);
+    assert_eq!((&items[1]["index"]["_version"], &items[2]["delete"]["_version"]), (&json!(9), &json!(9)));
+    assert_eq!(items[3]["index"]["status"], 400);
+
+    tested.ok("POST", "/_reindex", r#"{"source":{"index":"web"},"dest":{"index":"to"}}"#).await;
+    for (kind, created) in [("external", 0), ("external_gte", 1)] {
+        let body = json!({ "source": { "index": "web" }, "dest": { "index": "to", "version_type": kind },
+            "conflicts": "proceed" });
+        let answer = tested.ok("POST", "/_reindex", &body.to_string()).await;
+        assert_eq!(
+            (&answer["updated"], &answer["version_conflicts"]),
+            (&json!(created), &json!(1 - created))
+        );
+    }
+
+    for (method, uri, why) in [
+        ("PUT", "/web/_create/9?version_type=external&version=0", "create operations only support internal"),
+        ("PUT", "/web/_doc/9?op_type=create&version=1", "create operations do not support explicit versions"),
+        ("PUT", "/web/_doc/9?version=1", "internal versioning can not be used for optimistic concurrency"),
+        (
+            "PUT",
+            "/web/_doc/9?version_type=external",
+            "illegal version value [-3] for version type [EXTERNAL]",
+        ),
+        ("PUT", &of("external_gte", "-1"), "illegal version value [-1] for version type [EXTERNAL_GTE]"),
+        ("PUT", &of("force", "1"), "version type [force] may no longer be used"),
+        ("PUT", &of("newest", "1"), "No version type match [newest]"),
+        (
+            "PUT",
+            "/web/_doc/9?version_type=external&version=1&if_seq_no=1&if_primary_term=1",
+            "compare and write operations can not use versioning",
+        ),
+    ] {
+        let (status, _, reason) = tested.error(method, uri, "{}").await;
+        assert!(status == 400 && reason.contains(why), "{uri}: {status} {reason}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_range_is_refused_in_a_field_of_ranges() {
+    let tested = Tested::new();
+    let properties = json!({ "r": { "type": "long_range" }, "from": { "type": "ip_range" } });
+    let template =
+        json!({ "index_patterns": ["web*"], "template": { "mappings": { "properties": properties } } });
+    tested.ok("PUT", "/_index_template/web", &template.to_string()).await;
+    let whole = r#"{"r":{"gte":1,"lt":"9"},"from":"10.0.0.0/8"}"#;
+    assert_eq!(written(&tested, "PUT", "/web/_doc/1", whole).await.0, 201);
+    assert_eq!(tested.send("POST", "/web/_doc", whole).await.status, 201);
+    for (wrong, why) in [
+        (r#"{"r":{"gte":9,"lt":9}}"#, "error parsing field [r], min value (9) is greater than max value (8)"),
+        (r#"{"r":{"gte":"x"}}"#, r#"error parsing field [r], [gte]: For input string: "x""#),
+        (r#"{"r":[{"gte":1},{"to":2}]}"#, "error parsing field [r], with unknown parameter [to]"),
+        (r#"{"r":5}"#, "error parsing field [r], expected an object but got [r]"),
+        (r#"{"from":"10.0.0.1"}"#, "error parsing field [from], Expected [ip/prefix] but was [10.0.0.1]"),
+    ] {
+        for (method, uri) in [("PUT", "/web/_doc/2"), ("POST", "/web/_doc")] {
+            let (status, kind, reason) = tested.error(method, uri, wrong).await;
+            assert_eq!((status, kind.as_str()), (400, "document_parsing_exception"), "{wrong}");
+            assert!(reason.contains(why), "{reason}");
+        }
+        let update = format!("{{\"doc\":{wrong}}}");
+        if !wrong.contains("lt") {
+            assert_eq!(tested.error("POST", "/web/_update/1", &update).await.0, 400, "{wrong}");
+        }
+    }
+    tested.ok("POST", "/web/_forcemerge?max_num_segments=1", "").await;
+    let query = json!({ "query": { "bool": { "filter": [
+        { "term": { "r": 8 } }, { "term": { "from": "10.9.9.9" } },
+        { "range": { "r": { "gte": 0, "lte": 8, "relation": "within" } } },
+    ] } } });
+    let found = tested.ok("POST", "/web/_search", &query.to_string()).await;
+    assert_eq!(found["hits"]["total"]["value"], 2);
+    assert_eq!(
+        tested.ok("GET", "/web/_doc/1", "").await["_source"],
+        serde_json::from_str::<Value>(whole).unwrap()
+    );
+    let fields = tested.ok("GET", "/web/_field_caps?fields=r,from", "").await["fields"].clone();
+    assert!(fields["r"]["long_range"].is_object() && fields["from"]["ip_range"].is_object(), "{fields}");
+    let rows =
+        tested.ok("POST", "/_sql", r#"{"query":"select count(*) from web where \"r.gte\" = 1"}"#).await;
+    assert_eq!(rows["rows"], json!([[2]]));
+    // What documents have is not read in another way.
+    written(&tested, "PUT", "/other/_doc/1", r#"{"r":{"gte":1}}"#).await;
+    let declared = json!({ "properties": properties }).to_string();
+    let (status, _, reason) = tested.error("PUT", "/other/_mapping", &declared).await;
+    assert_eq!(status, 400);
+    assert!(reason.contains("mapper [r] cannot be changed from type [object] to [long_range]"), "{reason}");
+}
+
+#[tokio::test]
 async fn an_update_changes_what_it_names_and_nothing_else() {
     let tested = Tested::new();
     let uri = "/web/_update/a";

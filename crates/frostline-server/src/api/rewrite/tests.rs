@@ -142,8 +142,14 @@ async fn what_would_do_something_else_is_refused() {
         ),
         (json!({ "source": { "index": "web" }, "dest": { "index": "c", "op_type": "delete" } }), "opType"),
         (
-            json!({ "source": { "index": "web" }, "dest": { "index": "c", "version_type": "external" } }),
-            "version_type=external",
+            json!({ "source": { "index": "web" }, "dest": { "index": "c", "version_type": "newest" } }),
+            "No version type match [newest]",
+        ),
+        (
+            json!({ "source": { "index": "web" }, "dest": {
+                "index": "c", "version_type": "external", "op_type": "create",
+            } }),
+            "create operations only support internal versioning",
         ),
         (
             json!({ "source": { "index": "web" }, "dest": to, "script": { "source": "" } }),

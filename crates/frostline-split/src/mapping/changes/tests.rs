@@ -122,6 +122,7 @@ fn what_a_template_said_of_documents_stays() {
         ("n", "nested", ["object", "flattened", "keyword"]),
         ("f", "flattened", ["nested", "object", "text"]),
         ("said", "object", ["nested", "flattened", "geo_point"]),
+        ("said", "object", ["long_range", "ip_range", "date_range"]),
     ] {
         for new in others {
             let error = change(json!({ path: { "type": new } })).expect_err(new);

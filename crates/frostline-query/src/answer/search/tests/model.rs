@@ -1,8 +1,8 @@
 //! What filters mean, by a look at every value of every document.
 
 use frostline_split::{
-    Document, Limits, Mapping, Moment, Tokenizer, Value as Typed, ValueType, contains_phrase, each_term,
-    parse_cidr, parse_document, parse_ip, query_pieces,
+    Document, Limits, Mapping, Moment, Span, Tokenizer, Value as Typed, ValueType, contains_phrase,
+    each_term, parse_cidr, parse_document, parse_ip, query_pieces,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::numbers;
 use crate::filter::{Bound, Edge, FieldRef, Filter, Intervals, Minimum, Number, Order, Pattern, Scalar};
 use crate::language::intervals::words;
+use crate::ranges::Relation as RangeRelation;
 use crate::read::fields;
 use crate::select::terms::{Ask, Terms};
 use crate::testing::{NOW_US, Place};
@@ -23,8 +24,9 @@ pub(super) fn groups() -> impl Strategy<Value = Vec<Vec<Value>>> {
 
 fn document() -> impl Strategy<Value = Value> {
     let fields = prop::collection::vec((prop::sample::select(&FIELDS[..4]), values()), 0..5);
-    (fields, prop::option::of(0i64..40)).prop_map(|(fields, minute)| {
+    (fields, ranges(), prop::option::of(0i64..40)).prop_map(|(fields, ranges, minute)| {
         let mut document = serde_json::Map::new();
+        document.extend(ranges.map(|ranges| (RANGES.to_owned(), ranges)));
         for (path, value) in fields {
             match path.split_once('.') {
                 Some((parent, child)) => document.insert(parent.to_owned(), json!({ child: value })),
@@ -35,6 +37,75 @@ fn document() -> impl Strategy<Value = Value> {
             document.insert("@timestamp".to_owned(), json!(NOW_US / 1_000 - minute * 60_000));
         }
         Value::Object(document)
+    })
+}
+
+/// The field of ranges.
+const RANGES: &str = "r";
+
+/// What the documents are read by.
+fn mapping() -> Mapping {
+    let properties = json!({ RANGES: { "type": "long_range" } });
+    Mapping::from_elasticsearch_json(&json!({ "properties": properties })).unwrap()
+}
+
+/// Most documents have no ranges, or one; their ends are written in any of the ways.
+fn ranges() -> impl Strategy<Value = Option<Value>> {
+    let end = || prop::option::weighted(0.8, (-3i64..6, any::<bool>(), 0..4u8));
+    let range = (end(), end()).prop_filter_map("no range", |(low, high)| {
+        let mut range = serde_json::Map::new();
+        let mut put = |end: Option<(i64, bool, u8)>, included: &str, excluded: &str, step: i64| {
+            let Some((number, is_included, written)) = end else { return };
+            let (name, number) = if is_included { (included, number) } else { (excluded, number + step) };
+            let number = match written {
+                0 => json!(number.to_string()),
+                1 => json!(number as f64),
+                _ => json!(number),
+            };
+            range.insert(name.to_owned(), number);
+        };
+        put(low, "gte", "gt", -1);
+        put(high, "lte", "lt", 1);
+        let is_reversed = low.zip(high).is_some_and(|(low, high)| low.0 > high.0);
+        (!is_reversed).then_some(Value::Object(range))
+    });
+    prop_oneof![
+        2 => Just(None),
+        2 => range.clone().prop_map(Some),
+        1 => prop::collection::vec(range, 0..3).prop_map(|ranges| Some(Value::from(ranges))),
+    ]
+}
+
+/// The whole numbers in the ranges of a document, each by the first and the last.
+fn spans(document: &Value) -> Vec<(i64, i64)> {
+    let span = |range: &Value| {
+        let number = |name: &str, step: i64| {
+            let end = range.get(name)?;
+            let number =
+                end.as_str().map_or_else(|| end.as_f64().unwrap() as i64, |text| text.parse().unwrap());
+            Some(number + step)
+        };
+        let (low, high) = (number("gte", 0).or(number("gt", 1)), number("lte", 0).or(number("lt", -1)));
+        (low.is_some() || high.is_some()).then(|| (low.unwrap_or(i64::MIN), high.unwrap_or(i64::MAX)))
+    };
+    match document.get(RANGES) {
+        None => Vec::new(),
+        Some(Value::Array(ranges)) => ranges.iter().filter_map(span).collect(),
+        Some(range) => span(range).into_iter().collect(),
+    }
+}
+
+fn range_filter() -> impl Strategy<Value = Filter> {
+    let relation =
+        prop::sample::select(vec![RangeRelation::Intersects, RangeRelation::Within, RangeRelation::Contains]);
+    let end = || prop::option::weighted(0.8, -4i64..8);
+    (end(), end(), relation).prop_map(|(first, last, relation)| Filter::Ranges {
+        field: named(RANGES),
+        span: Span {
+            first: first.unwrap_or(i64::MIN).into(),
+            last: last.map_or(i64::MAX, |last| last.max(first.unwrap_or(i64::MIN))).into(),
+        },
+        relation,
     })
 }
 
@@ -91,7 +162,8 @@ pub(super) fn filter() -> impl Strategy<Value = Filter> {
         }),
         (field(), bound(), bound()).prop_map(|(field, lower, upper)| Filter::Range { field, lower, upper }),
         time_range(),
-        prop::sample::select(vec!["a", "b", "c", "c.d", "e", "@timestamp", "none"])
+        range_filter(),
+        prop::sample::select(vec!["a", "b", "c", "c.d", "e", "@timestamp", "r", "r.gte", "none"])
             .prop_map(|field| Filter::Exists { field: named(field) }),
         (keyword(), prop::sample::select(vec!["f*", "*o*", "???", "long*a", "*"])).prop_map(
             |(field, pattern)| {
@@ -143,6 +215,9 @@ fn resolved(filter: Filter, mapping: &Mapping) -> Filter {
         Filter::Intervals { field, intervals } => Filter::Intervals { field: of(field), intervals },
         Filter::Range { field, lower, upper } => Filter::Range { field: of(field), lower, upper },
         Filter::Exists { field } => Filter::Exists { field: of(field) },
+        Filter::Ranges { field, span, relation } => {
+            Filter::Ranges { field: FieldRef::ranges(&[mapping], field.name()).unwrap(), span, relation }
+        }
         Filter::Pattern { field, pattern, case_insensitive } => {
             Filter::Pattern { field: field.map(of), pattern, case_insensitive }
         }
@@ -205,11 +280,11 @@ pub(super) async fn check(mut groups: Vec<Vec<Value>>, filters: Vec<Filter>) {
     for (number, document) in groups.iter_mut().flatten().enumerate() {
         document["n"] = json!(number);
     }
-    let place = Place::with(&groups).await;
+    let place = Place::with_mapping(&groups, mapping()).await;
     // Where there is an even number of documents all splits, else all but the first.
     let covered: Vec<usize> = (groups.iter().flatten().count() % 2..groups.len()).collect();
     let segments: &[Vec<usize>] = if covered.is_empty() { &[] } else { &[covered] };
-    let covered = Place::with(&groups).await.with_segments(segments).await;
+    let covered = Place::with_mapping(&groups, mapping()).await.with_segments(segments).await;
     for filter in filters {
         let filter = resolved(filter, place.index.mapping());
         let expected: Vec<i64> = groups
@@ -262,6 +337,7 @@ fn has(documents: &[Value], ask: &Ask) -> bool {
 struct Model {
     time_us: Option<i64>,
     values: Vec<(String, Owned)>,
+    ranges: Vec<(i64, i64)>,
 }
 
 #[derive(Debug)]
@@ -291,7 +367,8 @@ impl Model {
             };
             (document.path(path).to_owned(), value)
         });
-        Model { time_us: document.time.map(|time| time.time_us), values: values.collect() }
+        let (values, ranges) = (values.collect(), spans(source));
+        Model { time_us: document.time.map(|time| time.time_us), values, ranges }
     }
 
     fn of_field(&self, path: &str) -> impl Iterator<Item = &Owned> {
@@ -309,6 +386,17 @@ impl Model {
                 parts.iter().filter(|part| self.matches(part)).count() >= *minimum
             }
             Filter::Not(part) => !self.matches(part),
+            Filter::Ranges { span, relation, .. } => self.ranges.iter().any(|(first, last)| {
+                // Every number that matters is among these.
+                let own = |number: i64| *first <= number && number <= *last;
+                let asked = |number: i64| (span.first..=span.last).contains(&i128::from(number));
+                let numbers = || (-12..12).chain([i64::MIN, i64::MAX]);
+                match relation {
+                    RangeRelation::Intersects => numbers().any(|number| own(number) && asked(number)),
+                    RangeRelation::Within => numbers().all(|number| asked(number) || !own(number)),
+                    RangeRelation::Contains => numbers().all(|number| own(number) || !asked(number)),
+                }
+            }),
             Filter::Exists { field } if field.is_time() => self.time_us.is_some(),
             Filter::Exists { field } => {
                 let below = format!("{field}.");
