@@ -334,7 +334,12 @@ impl Run<'_> {
         };
         document.step().map_err(|stop| named(stop, self.running.last()))?;
         let holds = step.condition.as_ref().map_or(Ok(true), |condition| condition.holds(document));
-        let (status, done) = match holds.map_err(|stop| named(stop, self.running.last())) {
+        let holds = holds.map_err(|stop| match named(stop, self.running.last()) {
+            // As Elasticsearch calls it, whatever processor it is of.
+            Stop::Fail(failure) => Stop::Fail(Box::new(Failure { processor: "conditional", ..*failure })),
+            Stop::Drop => Stop::Drop,
+        });
+        let (status, done) = match holds {
             Ok(false) => (Status::Skipped, Ok(())),
             Err(stop) => (Status::Error, Err(stop)),
             Ok(true) => match step.processor.run(document, self).map_err(|s| named(s, self.running.last())) {

@@ -596,6 +596,10 @@ fn failures_are_ignored_or_handled() {
     let pipeline = json!({ "processors": [{ "fail": { "message": "x" } }, { "set": { "field": "n", "value": 1 } }], "on_failure": [about] });
     let (outcome, document) = run_all(pipeline, json!({}));
     assert_eq!((outcome, document.source()), (Outcome::Done, &json!({ "e": "fail  p: x" })));
+    let failing = json!({ "set": { "field": "n", "value": 1, "tag": "t", "if": "ctx.a.b == 1" } });
+    let (_, document) = run_all(json!({ "processors": [failing], "on_failure": [about] }), json!({}));
+    let told = document.source()["e"].as_str().unwrap_or_default();
+    assert!(told.starts_with("conditional t p: "), "{told}");
     // What handles a failure may fail itself.
     let pipeline = json!({ "processors": [{ "fail": { "message": "x", "on_failure": [{ "fail": { "message": "y" } }] } }] });
     assert!(

@@ -558,6 +558,7 @@ impl<'a> Parser<'a> {
             None if plan.declared.is_none() || self.mapping.mode() != Mode::Strict => {
                 Ok(Planned::Value(natural, kind))
             }
+            None if takes(declared, &value) => Ok(Planned::Value(natural, kind)),
             None => {
                 let shown: String = self.written(start).chars().take(SHOWN_MAX).collect();
                 Err(self.refused(node, &format!("{shown:?} is not a valid {}", declared.name())))
@@ -830,6 +831,9 @@ fn kind_of(natural: &Stored) -> Kind {
 fn coerce(declared: FieldType, value: &Value<'_>, written: &str, start: usize) -> Option<Stored> {
     match declared.value_type()? {
         ValueType::Boolean => as_boolean(value).map(Stored::Boolean),
+        ValueType::Long if declared == FieldType::UnsignedLong && is_beyond_long(value) => {
+            Some(big_from(start, written.len()))
+        }
         ValueType::Long => as_long(value).filter(|number| fits(*number, declared)).map(Stored::Long),
         ValueType::Double => as_double(value).map(Stored::Double),
         // Nobody can declare it.
@@ -838,6 +842,27 @@ fn coerce(declared: FieldType, value: &Value<'_>, written: &str, start: usize) -
         ValueType::Ip => matches!(value, Value::Ip(_)).then(|| ip_from(start, written.len())),
         ValueType::Text => Some(text_from(start, written.len())),
     }
+}
+
+/// Whether a field of this type may have such a value, although it is not one of that type: points and shapes are also
+/// lists and texts, a fraction is taken for a whole number, and an empty text for `false`.
+fn takes(declared: FieldType, value: &Value<'_>) -> bool {
+    match (declared, value) {
+        (FieldType::GeoPoint | FieldType::GeoShape, _) | (FieldType::Boolean, Value::Text("")) => true,
+        _ if declared.value_type() == Some(ValueType::Long) => {
+            // A cast saturates at the ends, which only the longest types have.
+            let is_whole_part = |number: f64| number.abs() < 9e18 && fits(number as i64, declared);
+            matches!(value, Value::Double(_) | Value::Text(_)) && as_double(value).is_some_and(is_whole_part)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a value is an unsigned number, as a number is written, that a long does not hold.
+fn is_beyond_long(value: &Value<'_>) -> bool {
+    let (Value::Big(text) | Value::Text(text)) = value else { return false };
+    let number: Option<u64> = text.parse().ok();
+    number.is_some_and(|number| i64::try_from(number).is_err() && number.to_string() == *text)
 }
 
 fn as_boolean(value: &Value<'_>) -> Option<bool> {

@@ -470,13 +470,21 @@ impl Parser<'_> {
         };
         if is(&[Date], &["date"]) {
             let declared = self.declared_format(field);
-            return Ok(Some(Key::Time(self.date(&value, declared.as_ref(), &TimeZone::UTC)?)));
+            return Ok(Some(Key::Time(self.missing_date(&value, declared.as_ref(), &TimeZone::UTC)?)));
         }
         let numbers = is(&[Long, Double, Big], &["long", "double", "number", "numeric"]);
         let number = number_in_text(&value).filter(|_| numbers);
         let truth = value.as_str().and_then(|text| text.parse().ok());
         let truth = truth.filter(|_| is(&[Boolean], &["boolean"])).map(Key::Boolean);
         number.or(truth).map_or_else(|| params.key(&value), Ok).map(Some)
+    }
+
+    /// A date in place of none: a number that the format does not read is milliseconds.
+    fn missing_date(&self, value: &Value, format: Option<&DateFormat>, zone: &TimeZone) -> Result<i64> {
+        match self.date(&date_text(value), format, zone) {
+            Err(_) if value.is_number() => self.date(value, format, zone),
+            read => read,
+        }
     }
 
     /// A date as a string or as milliseconds.
@@ -632,7 +640,7 @@ impl Parser<'_> {
         let missing = params.take("missing");
         let histogram = DateHistogram {
             field,
-            missing_us: missing.map(|value| self.date(&value, Some(&format), &zone)).transpose()?,
+            missing_us: missing.map(|value| self.missing_date(&value, Some(&format), &zone)).transpose()?,
             extended: (extended.0.map(|us| rounding.key(us)), extended.1.map(|us| rounding.key(us))),
             hard,
             min_doc_count,
@@ -723,15 +731,7 @@ impl Parser<'_> {
         for mut range in params.objects("ranges")? {
             let mut bound = |name: &str| -> Result<Option<i64>> {
                 let value = range.take(name).filter(|value| !value.is_null());
-                // A number is read by the format, too: of `epoch_second` it is seconds.
-                let text = |value: Value| match value {
-                    Value::Number(number) => {
-                        let whole = number.as_f64().filter(|number| number.fract() == 0.0);
-                        Value::String(whole.map_or_else(|| number.to_string(), |whole| format!("{whole:.0}")))
-                    }
-                    value => value,
-                };
-                value.map(|value| self.date(&text(value), Some(&format), &zone)).transpose()
+                value.map(|value| self.date(&date_text(&value), Some(&format), &zone)).transpose()
             };
             let (from, to) = (bound("from")?, bound("to")?);
             let key = range.text("key")?.unwrap_or_else(|| {
@@ -741,8 +741,10 @@ impl Parser<'_> {
             range.done()?;
             ranges.push(RangeBucket { key, from: from.map(RangeBound::Time), to: to.map(RangeBound::Time) });
         }
-        let missing =
-            params.take("missing").map(|value| self.date(&value, Some(&format), &zone)).transpose()?;
+        let missing = params
+            .take("missing")
+            .map(|value| self.missing_date(&value, Some(&format), &zone))
+            .transpose()?;
         Ok(Kind::Range(Ranges {
             field,
             keyed: params.flag("keyed")?.unwrap_or(false),
@@ -836,12 +838,23 @@ impl Parser<'_> {
             (SourceBy::Histogram { .. }, value) => real(value)
                 .map(|value| Key::Double(Real(value)))
                 .ok_or_else(|| params.error("[after] holds no number")),
-            (SourceBy::Terms, value) => params.key(value),
+            (SourceBy::Terms, value) => match self.whole_in_text(source.field, value) {
+                Some(key) => Ok(key),
+                None => params.key(value),
+            },
             (SourceBy::Tiles, value) => {
                 let number = value.as_str().and_then(Tile::number_of_text);
                 number.map(Key::Long).ok_or_else(|| params.error(format!("[after] {value} is no tile")))
             }
         }
+    }
+
+    /// The whole number that a text is, where a field has only such: those beyond 64 bits are shown as texts.
+    fn whole_in_text(&self, field: FieldIndex, value: &Value) -> Option<Key> {
+        let mut types = self.tree.fields[field].types();
+        let whole = types.all(|ty| matches!(ty, ValueType::Long | ValueType::Big));
+        let number: i128 = value.as_str().filter(|_| whole)?.parse().ok()?;
+        Some(i64::try_from(number).map_or(Key::Big(number), Key::Long))
     }
 
     fn source(&mut self, source: Params) -> Result<Source> {
@@ -954,9 +967,23 @@ impl Parser<'_> {
         let format = self.value_format(params, field)?;
         let missing = match kind {
             MetricKind::ValueCount => self.missing(params, field)?,
-            _ => missing_number(params)?,
+            _ => self.missing_of_metric(params, field)?,
         };
         Ok(Kind::Metric(Metric { kind, field, missing, sigma, format }))
+    }
+
+    /// A number, which among times is milliseconds, unless the mapping says how it is read.
+    fn missing_of_metric(&self, params: &mut Params, field: FieldIndex) -> Result<Option<Key>> {
+        let times = self.tree.fields[field].measure() == Some(Measure::Times);
+        let declared = self.declared_format(field).filter(|_| times);
+        match (params.peek("missing"), declared) {
+            (Some(value), Some(format)) if !value.is_null() => {
+                let us = self.missing_date(value, Some(&format), &TimeZone::UTC)?;
+                params.take("missing");
+                Ok(Some(Key::Long(us.div_euclid(1_000))))
+            }
+            _ => missing_number(params),
+        }
     }
 
     fn percentiles(&mut self, params: &mut Params, ranks: bool) -> Result<Kind> {
@@ -1334,7 +1361,7 @@ impl Parser<'_> {
         let zone = self.zone(params)?;
         let format = self.format_of(params, &zone, field)?;
         let missing = params.take("missing");
-        let missing_us = missing.map(|value| self.date(&value, Some(&format), &zone)).transpose()?;
+        let missing_us = missing.map(|value| self.missing_date(&value, Some(&format), &zone)).transpose()?;
         Ok(Kind::AutoDate(AutoDate { field, buckets, zone, level_min, missing_us, format }))
     }
 
@@ -1690,6 +1717,13 @@ fn missing_number(params: &mut Params) -> Result<Option<Key>> {
     }
 }
 
+/// A number is read by a format of dates, too: of `epoch_second` it is seconds.
+fn date_text(value: &Value) -> Value {
+    let Value::Number(number) = value else { return value.clone() };
+    let whole = number.as_f64().filter(|number| number.fract() == 0.0);
+    Value::String(whole.map_or_else(|| number.to_string(), |whole| format!("{whole:.0}")))
+}
+
 fn number_in_text(value: &Value) -> Option<Key> {
     let text = value.as_str()?;
     text.parse().ok().map(Key::Long).or_else(|| Some(Key::Double(Real(real(value)?))))
@@ -1818,9 +1852,10 @@ impl Params {
         Ok(match value {
             Value::Bool(value) => Key::Boolean(*value),
             Value::String(text) => Key::Text(text.clone()),
-            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-                (Some(long), _) => Key::Long(long),
-                (None, Some(double)) => Key::Double(Real(double)),
+            Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+                (Some(long), ..) => Key::Long(long),
+                (None, Some(whole), _) => Key::Big(whole.into()),
+                (None, None, Some(double)) => Key::Double(Real(double)),
                 _ => return Err(self.error(format!("{number} is not a number"))),
             },
             _ => return Err(self.error(format!("{value} is not a value"))),

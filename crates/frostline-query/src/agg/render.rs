@@ -718,11 +718,9 @@ impl Writer<'_> {
         keep(&mut rows, of.size, |a, b| of.compare(a.key.parts(), b.key.parts()));
         let (mut buckets, mut after_key) = (Vec::new(), None);
         for row in rows {
-            let key = of
-                .sources
-                .iter()
-                .zip(row.key.parts())
-                .map(|(source, key)| (source.name.clone(), source.json(key)));
+            let keys = || of.sources.iter().zip(row.key.parts());
+            keys().try_for_each(|(source, key)| source.check_read_back(key))?;
+            let key = keys().map(|(source, key)| (source.name.clone(), source.json(key)));
             let key = Value::Object(key.collect());
             after_key = Some(key.clone());
             let head = Head { json: object([("key", key)]), name: None, key: Some(row.key) };
@@ -995,6 +993,25 @@ impl Best<'_> {
 }
 
 impl Source {
+    /// The next page starts after a key as it is shown: one that is read as another time would repeat buckets, or leave
+    /// some out.
+    fn check_read_back(&self, key: &Key) -> Result<()> {
+        let Key::Time(us) = key else { return Ok(()) };
+        let reads_back = match &self.format {
+            Some(format) => format.reads_back(*us),
+            None => us % 1_000 == 0,
+        };
+        match reads_back {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "the source [{}] shows the key [{}], which is read as another time: give a format that tells all buckets apart, \
+                 with the offset of the zone, or none and an interval of at least 1ms",
+                self.name,
+                self.json(key)
+            ))),
+        }
+    }
+
     fn json(&self, key: &Key) -> Value {
         match (&self.by, key) {
             (SourceBy::Terms, Key::Boolean(value)) => json!(value),

@@ -585,6 +585,44 @@ fn composite_pages_visit_every_bucket_once() {
 }
 
 #[test]
+fn a_composite_shows_no_key_that_is_read_as_another_time() {
+    // The clocks of New York are set back at 06:00 UTC.
+    let docs: Vec<Value> =
+        (0..8).map(|n| json!({"t": format!("2024-11-03T0{}:{}0:00Z", 4 + n / 2, n % 2 * 3)})).collect();
+    let pages = |source: Value| {
+        let (mut keys, mut after) = (Vec::new(), Value::Null);
+        while keys.len() <= docs.len() {
+            let sources = json!([{"t": {"date_histogram": source}}]);
+            let page =
+                answer(&docs, &json!({"a": {"composite": {"size": 1, "after": after, "sources": sources}}}))?;
+            let Some(bucket) = page["a"]["buckets"].get(0) else { break };
+            keys.push(bucket["key"]["t"].clone());
+            after = page["a"]["after_key"].clone();
+        }
+        Ok::<_, crate::Error>(keys)
+    };
+    let source = |format: &str, interval: &str| json!({"field": "t", "fixed_interval": interval, "format": format, "time_zone": "America/New_York"});
+    for (format, interval, count) in [
+        ("yyyy-MM-dd'T'HH:mmXXX", "30m", 8),
+        ("epoch_second", "30m", 8),
+        ("epoch_millis", "30m", 8),
+        ("strict_date_optional_time", "30m", 8),
+        ("yyyy-MM-dd", "1d", 1),
+    ] {
+        let keys = pages(source(format, interval)).unwrap();
+        let different: std::collections::BTreeSet<String> = keys.iter().map(Value::to_string).collect();
+        assert_eq!((keys.len(), different.len()), (count, count), "{format} {keys:?}");
+    }
+    for format in ["yyyy-MM-dd", "yyyy-MM-dd'T'HH:mm"] {
+        let error = pages(source(format, "30m")).unwrap_err();
+        assert!(error.what().contains("is read as another time"), "{format} {error}");
+    }
+    let error = pages(json!({"field": "t", "fixed_interval": "700micros"})).unwrap_err();
+    assert!(error.what().contains("is read as another time"), "{error}");
+    assert_eq!(pages(json!({"field": "t", "fixed_interval": "30m"})).unwrap().len(), 8);
+}
+
+#[test]
 fn what_is_not_supported_is_named() {
     refused(
         json!({"scripted_metric": {"field": "x"}}),

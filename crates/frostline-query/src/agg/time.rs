@@ -223,6 +223,12 @@ impl DateFormat {
     pub(super) fn text(&self, us: i64) -> String {
         self.format.write(Moment::of_us(us), &self.zone)
     }
+
+    /// Whether this time is what its text is read as.
+    pub(super) fn reads_back(&self, us: i64) -> bool {
+        let read = self.format.read_exactly(&self.text(us), false, &self.zone);
+        read.is_some_and(|(read_us, _)| read_us == us)
+    }
 }
 
 #[cfg(test)]

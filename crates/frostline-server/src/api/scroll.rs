@@ -116,8 +116,9 @@ impl Scrolls {
 impl Scroll {
     /// Pins what is searched, and makes an order in which each hit has its own place.
     async fn begin(call: &Call, mut body: SearchBody, keep_alive: Duration) -> Result<Scroll> {
-        let manner = Manner::of(&call.params)?;
         let (node, how) = (&call.state.node, indices::how(&call.params)?);
+        // Of all pages: what matches in one matches in every other.
+        let manner = Manner { now_us: Some(node.clock().now_us()), ..Manner::of(&call.params)? };
         let (names, filters) =
             indices::names_filtered(&call.state, &call.client.scope, call.index(), how).await?;
         lookup::resolve(&call.state, &call.client.scope, &mut body).await?;

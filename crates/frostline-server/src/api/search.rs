@@ -110,6 +110,8 @@ pub(crate) struct Manner {
     pub(crate) typed_keys: bool,
     /// Whether everything is computed: no partial answers are used, and none are kept.
     pub(crate) anew: bool,
+    /// What `now` is; without it, the time at which it is answered.
+    pub(crate) now_us: Option<i64>,
 }
 
 impl Manner {
@@ -118,6 +120,7 @@ impl Manner {
             strict: !params.flag("allow_partial_search_results")?.unwrap_or(true),
             typed_keys: params.flag("typed_keys")?.unwrap_or(false),
             anew: params.flag("request_cache")? == Some(false),
+            now_us: None,
         })
     }
 }
@@ -204,7 +207,8 @@ pub(crate) async fn run(
     manner: Manner,
 ) -> Result<Response> {
     let options = state.node.search_options(!manner.anew, manner.strict).await;
-    let options = SearchOptions { typed_keys: manner.typed_keys, filters, ..options };
+    let now_us = manner.now_us.unwrap_or(options.now_us);
+    let options = SearchOptions { typed_keys: manner.typed_keys, filters, now_us, ..options };
     let search = Search::new(&state.node.searcher().await?, indices, body, &options);
     let search = search.map_err(|e| ApiError::from(e).named("parsing_exception"))?;
     Ok(search.run().await?)

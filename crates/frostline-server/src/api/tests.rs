@@ -125,6 +125,24 @@ async fn a_scroll_reads_every_document_once_in_one_version() {
 }
 
 #[tokio::test]
+async fn all_pages_of_a_scroll_are_of_one_now() {
+    const OLDEST_US: i64 = 1_714_521_600_000_000;
+    let tested = tested().await;
+    let age_s = (NOW_US - OLDEST_US) / 1_000_000 + 1;
+    let body =
+        json!({ "size": 25, "query": { "range": { "@timestamp": { "gte": format!("now-{age_s}s") } } } });
+    let mut page = tested.ok("POST", "/web/_search?scroll=2h", &body.to_string()).await;
+    assert_eq!(page["hits"]["total"]["value"], 60);
+    for expected in [25, 10, 0] {
+        // By now, a part of the documents that match are older than that.
+        tested.clock.advance_us(30 * 60_000_000);
+        let next = json!({ "scroll": "2h", "scroll_id": page["_scroll_id"] }).to_string();
+        page = tested.ok("POST", "/_search/scroll", &next).await;
+        assert_eq!(numbers(&page).len(), expected);
+    }
+}
+
+#[tokio::test]
 async fn a_scroll_ends_with_its_time() {
     let tested = tested().await;
     let first = tested.ok("POST", "/web/_search?scroll=1m&size=10", "").await;

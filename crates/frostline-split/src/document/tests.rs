@@ -144,6 +144,44 @@ fn a_strict_mapping_refuses_by_name() {
     assert!(parse(r#"{"kode":null,"@timestamp":"2020-06-10"}"#, &strict()).is_ok());
 }
 
+/// What Elasticsearch takes is not lost.
+#[test]
+fn a_strict_mapping_takes_points_however_they_are_written_unsigned_numbers_and_fractions() {
+    let mapping = Mapping::from_elasticsearch_json(&json!({"dynamic": "strict", "properties": {
+        "at": {"type": "geo_point"}, "area": {"type": "geo_shape"}, "id": {"type": "unsigned_long"},
+        "code": {"type": "byte"}, "ok": {"type": "boolean"},
+    }}))
+    .unwrap();
+    let source = r#"{"at":["1.5,2.5",[2.5,1],"u281z7"],"area":"POINT (1 2)","code":[1.7,"1.7"],"ok":"",
+        "id":[18446744073709551615,"9223372036854775808",7,"8"]}"#;
+    assert_eq!(
+        shown(&parse(source, &mapping).unwrap()),
+        [
+            "at=Text(\"1.5,2.5\")",
+            "at=Double(2.5)",
+            "at=Long(1)",
+            "at=Text(\"u281z7\")",
+            "area=Text(\"POINT (1 2)\")",
+            "code=Double(1.7)",
+            "code=Text(\"1.7\")",
+            "ok=Text(\"\")",
+            "id=Big(\"18446744073709551615\")",
+            "id=Big(\"9223372036854775808\")",
+            "id=Long(7)",
+            "id=Long(8)",
+        ]
+    );
+    for (source, reason) in [
+        (r#"{"id":18446744073709551616}"#, "is not a valid unsigned_long"),
+        (r#"{"id":"many"}"#, "is not a valid unsigned_long"),
+        (r#"{"code":300.5}"#, "is not a valid byte"),
+        (r#"{"code":"1.7 "}"#, "is not a valid byte"),
+        (r#"{"ok":"yes"}"#, "is not a valid boolean"),
+    ] {
+        check_refused(source.as_bytes(), &mapping, reason);
+    }
+}
+
 #[test]
 fn a_dynamic_mapping_keeps_what_does_not_fit() {
     let mapping = strict().with_mode(Mode::Dynamic);

@@ -368,3 +368,95 @@ fn facts(docs: &[Doc], time: impl Fn(i64) -> i64) -> Facts {
         readings,
     }
 }
+
+/// Values of one kind, or of all.
+fn keys() -> impl Strategy<Value = BoxedStrategy<Value>> {
+    fn kind(kind: u8) -> BoxedStrategy<Value> {
+        let big = (i64::MAX as u64 - 2)..=u64::MAX;
+        match kind {
+            0 => any::<bool>().prop_map(|truth| json!(truth)).boxed(),
+            1 => prop_oneof![(-2i64..3), (i64::MAX - 2)..=i64::MAX].prop_map(|n| json!(n)).boxed(),
+            2 => prop_oneof![(u64::MAX - 5)..=u64::MAX, big].prop_map(|n| json!(n)).boxed(),
+            3 => prop_oneof![Just(0.5), Just(-1e300), Just(0.1), Just(3.0)].prop_map(|n| json!(n)).boxed(),
+            _ => "[a-c0-9]{1,2}".prop_map(|text| json!(text)).boxed(),
+        }
+    }
+    prop_oneof![
+        (0u8..5).prop_map(kind),
+        Just(prop_oneof![kind(1), kind(2)].boxed()),
+        Just(prop_oneof![kind(0), kind(1), kind(2), kind(3), kind(4)].boxed()),
+    ]
+}
+
+fn paged_source() -> impl Strategy<Value = Value> {
+    let order = prop_oneof![Just("asc"), Just("desc")];
+    let dates = (
+        prop_oneof![Just("30m"), Just("1h"), Just("1d")],
+        prop_oneof![Just("UTC"), Just("America/New_York")],
+        prop_oneof![
+            Just(Value::Null),
+            Just(json!("epoch_millis")),
+            Just(json!("yyyy-MM-dd")),
+            Just(json!("yyyy-MM-dd'T'HH:mm")),
+            Just(json!("yyyy-MM-dd'T'HH:mm:ssXXX")),
+        ],
+    );
+    let dates = dates.prop_map(|(interval, zone, format)| {
+        (
+            "date_histogram",
+            json!({"field": "t", "fixed_interval": interval, "time_zone": zone, "format": format}),
+        )
+    });
+    let kinds =
+        prop_oneof![Just(("terms", json!({"field": "k"}))), Just(("terms", json!({"field": "t"}))), dates];
+    (kinds, order, any::<bool>()).prop_map(|((kind, mut source), order, missing)| {
+        source["order"] = json!(order);
+        source["missing_bucket"] = json!(missing);
+        json!({kind: source})
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn pages_of_a_composite_are_all_of_it_or_refused(
+        docs in keys().prop_flat_map(|key| {
+            let key = prop::option::weighted(0.9, key);
+            // The clocks of New York are set back at 06:00.
+            let time = prop::option::weighted(0.9, 1_730_606_400i64..1_730_620_800);
+            prop::collection::vec((key, time), 1..25)
+        }),
+        sources in prop::collection::vec(paged_source(), 1..3),
+        size in 1usize..4,
+    ) {
+        let docs: Vec<Value> = docs
+            .into_iter()
+            .map(|(key, time)| {
+                json!({"k": key, "t": time.map(|t| jiff::Timestamp::from_second(t).unwrap().to_string())})
+            })
+            .collect();
+        let sources: Vec<Value> =
+            sources.into_iter().enumerate().map(|(n, source)| json!({format!("s{n}"): source})).collect();
+        let page = |size: usize, after: &Value| {
+            answer(&docs, &json!({"a": {"composite": {"size": size, "after": after, "sources": sources}}}))
+        };
+        match page(1_000, &Value::Null) {
+            Err(error) => prop_assert!(error.what().contains("is read as another time"), "{error}"),
+            Ok(all) => {
+                let all = all["a"]["buckets"].as_array().unwrap();
+                let (mut paged, mut after) = (Vec::new(), Value::Null);
+                while paged.len() <= all.len() {
+                    let page = page(size, &after).unwrap();
+                    let buckets = page["a"]["buckets"].as_array().unwrap();
+                    if buckets.is_empty() {
+                        break;
+                    }
+                    paged.extend(buckets.iter().cloned());
+                    after = page["a"]["after_key"].clone();
+                }
+                prop_assert_eq!(&paged, all);
+            }
+        }
+    }
+}

@@ -501,6 +501,81 @@ async fn dates_are_asked_and_answered_in_the_format_that_a_mapping_declares() {
     assert_eq!(answer["pages"]["buckets"][0]["key"], json!({"s": start * 1_000}));
 }
 
+/// A number in place of none is read by the format of the field, as a text is.
+#[tokio::test]
+async fn numbers_for_missing_dates_are_read_by_the_format_of_the_mapping() {
+    let mapping =
+        json!({"properties": {"s": {"type": "date", "format": "epoch_second"}, "d": {"type": "date"}}});
+    let mapping = Mapping::from_elasticsearch_json(&mapping).unwrap();
+    let start = 1_714_521_600_i64;
+    let date = "2024-05-01T00:00:00Z";
+    let documents = vec![json!({"n": 0, "s": date, "d": date}), json!({"n": 1})];
+    let place = Place::with_mapping(&[documents], mapping).await;
+    for (field, missing) in [
+        ("s", json!(start)),
+        ("s", json!(start.to_string())),
+        ("d", json!(start * 1_000)),
+        ("d", json!(date)),
+        ("d", json!((start * 1_000).to_string())),
+    ] {
+        let ranges = json!([{"from": date}]);
+        let mut aggs = json!({
+            "days": {"date_histogram": {"field": field, "calendar_interval": "day", "missing": missing}},
+            "auto": {"auto_date_histogram": {"field": field, "buckets": 1, "missing": missing}},
+            "ranges": {"date_range": {"field": field, "missing": missing, "ranges": ranges}},
+            "terms": {"terms": {"field": field, "missing": missing}},
+        });
+        if field == "s" {
+            aggs["least"] = json!({"min": {"field": field, "missing": start - 1}});
+        }
+        let answer = place.answer(&json!({"size": 0, "aggs": aggs})).await.aggregations.unwrap().to_value();
+        for name in ["days", "auto", "ranges", "terms"] {
+            let buckets = answer[name]["buckets"].as_array().unwrap();
+            assert_eq!(
+                (buckets.len(), &buckets[0]["doc_count"]),
+                (1, &json!(2)),
+                "{name} {missing} {answer}"
+            );
+        }
+        if field == "s" {
+            assert_eq!(answer["least"]["value"], (start - 1) as f64 * 1_000.0);
+        }
+    }
+}
+
+/// Pages of a composite show each bucket once, whatever whole numbers its keys are.
+#[tokio::test]
+async fn composite_pages_pass_whole_numbers_beyond_64_bits() {
+    let whole = [
+        "-36893488147419103232",
+        "-18446744073709551617",
+        "-1",
+        "9007199254740993",
+        "9223372036854775808",
+        "18446744073709551613",
+        "18446744073709551614",
+        "18446744073709551615",
+        "18446744073709551616",
+        "36893488147419103233",
+    ];
+    let place = Place::with_lines(&[whole.map(|number| format!("{{\"n\":{number}}}")).to_vec()]).await;
+    for order in ["asc", "desc"] {
+        let (mut pages, mut after) = (Vec::new(), Value::Null);
+        while pages.len() <= whole.len() {
+            let composite = json!({"size": 1, "after": after, "sources": [{"n": {"terms": {"field": "n", "order": order}}}]});
+            let answer = place.answer(&json!({"size": 0, "aggs": {"c": {"composite": composite}}})).await;
+            let answer = answer.aggregations.unwrap().to_value();
+            let Some(bucket) = answer["c"]["buckets"].get(0) else { break };
+            pages.push(bucket["key"]["n"].to_string().replace('"', ""));
+            after = answer["c"]["after_key"].clone();
+        }
+        if order == "desc" {
+            pages.reverse();
+        }
+        assert_eq!(pages, whole, "{order}");
+    }
+}
+
 /// Several numbers of a document are sorted by what they make together.
 #[tokio::test]
 async fn hits_are_sorted_by_the_sum_the_average_or_the_median() {
