@@ -426,6 +426,30 @@ fn what_a_role_cannot_mean_here_is_refused() {
 }
 
 #[tokio::test]
+async fn roles_of_elasticsearchs_shippers_are_taken_and_what_has_no_effect_is_named() {
+    let (tested, admin) = tested().await;
+    let role = json!({
+        "cluster": ["monitor", "read_ilm", "manage_index_templates"],
+        "indices": [{ "names": ["logs-*"], "privileges": ["create_index", "create", "delete", "manage_ilm"] }],
+    });
+    let body = json!({ "name": "logstash", "role_descriptors": { "writer": role } }).to_string();
+    let made = send(&tested, &admin, "POST", "/_security/api_key", &body).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let warnings: Vec<String> =
+        made.headers.get_all("warning").iter().map(|warning| warning.to_str().unwrap().to_owned()).collect();
+    assert_eq!(warnings.len(), 4, "{warnings:?}");
+    for (warning, named) in
+        warnings.iter().zip(["manage_index_templates", "read_ilm", "delete", "manage_ilm"])
+    {
+        assert!(warning.contains(&format!("privilege [{named}] has no effect")), "{warning}");
+    }
+    let who = format!("ApiKey {}", made.json()["encoded"].as_str().unwrap());
+    assert_eq!(status(&tested, &who, "POST", "/logs-1/_doc", r#"{"n":1}"#).await, 201);
+    assert_eq!(status(&tested, &who, "POST", "/logs-1/_delete_by_query?q=n:1", "").await, 403);
+    assert_eq!(status(&tested, &who, "PUT", "/_ilm/policy/p", r#"{"policy":{}}"#).await, 403);
+}
+
+#[tokio::test]
 async fn figures_are_for_keys_that_monitor() {
     let (tested, admin) = tested().await;
     let make = async |cluster: &[&str]| {
