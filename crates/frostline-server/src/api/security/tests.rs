@@ -403,15 +403,15 @@ async fn a_user_has_a_password_and_roles() {
 #[test]
 fn what_a_role_cannot_mean_here_is_refused() {
     let read = |descriptor: Value| granted(Some(&json!({ "role": descriptor })));
-    let Granted { grants, monitor, warning, .. } = read(
+    let Granted { grants, monitor, warnings, .. } = read(
         json!({ "cluster": ["monitor", "read_ilm"], "index": [{ "names": "a", "privileges": ["all"] }] }),
     )
     .unwrap();
     assert_eq!(grants.unwrap()[0].privileges.len(), 4);
-    assert!(monitor && warning.unwrap().contains("[read_ilm]"));
+    assert!(monitor && warnings.len() == 1 && warnings[0].contains("[read_ilm]"));
     let full = json!({ "cluster": ["all"], "indices": [{ "names": ["*"], "privileges": ["all"] }] });
     let full = read(full).unwrap();
-    assert!(full.grants.is_none() && full.warning.is_none());
+    assert!(full.grants.is_none() && full.warnings.is_empty());
     for (bad, status) in [
         (json!({ "indices": [{ "names": ["a"], "privileges": ["everything"] }] }), 400),
         (
