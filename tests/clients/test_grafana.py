@@ -26,7 +26,7 @@ class Grafana:
         self.server = server
         role = {"indices": [{"names": ["logs-*"], "privileges": ["read"]}]}
         body = {"name": "grafana", "role_descriptors": {"read": role}}
-        key = json.loads(server.ask("POST", "/_security/api_key", body, {"Authorization": server.first_key})[2])
+        key = json.loads(server.ask("POST", "/_security/api_key", body, {"Authorization": f"ApiKey {server.first_key}"})[2])
         self.headers = {"Authorization": f"ApiKey {key['encoded']}"}
 
     def get(self, path):

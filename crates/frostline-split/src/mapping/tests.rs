@@ -141,7 +141,8 @@ fn dates_may_be_declared_with_nanoseconds_and_have_columns_of_them_once_some_do(
 
 #[test]
 fn dates_are_read_in_every_format_that_a_mapping_may_declare() {
-    use crate::values::{Value, parse_moment, parse_moment_field};
+    use crate::document::Value;
+    use crate::values::{parse_moment, parse_moment_field};
     for format in elasticsearch::DATE_FORMATS {
         let (text, is) = match format.trim_start_matches("strict_") {
             "epoch_millis" => ("1714557600123", "2024-05-01T10:00:00.123Z"),
