@@ -201,9 +201,10 @@ pub(crate) fn read_step(json: &Value, place: &str, depth: usize, counts: &mut Co
     };
     let Some((kind, read)) = PROCESSORS.iter().find(|(known, _)| known == kind) else {
         return Err(wrong(match kind.as_str() {
-            "geoip" | "ip_location" | "user_agent" => {
-                format!("the processor [{kind}] is not supported: it needs data that Frostline does not have")
-            }
+            "geoip" | "ip_location" | "user_agent" => format!(
+                "the processor [{kind}] is not supported: it needs data that Frostline does not have; \
+                 leave it out, or have the shipper add its fields"
+            ),
             _ if OF_ELASTICSEARCH.contains(&kind.as_str()) => {
                 format!("the processor [{kind}] is not supported: Frostline has no such processor")
             }

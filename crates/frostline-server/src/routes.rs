@@ -108,7 +108,8 @@ pub(crate) fn route(method: &Method, path: &str) -> Result<Routed> {
     // A path that is written out is meant rather than one with parts that stand for anything.
     let fewest = fits.iter().map(|(_, captures)| captures.0.len()).min();
     let Some(fewest) = fewest else {
-        let reason = format!("no handler found for uri [{path}] and method [{method}]");
+        let instead = instead(&parts).map_or(String::new(), |instead| format!(": {instead}"));
+        let reason = format!("no handler found for uri [{path}] and method [{method}]{instead}");
         return Err(ApiError::invalid(reason));
     };
     let fits: Vec<_> = fits.into_iter().filter(|(_, captures)| captures.0.len() == fewest).collect();
@@ -128,6 +129,20 @@ pub(crate) fn route(method: &Method, path: &str) -> Result<Routed> {
             Err(ApiError { allow: Some(allowed), ..error })
         }
     }
+}
+
+/// What to do instead of what Elasticsearch or OpenSearch has under a path and we do not.
+fn instead(parts: &[String]) -> Option<&'static str> {
+    const INSTEAD: [(&[&str], &str); 6] = [
+        (&["_ism"], "`frostline index retain` and `_lifecycle` of data streams delete old documents"),
+        (&["_slm"], "there are no snapshot policies: run `frostline snapshot create` from a timer"),
+        (&["_alerting", "_monitors", "_watcher"], "there are no alerts: use those of Grafana, or ElastAlert"),
+        (&["_eql", "_ppl", "_query"], "the languages are the query DSL, query strings and SQL"),
+        (&["_security"], "there are users, and API keys with their roles in `role_descriptors`"),
+        (&["_freeze", "_shrink", "_split", "_unfreeze"], "an index has no shards to change"),
+    ];
+    let has = |name: &&str| parts.iter().any(|part| part == name);
+    INSTEAD.iter().find(|(names, _)| names.iter().any(has)).map(|(_, instead)| *instead)
 }
 
 /// The decoded parts of a path.
@@ -1639,6 +1654,17 @@ mod tests {
         let unknown = error(Method::GET, "/_serach");
         assert_eq!(unknown.status, StatusCode::BAD_REQUEST);
         assert_eq!(unknown.reason, "no handler found for uri [/_serach] and method [GET]");
+        for (path, instead) in [
+            ("/_slm/policy/nightly", "`frostline snapshot create`"),
+            ("/_plugins/_ism/policies/logs", "`frostline index retain`"),
+            ("/_watcher/watch/errors", "no alerts"),
+            ("/web/_eql/search", "query strings and SQL"),
+            ("/_security/role/reader", "`role_descriptors`"),
+            ("/web/_shrink/small", "no shards"),
+        ] {
+            let reason = error(Method::PUT, path).reason;
+            assert!(reason.starts_with("no handler found for uri") && reason.contains(instead), "{reason}");
+        }
         let wrong = error(Method::DELETE, "/web/_search");
         assert_eq!(wrong.status, StatusCode::METHOD_NOT_ALLOWED);
         assert_eq!(wrong.allow.as_deref(), Some("GET,HEAD,POST"));

@@ -65,9 +65,24 @@ impl Privilege {
     pub(crate) const ALL: [Privilege; 4] =
         [Privilege::Read, Privilege::Write, Privilege::Edit, Privilege::Manage];
 
+    /// Elasticsearch's names for what there is nothing of here, or nothing by itself. Roles of its documentation have
+    /// them beside others.
+    pub(crate) const WITHOUT_EFFECT: [&str; 9] = [
+        "cross_cluster_replication",
+        "cross_cluster_replication_internal",
+        "delete",
+        "manage_data_stream_lifecycle",
+        "manage_failure_store",
+        "manage_follow_index",
+        "manage_ilm",
+        "manage_leader_index",
+        "read_cross_cluster",
+    ];
+
     /// Those that Elasticsearch's name means.
     pub(crate) fn of(name: &str) -> Result<Vec<Privilege>> {
         Ok(match name {
+            _ if Privilege::WITHOUT_EFFECT.contains(&name) => Vec::new(),
             "all" => Privilege::ALL.to_vec(),
             "read" => vec![Privilege::Read],
             "auto_configure" | "create" | "create_doc" | "index" => vec![Privilege::Write],

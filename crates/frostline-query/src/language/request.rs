@@ -782,31 +782,36 @@ fn stored_fields(body: &mut Object<'_>, at: &At<'_>, request: &mut SearchRequest
 
 fn sort(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Vec<Sort>> {
     let mut keys = Vec::new();
-    json::each(value, at, |item, at| {
-        keys.push(sort_key(item, at, context)?);
-        Ok(())
+    json::each(value, at, |item, at| match item {
+        Value::String(name) => {
+            check_sort(name, at, context)?;
+            keys.push(Sort::named(name, context));
+            Ok(())
+        }
+        // Several keys count in the order in which they are written, as in Elasticsearch; Grafana sends them so.
+        Value::Object(named) => {
+            for (name, how) in named {
+                keys.push(sort_key(name, how, &at.key(name), context)?);
+            }
+            Ok(())
+        }
+        other => Err(at.invalid(format_args!("expected a field to sort by, found {}", json::kind(other)))),
     })?;
     Ok(keys)
 }
 
-fn sort_key(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Sort> {
-    if let Value::String(name) = value {
-        check_sort(name, at, context)?;
-        return Ok(Sort::named(name, context));
-    }
-    let (name, how) = json::only_entry(value, at, "one field to sort by; give several as an array")?;
-    let at = at.key(name);
-    check_sort(name, &at, context)?;
+fn sort_key(name: &str, how: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Sort> {
+    check_sort(name, at, context)?;
     if name == "_geo_distance" {
-        let (field, options) = super::geo::distances(how, &at, context)?;
+        let (field, options) = super::geo::distances(how, at, context)?;
         let mut key = Sort { by: SortBy::Field(field), ..Sort::default() };
-        sort_options(&mut key, &Value::Object(options), &at)?;
+        sort_options(&mut key, &Value::Object(options), at)?;
         return Ok(key);
     }
     let mut key = Sort::named(name, context);
     match how {
-        Value::String(order) => key.descending = descending(order, &at)?,
-        how => sort_options(&mut key, how, &at)?,
+        Value::String(order) => key.descending = descending(order, at)?,
+        how => sort_options(&mut key, how, at)?,
     }
     Ok(key)
 }

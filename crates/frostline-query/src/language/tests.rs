@@ -440,6 +440,20 @@ fn the_body() {
 }
 
 #[test]
+fn keys_of_one_sort_object_count_in_their_order() {
+    let order = |sort: &str| -> Vec<SortBy> {
+        let body = serde_json::from_str(&format!(r#"{{"sort": {sort}}}"#)).unwrap();
+        request(body).unwrap().sort.into_iter().map(|key| key.by).collect()
+    };
+    let field = |name: &str| SortBy::Field(FieldRef::resolve(&mapping(), name));
+    let grafana =
+        r#"{"@timestamp": {"order": "desc", "unmapped_type": "boolean"}, "_doc": {"order": "desc"}}"#;
+    assert_eq!(order(grafana), [field("@timestamp"), SortBy::Doc]);
+    assert_eq!(order(r#"[{"status": "asc", "level": "desc"}, "n"]"#), ["status", "level", "n"].map(field));
+    assert_eq!(order(r#"{"level": "asc", "status": "asc"}"#), ["level", "status"].map(field));
+}
+
+#[test]
 fn defaults() {
     let mapping = mapping();
     let context = Context { now_us: NOW_US, mapping: &mapping, all: &[], keeps_optional: false };
@@ -504,7 +518,8 @@ fn bodies_that_are_refused() {
         (json!({"search_after": [1], "sort": ["a", "b"]}), "has 1 values, but [sort] has 2 keys"),
         (json!({"search_after": [1], "sort": "a", "from": 1}), "[from] must be 0"),
         (json!({"sort": [{"a": "up"}]}), "the order is asc or desc, not [up], at `sort[0].a`"),
-        (json!({"sort": {"a": "asc", "b": "asc"}}), "give several as an array"),
+        (json!({"sort": {"a": "asc", "b": "up"}}), "the order is asc or desc, not [up], at `sort.b`"),
+        (json!({"sort": [7]}), "expected a field to sort by, found a number, at `sort[0]`"),
         (json!({"sort": {"_script": {}}}), "not supported"),
         (json!({"stored_fields": ["a"]}), "no field is stored apart"),
         (json!({"timeout": "soon"}), "[soon] is not a duration"),

@@ -58,7 +58,7 @@ pub(crate) async fn create_key(call: Call) -> Result<Answer> {
             return Err(ApiError::unparsed(format!("[expiration] is {other}, not a time such as 30d")));
         }
     };
-    let Granted { grants, monitor, snapshots, warning } = granted(body.get("role_descriptors"))?;
+    let Granted { grants, monitor, snapshots, warnings } = granted(body.get("role_descriptors"))?;
     let owner = call.client.user.clone();
     let metadata = body.get("metadata").cloned().unwrap_or(Value::Null);
     let role_descriptors = body.get("role_descriptors").cloned().unwrap_or(Value::Null);
@@ -80,7 +80,7 @@ pub(crate) async fn create_key(call: Call) -> Result<Answer> {
     if let Some(expires_ms) = expires_ms {
         answer["expiration"] = json!(expires_ms);
     }
-    Ok(Answer::json(&answer)?.with_warnings(warning))
+    Ok(Answer::json(&answer)?.with_warnings(warnings))
 }
 
 /// A body of which parts are kept.
@@ -132,7 +132,7 @@ struct Granted {
     /// What may be done with snapshots.
     snapshots: Snapshots,
     /// What of it has no effect.
-    warning: Option<String>,
+    warnings: Vec<String>,
 }
 
 fn granted(descriptors: Option<&Value>) -> Result<Granted> {
@@ -142,7 +142,7 @@ fn granted(descriptors: Option<&Value>) -> Result<Granted> {
         Some(Value::Object(descriptors)) => descriptors,
         Some(_) => return Err(ApiError::unparsed("[role_descriptors] is an object")),
     };
-    let (mut grants, mut cluster) = (Vec::new(), Vec::new());
+    let (mut grants, mut cluster, mut of_nothing) = (Vec::new(), Vec::new(), Vec::new());
     for (role, descriptor) in descriptors {
         let wrong = |what: &str| ApiError::unparsed(format!("the role [{role}] {what}"));
         let descriptor = descriptor.as_object().ok_or_else(|| wrong("is an object"))?;
@@ -152,6 +152,7 @@ fn granted(descriptors: Option<&Value>) -> Result<Granted> {
             let Some(of_indices) = descriptor.get(member) else { continue };
             for of_index in of_indices.as_array().ok_or_else(|| wrong("has a list of indices"))? {
                 grants.push(grant(of_index)?);
+                of_nothing.extend(names(of_index.get("privileges")).into_iter().flatten());
             }
         }
     }
@@ -166,8 +167,7 @@ fn granted(descriptors: Option<&Value>) -> Result<Granted> {
     let monitor = cluster.iter().any(|privilege| matches!(privilege.as_str(), "all" | "monitor"));
     let snapshots = cluster.iter().map(|privilege| Snapshots::of(privilege)).max().unwrap_or_default();
     let is_whole = |privilege: &str| matches!(privilege, "monitor" | "create_snapshot" | "monitor_snapshot");
-    let ignored = cluster.iter().find(|privilege| !is_whole(privilege));
-    let warning = ignored.map(|privilege| {
+    let cluster = cluster.iter().filter(|privilege| !is_whole(privilege)).map(|privilege| {
         let what = match privilege.as_str() {
             "all" => "allows no more than [monitor]",
             "manage" => "allows no more than to manage snapshots",
@@ -175,7 +175,17 @@ fn granted(descriptors: Option<&Value>) -> Result<Granted> {
         };
         format!("the cluster privilege [{privilege}] {what} without [all] on the index [*] and the cluster")
     });
-    Ok(Granted { grants: Some(grants), monitor, snapshots, warning })
+    of_nothing.retain(|name: &String| Privilege::WITHOUT_EFFECT.contains(&name.as_str()));
+    let of_indices = of_nothing.iter().map(|name| match name.as_str() {
+        "delete" => {
+            "the index privilege [delete] has no effect: [write] allows to delete documents".to_owned()
+        }
+        name => format!("the index privilege [{name}] has no effect"),
+    });
+    let mut warnings: Vec<String> = cluster.chain(of_indices).collect();
+    warnings.sort_unstable();
+    warnings.dedup();
+    Ok(Granted { grants: Some(grants), monitor, snapshots, warnings })
 }
 
 /// The same, as role descriptors that grant it.

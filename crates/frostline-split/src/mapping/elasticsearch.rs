@@ -51,7 +51,8 @@ const USUAL_FORMATS: [&str; 3] = [
     "strict_date_optional_time",
 ];
 
-const DATE_FORMATS: [&str; 20] = [
+/// Formats whose dates a field of dates reads ([`parse_moment_field`](crate::values::parse_moment_field)).
+pub(super) const DATE_FORMATS: &[&str] = &[
     "strict_date_optional_time",
     "date_optional_time",
     "strict_date_optional_time_nanos",
@@ -70,6 +71,18 @@ const DATE_FORMATS: [&str; 20] = [
     "yyyy-MM-dd'T'HH:mm:ss.SSS",
     "yyyy-MM-dd'T'HH:mm:ssXXX",
     "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+    "yyyy-MM-dd HH:mm:ss",
+    "uuuu-MM-dd HH:mm:ss",
+    "yyyy-MM-dd HH:mm:ss.SSS",
+    "uuuu-MM-dd HH:mm:ss.SSS",
+    "yyyy-MM-dd HH:mm:ss.SSSSSS",
+    "yyyy-MM-dd HH:mm:ssXXX",
+    "yyyy-MM-dd HH:mm:ss Z",
+    "yyyy/MM/dd HH:mm:ss",
+    "uuuu/MM/dd HH:mm:ss",
+    "yyyy/MM/dd HH:mm:ss.SSS",
+    "yyyy/MM/dd HH:mm:ss Z",
+    "dd/MMM/yyyy:HH:mm:ss Z",
     "epoch_millis",
     "epoch_second",
 ];

@@ -140,6 +140,44 @@ fn dates_may_be_declared_with_nanoseconds_and_have_columns_of_them_once_some_do(
 }
 
 #[test]
+fn dates_are_read_in_every_format_that_a_mapping_may_declare() {
+    use crate::document::Value;
+    use crate::values::{parse_moment, parse_moment_field};
+    for format in elasticsearch::DATE_FORMATS {
+        let (text, is) = match format.trim_start_matches("strict_") {
+            "epoch_millis" => ("1714557600123", "2024-05-01T10:00:00.123Z"),
+            "epoch_second" => ("1714557600", "2024-05-01T10:00:00Z"),
+            "date" | "yyyy-MM-dd" | "uuuu-MM-dd" => ("2024-05-01", "2024-05-01T00:00:00Z"),
+            "date_optional_time" | "date_optional_time_nanos" | "iso8601" | "date_time" => {
+                ("2024-05-01T12:00:00.123+02:00", "2024-05-01T10:00:00.123Z")
+            }
+            "yyyy-MM-dd'T'HH:mm:ss.SSSXXX" => ("2024-05-01T12:00:00.123+02:00", "2024-05-01T10:00:00.123Z"),
+            "date_time_no_millis" | "yyyy-MM-dd'T'HH:mm:ssXXX" => {
+                ("2024-05-01T12:00:00+02:00", "2024-05-01T10:00:00Z")
+            }
+            "date_hour_minute_second" | "yyyy-MM-dd'T'HH:mm:ss" => {
+                ("2024-05-01T10:00:00", "2024-05-01T10:00:00Z")
+            }
+            "yyyy-MM-dd'T'HH:mm:ss.SSS" => ("2024-05-01T10:00:00.123", "2024-05-01T10:00:00.123Z"),
+            "yyyy-MM-dd HH:mm:ss" | "uuuu-MM-dd HH:mm:ss" => ("2024-05-01 10:00:00", "2024-05-01T10:00:00Z"),
+            "yyyy-MM-dd HH:mm:ss.SSS" | "uuuu-MM-dd HH:mm:ss.SSS" => {
+                ("2024-05-01 10:00:00.123", "2024-05-01T10:00:00.123Z")
+            }
+            "yyyy-MM-dd HH:mm:ss.SSSSSS" => ("2024-05-01 10:00:00.123456", "2024-05-01T10:00:00.123456Z"),
+            "yyyy-MM-dd HH:mm:ssXXX" => ("2024-05-01 12:00:00+02:00", "2024-05-01T10:00:00Z"),
+            "yyyy-MM-dd HH:mm:ss Z" => ("2024-05-01 12:00:00 +0200", "2024-05-01T10:00:00Z"),
+            "yyyy/MM/dd HH:mm:ss" | "uuuu/MM/dd HH:mm:ss" => ("2024/05/01 10:00:00", "2024-05-01T10:00:00Z"),
+            "yyyy/MM/dd HH:mm:ss.SSS" => ("2024/05/01 10:00:00.123", "2024-05-01T10:00:00.123Z"),
+            "yyyy/MM/dd HH:mm:ss Z" => ("2024/05/01 12:00:00 +0200", "2024-05-01T10:00:00Z"),
+            "dd/MMM/yyyy:HH:mm:ss Z" => ("01/May/2024:12:00:00 +0200", "2024-05-01T10:00:00Z"),
+            other => panic!("an example of {other} is missing"),
+        };
+        assert_eq!(parse_moment_field(&Value::Text(text)), parse_moment(is), "{format}");
+        read(json!({"properties": {"at": {"type": "date", "format": format}}}));
+    }
+}
+
+#[test]
 fn how_values_are_shown_is_kept() {
     let written = json!({"properties": {
         "@timestamp": {"type": "date", "format": "epoch_second"},

@@ -62,6 +62,18 @@ tls_client_ca = "/etc/frostline-client-ca/ca.crt"
 {{- end }}
 {{- end -}}
 
+{{/* The ports of OpenTelemetry over gRPC and of syslog, where `serve` has them. */}}
+{{- define "frostline.doors" -}}
+{{- $doors := list (list "otlp_grpc" "otlp-grpc" "TCP") (list "syslog" "syslog" "TCP") (list "syslog" "syslog-udp" "UDP") (list "syslog_tls" "syslog-tls" "TCP") -}}
+{{- range $door := $doors }}
+{{- with get $.Values.serve (index $door 0) }}
+- name: {{ index $door 1 }}
+  port: {{ regexFind "[0-9]+$" . | required (printf "serve.%s is an address with a port, such as 0.0.0.0:4317" (index $door 0)) }}
+  protocol: {{ index $door 2 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{- define "frostline.probe" -}}
 {{- if .root.Values.tls.clientCaSecretName -}}
 tcpSocket:

@@ -403,15 +403,15 @@ async fn a_user_has_a_password_and_roles() {
 #[test]
 fn what_a_role_cannot_mean_here_is_refused() {
     let read = |descriptor: Value| granted(Some(&json!({ "role": descriptor })));
-    let Granted { grants, monitor, warning, .. } = read(
+    let Granted { grants, monitor, warnings, .. } = read(
         json!({ "cluster": ["monitor", "read_ilm"], "index": [{ "names": "a", "privileges": ["all"] }] }),
     )
     .unwrap();
     assert_eq!(grants.unwrap()[0].privileges.len(), 4);
-    assert!(monitor && warning.unwrap().contains("[read_ilm]"));
+    assert!(monitor && warnings.len() == 1 && warnings[0].contains("[read_ilm]"));
     let full = json!({ "cluster": ["all"], "indices": [{ "names": ["*"], "privileges": ["all"] }] });
     let full = read(full).unwrap();
-    assert!(full.grants.is_none() && full.warning.is_none());
+    assert!(full.grants.is_none() && full.warnings.is_empty());
     for (bad, status) in [
         (json!({ "indices": [{ "names": ["a"], "privileges": ["everything"] }] }), 400),
         (
@@ -423,6 +423,30 @@ fn what_a_role_cannot_mean_here_is_refused() {
     ] {
         assert_eq!(read(bad.clone()).map(drop).unwrap_err().status.as_u16(), status, "{bad}");
     }
+}
+
+#[tokio::test]
+async fn roles_of_elasticsearchs_shippers_are_taken_and_what_has_no_effect_is_named() {
+    let (tested, admin) = tested().await;
+    let role = json!({
+        "cluster": ["monitor", "read_ilm", "manage_index_templates"],
+        "indices": [{ "names": ["logs-*"], "privileges": ["create_index", "create", "delete", "manage_ilm"] }],
+    });
+    let body = json!({ "name": "logstash", "role_descriptors": { "writer": role } }).to_string();
+    let made = send(&tested, &admin, "POST", "/_security/api_key", &body).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    let warnings: Vec<String> =
+        made.headers.get_all("warning").iter().map(|warning| warning.to_str().unwrap().to_owned()).collect();
+    assert_eq!(warnings.len(), 4, "{warnings:?}");
+    for (warning, named) in
+        warnings.iter().zip(["manage_index_templates", "read_ilm", "delete", "manage_ilm"])
+    {
+        assert!(warning.contains(&format!("privilege [{named}] has no effect")), "{warning}");
+    }
+    let who = format!("ApiKey {}", made.json()["encoded"].as_str().unwrap());
+    assert_eq!(status(&tested, &who, "POST", "/logs-1/_doc", r#"{"n":1}"#).await, 201);
+    assert_eq!(status(&tested, &who, "POST", "/logs-1/_delete_by_query?q=n:1", "").await, 403);
+    assert_eq!(status(&tested, &who, "PUT", "/_ilm/policy/p", r#"{"policy":{}}"#).await, 403);
 }
 
 #[tokio::test]

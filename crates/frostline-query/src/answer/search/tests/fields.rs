@@ -431,6 +431,29 @@ async fn shown(place: &Place, body: Value) -> Vec<Value> {
     hits.iter().map(|hit| hit.fields.as_ref().map_or(json!({}), |fields| fields.to_value())).collect()
 }
 
+#[tokio::test]
+async fn dates_with_a_space_are_those_of_a_format_with_a_space() {
+    let mapping = Mapping::from_elasticsearch_json(&json!({"properties": {
+        "s": {"type": "date", "format": "yyyy-MM-dd HH:mm:ss||yyyy-MM-dd||epoch_millis"},
+        "w": {"type": "date", "format": "dd/MMM/yyyy:HH:mm:ss Z"},
+    }}));
+    let documents: Vec<Value> = (0..4)
+        .map(|n| json!({"n": n, "s": format!("2024-05-01 0{n}:00:00"), "w": format!("01/May/2024:0{n}:00:00 +0200")}))
+        .collect();
+    let place = Place::with_mapping(&[documents], mapping.unwrap()).await;
+    for (query, expected) in [
+        (json!({"range": {"s": {"gte": "2024-05-01 01:00:00"}}}), 3),
+        (json!({"range": {"s": {"gte": "2024-05-01"}}}), 4),
+        (json!({"term": {"s": "2024-05-01T01:00:00Z"}}), 1),
+        (json!({"range": {"w": {"lt": "01/May/2024:01:00:00 +0200"}}}), 1),
+        (json!({"range": {"w": {"lt": "2024-05-01T00:00:00Z"}}}), 2),
+    ] {
+        assert_eq!(count(&place, query.clone()).await, expected, "{query}");
+    }
+    let fields = shown(&place, json!({"fields": ["s", "w"], "size": 1})).await;
+    assert_eq!(fields, [json!({"s": ["2024-05-01 00:00:00"], "w": ["30/Apr/2024:22:00:00 +0000"]})]);
+}
+
 /// A mapping says how dates are written in answers, and how they are written in what is asked.
 #[tokio::test]
 async fn dates_are_asked_and_answered_in_the_format_that_a_mapping_declares() {
