@@ -68,6 +68,7 @@ pub(super) fn show(filter: &Filter) -> String {
         }
         Filter::Exists { field } => format!("exists {field}"),
         Filter::Points { field, shape, relation } => format!("{field} {relation:?} {shape:?}"),
+        Filter::Ranges { field, span, relation } => format!("{field} {relation:?} {span:?}"),
         Filter::Nested(nested) => format!("{}[{}]", nested.path, show(&nested.filter)),
         Filter::Pattern { field, pattern, case_insensitive } => {
             let pattern = match pattern {
