@@ -15,16 +15,20 @@
 
 mod condition;
 mod date;
+mod decode;
 mod dissect;
 mod document;
 mod fields;
 mod fingerprint;
 mod flow;
 mod grok;
+mod network;
 mod options;
 mod pipeline;
 mod records;
+mod redact;
 mod regular;
+mod reroute;
 mod template;
 #[cfg(test)]
 mod tests;

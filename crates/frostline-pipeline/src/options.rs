@@ -55,6 +55,10 @@ impl<'a> Options<'a> {
         Error::invalid(format!("[{name}] {what}")).with("at", &self.place)
     }
 
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.members.contains_key(name)
+    }
+
     pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
         self.members.shift_remove(name).filter(|value| !value.is_null())
     }

@@ -11,7 +11,9 @@ use crate::condition::Condition;
 use crate::document::{Document, Done, Failure, Stop, failure, weight};
 use crate::limits::NESTING_MAX;
 use crate::options::{Counts, Options};
-use crate::{date, dissect, fields, fingerprint, flow, grok, records, text};
+use crate::{
+    date, decode, dissect, fields, fingerprint, flow, grok, network, records, redact, reroute, text,
+};
 
 /// Processors in their order, and what is done where one of them fails.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ impl Pipelines for BTreeMap<String, Arc<Pipeline>> {
 pub enum Outcome {
     /// It is to be stored as it now is.
     Done,
+    /// It goes to another index, and through the pipeline of that one first.
+    Rerouted,
     /// It is not to be stored.
     Dropped,
     /// It cannot be stored.
@@ -99,53 +103,55 @@ pub(crate) type Read = fn(&mut Options<'_>) -> Result<Box<dyn Processor>>;
 /// Every processor.
 pub(crate) const PROCESSORS: &[(&str, Read)] = &[
     ("append", fields::append),
+    ("bytes", decode::bytes),
+    ("community_id", network::community_id),
     ("convert", fields::convert),
+    ("copy", fields::copy),
     ("csv", records::csv),
     ("date", date::date),
+    ("date_index_name", date::date_index_name),
     ("dissect", dissect::dissect),
+    ("dot_expander", fields::dot_expander),
     ("drop", flow::drop_document),
     ("fail", flow::fail),
     ("fingerprint", fingerprint::fingerprint),
     ("foreach", flow::foreach),
     ("grok", grok::grok),
     ("gsub", text::gsub),
+    ("html_strip", decode::html_strip),
     ("join", text::join),
     ("json", records::json),
     ("kv", records::kv),
     ("lowercase", text::lowercase),
+    ("network_direction", network::network_direction),
     ("pipeline", flow::pipeline),
+    ("redact", redact::redact),
     ("remove", fields::remove),
+    ("remove_by_pattern", fields::remove_by_pattern),
     ("rename", fields::rename),
+    ("reroute", reroute::reroute),
     ("set", fields::set),
+    ("sort", text::sort),
     ("split", text::split),
+    ("terminate", flow::terminate),
     ("trim", text::trim),
     ("uppercase", text::uppercase),
+    ("uri_parts", decode::uri_parts),
+    ("urldecode", decode::urldecode),
 ];
 
 /// Those of Elasticsearch that are not among them.
 const OF_ELASTICSEARCH: &[&str] = &[
     "attachment",
-    "bytes",
     "circle",
-    "community_id",
-    "date_index_name",
-    "dot_expander",
     "enrich",
     "geo_grid",
-    "html_strip",
     "inference",
-    "network_direction",
     "normalize_for_stream",
     "recover_failure_document",
-    "redact",
     "registered_domain",
-    "reroute",
     "script",
     "set_security_user",
-    "sort",
-    "terminate",
-    "uri_parts",
-    "urldecode",
 ];
 
 impl Pipeline {
@@ -255,8 +261,9 @@ pub fn run(
 ) -> Outcome {
     let mut run = Run { pipelines, running: Vec::new(), trace };
     match run.pipeline(id, pipeline, document) {
-        Ok(()) => Outcome::Done,
+        Ok(()) | Err(Stop::Terminate) => Outcome::Done,
         Err(Stop::Drop) => Outcome::Dropped,
+        Err(Stop::Reroute) => Outcome::Rerouted,
         Err(Stop::Fail(failure)) => Outcome::Failed(*failure),
     }
 }
@@ -282,6 +289,10 @@ impl Run<'_> {
         let outer = document.set_ingest("pipeline", Some(Value::from(id)));
         let done = match self.all(&pipeline.steps, document) {
             Err(Stop::Fail(failure)) => self.handle(&pipeline.on_failure, failure, document),
+            done => done,
+        };
+        let done = match done {
+            Err(Stop::Terminate) => Ok(()),
             done => done,
         };
         document.set_ingest("pipeline", outer);
@@ -330,7 +341,7 @@ impl Run<'_> {
                 }
                 Stop::Fail(failure)
             }
-            Stop::Drop => Stop::Drop,
+            other => other,
         };
         document.step().map_err(|stop| named(stop, self.running.last()))?;
         let holds = step.condition.as_ref().map_or(Ok(true), |condition| condition.holds(document));
@@ -340,6 +351,7 @@ impl Run<'_> {
             Ok(true) => match step.processor.run(document, self).map_err(|s| named(s, self.running.last())) {
                 Ok(()) => (Status::Success, Ok(())),
                 Err(Stop::Drop) => (Status::Dropped, Err(Stop::Drop)),
+                Err(stop @ (Stop::Reroute | Stop::Terminate)) => (Status::Success, Err(stop)),
                 Err(Stop::Fail(failure)) if step.ignore_failure && !failure.is_limit => {
                     self.trace(step, Status::ErrorIgnored, Some(&failure), document)?;
                     return Ok(());

@@ -23,6 +23,8 @@ use crate::state::Call;
 
 /// What documents of a request take after their pipelines, besides four times the request.
 const BYTES_MAX: usize = 64 << 20;
+/// How many indices may send a document on.
+const REROUTED_MAX: usize = 16;
 
 /// Changes operations to what pipelines make of their documents. An index that they go to then is one of `targets`.
 pub(crate) async fn apply(call: &Call, operations: &mut [Operation], targets: &mut Targets) -> Result<()> {
@@ -43,22 +45,46 @@ pub(crate) async fn apply(call: &Call, operations: &mut [Operation], targets: &m
     let mut left = call.body.len().saturating_mul(4).saturating_add(BYTES_MAX);
 
     let first =
-        jobs(operations, targets, &known, |operation, settings| match operation.pipeline.as_deref() {
+        jobs(operations, targets, &known, |_, operation, settings| match operation.pipeline.as_deref() {
             Some("_none") => None,
             Some(id) => Some(id.to_owned()),
             None => settings.default_pipeline().map(str::to_owned),
         });
-    run(call, &known, first, operations, &mut left, false).await?;
-    let names: BTreeSet<&str> = operations.iter().map(|operation| operation.index.as_str()).collect();
-    if names.len() > INDICES_MAX {
-        return Err(ApiError::invalid(format!("a request writes to at most {INDICES_MAX} indices")));
-    }
-    find_targets(call, operations, targets).await;
-    // A template may just have made an index.
-    let records = call.state.node.catalog().seen_records().unwrap_or_else(|| known.records.clone());
-    let known = Arc::new(Known { state: Arc::clone(&call.state), records });
-    let last = jobs(operations, targets, &known, |_, settings| settings.final_pipeline().map(str::to_owned));
-    run(call, &known, last, operations, &mut left, true).await
+    let mut rerouted = run(call, &known, first, operations, &mut left, false).await?;
+    // Where each document that is sent on has been.
+    let mut visited: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+    let known = loop {
+        let names: BTreeSet<&str> = operations.iter().map(|operation| operation.index.as_str()).collect();
+        if names.len() > INDICES_MAX {
+            return Err(ApiError::invalid(format!("a request writes to at most {INDICES_MAX} indices")));
+        }
+        find_targets(call, operations, targets).await;
+        // A template may just have made an index.
+        let records = call.state.node.catalog().seen_records().unwrap_or_else(|| known.records.clone());
+        let known = Arc::new(Known { state: Arc::clone(&call.state), records });
+        if rerouted.is_empty() {
+            break known;
+        }
+        for (place, from) in &rerouted {
+            let visited = visited.entry(*place).or_default();
+            visited.insert(from.clone());
+            let operation = &mut operations[*place];
+            if visited.contains(&operation.index) || visited.len() > REROUTED_MAX {
+                operation.what = Err(ApiError::invalid(format!(
+                    "pipelines send the document from index to index without an end, and again to [{}]",
+                    operation.index
+                )));
+            }
+        }
+        let places: BTreeSet<usize> = rerouted.into_iter().map(|(place, _)| place).collect();
+        let next = jobs(operations, targets, &known, |place, _, settings| {
+            settings.default_pipeline().filter(|_| places.contains(&place)).map(str::to_owned)
+        });
+        rerouted = run(call, &known, next, operations, &mut left, false).await?;
+    };
+    let last =
+        jobs(operations, targets, &known, |_, _, settings| settings.final_pipeline().map(str::to_owned));
+    run(call, &known, last, operations, &mut left, true).await.map(drop)
 }
 
 fn settings(records: &Records, target: &Target) -> IndexSettings {
@@ -89,7 +115,7 @@ fn jobs(
     operations: &[Operation],
     targets: &Targets,
     known: &Known,
-    wanted: impl Fn(&Operation, &IndexSettings) -> Option<String>,
+    wanted: impl Fn(usize, &Operation, &IndexSettings) -> Option<String>,
 ) -> Vec<Job> {
     let of_target = |(name, target): (&Named, &Result<_>)| {
         Some((name.clone(), settings(&known.records, target.as_ref().ok()?)))
@@ -97,7 +123,7 @@ fn jobs(
     let settings: BTreeMap<Named, IndexSettings> = targets.iter().filter_map(of_target).collect();
     let jobs = operations.iter().enumerate().filter_map(|(place, operation)| {
         let document = document(operation)?.clone();
-        let id = wanted(operation, settings.get(&operation.name())?)?;
+        let id = wanted(place, operation, settings.get(&operation.name())?)?;
         Some(Job { place, id, index: operation.index.clone(), document_id: operation.id.clone(), document })
     });
     jobs.collect()
@@ -108,11 +134,13 @@ type Ran = Result<Option<Changed>>;
 
 struct Changed {
     index: String,
+    /// Where it was sent on from, to go through the default pipeline of its index.
+    rerouted_from: Option<String>,
     id: Option<String>,
     document: Bytes,
 }
 
-/// Runs pipelines, and changes the operations to what they made.
+/// Runs pipelines, and changes the operations to what they made. The places of those that are sent on, and from where.
 async fn run(
     call: &Call,
     known: &Arc<Known>,
@@ -120,9 +148,10 @@ async fn run(
     operations: &mut [Operation],
     left: &mut usize,
     is_final: bool,
-) -> Result<()> {
+) -> Result<Vec<(usize, String)>> {
+    let mut rerouted = Vec::new();
     if jobs.is_empty() {
-        return Ok(());
+        return Ok(rerouted);
     }
     let (known, now_us, mut still_left) = (Arc::clone(known), call.state.node.clock().now_us(), *left);
     let ran = aside(move || {
@@ -144,10 +173,13 @@ async fn run(
         match ran {
             Err(error) => operation.what = Err(error),
             Ok(None) => operation.what = Ok(What::Nothing),
-            Ok(Some(changed)) => operation.becomes(changed),
+            Ok(Some(mut changed)) => {
+                rerouted.extend(changed.rerouted_from.take().map(|from| (place, from)));
+                operation.becomes(changed);
+            }
         }
     }
-    Ok(())
+    Ok(rerouted)
 }
 
 /// Counts what a document takes.
@@ -164,28 +196,31 @@ fn one(known: &Known, job: Job, pipeline: &Pipeline, now_us: i64, is_final: bool
     let parsed = parsed.and_then(|()| serde_json::from_slice::<Map<String, Value>>(&job.document));
     let source = parsed.map_err(|e| no_document(&format!("failed to parse: {e}")))?;
     let mut document = Document::new(&job.index, job.document_id.as_deref(), source, now_us);
-    match frostline_pipeline::run(known, &job.id, pipeline, &mut document, None) {
+    let outcome = frostline_pipeline::run(known, &job.id, pipeline, &mut document, None);
+    let is_elsewhere = document.index() != job.index;
+    match outcome {
         Outcome::Dropped => Ok(None),
         Outcome::Failed(failure) => Err(failed(failure)),
-        Outcome::Done if is_final && document.index() != job.index => Err(ApiError::invalid(format!(
+        _ if is_final && is_elsewhere => Err(ApiError::invalid(format!(
             "final pipeline [{}] can't change the target index from [{}] to [{}]",
             job.id,
             job.index,
             document.index()
         ))),
-        Outcome::Done => {
+        Outcome::Done | Outcome::Rerouted => {
+            let rerouted_from = (outcome == Outcome::Rerouted && is_elsewhere).then_some(job.index);
             let (index, id) = (document.index().to_owned(), document.id().map(str::to_owned));
             let written = serde_json::to_vec(&document.into_source());
             let written =
                 written.map_err(|e| Error::internal("a document cannot be written").with_source(e))?;
-            Ok(Some(Changed { index, id, document: written.into() }))
+            Ok(Some(Changed { index, rerouted_from, id, document: written.into() }))
         }
     }
 }
 
 impl Operation {
     /// The same with a document as a pipeline left it.
-    fn becomes(&mut self, Changed { index, id, document }: Changed) {
+    fn becomes(&mut self, Changed { index, id, document, .. }: Changed) {
         let if_seq_no = match &self.what {
             Ok(What::Edit(operation)) => operation.if_seq_no,
             _ => None,

@@ -229,7 +229,7 @@ fn shown(document: &Document) -> Value {
 
 fn ran(known: &Known, id: &str, pipeline: &Pipeline, mut document: Document) -> Value {
     match frostline_pipeline::run(known, id, pipeline, &mut document, None) {
-        Outcome::Done => json!({ "doc": shown(&document) }),
+        Outcome::Done | Outcome::Rerouted => json!({ "doc": shown(&document) }),
         Outcome::Dropped => Value::Null,
         Outcome::Failed(failure) => json!({ "error": failed(failure).to_json() }),
     }

@@ -215,6 +215,62 @@ async fn put_redirect(tested: &Tested) {
     put(tested, "redirect", json!([{ "set": { "field": "_index", "value": "last" } }])).await;
 }
 
+/// Each index that a document is sent on to has its say, and none twice.
+#[tokio::test]
+async fn a_document_that_is_sent_on_goes_through_the_default_pipeline_of_where_it_goes() {
+    let tested = Tested::new();
+    let add = |by: &str| json!({ "append": { "field": "by", "value": by } });
+    let to = |options: Value| json!({ "reroute": options });
+    put(&tested, "router", json!([add("router"), to(json!({ "dataset": "{{app}}" })), add("never")])).await;
+    put(
+        &tested,
+        "nginx",
+        json!([add("nginx"), { "reroute": { "dataset": "nginx.error", "if": "ctx.n == 2" } }]),
+    )
+    .await;
+    put(&tested, "final", json!([add("final")])).await;
+    for (name, settings) in [
+        ("router", json!({ "default_pipeline": "router" })),
+        ("nginx", json!({ "default_pipeline": "nginx", "final_pipeline": "final" })),
+    ] {
+        let template = json!({
+            "index_patterns": [format!("logs-{name}*")], "data_stream": {}, "template": { "settings": { "index": settings } },
+        });
+        tested.ok("PUT", &format!("/_index_template/{name}"), &template.to_string()).await;
+    }
+    let action = json!({ "create": { "_index": "logs-router-default" } });
+    let lines = [
+        action.clone(),
+        json!({ "n": 1, "app": "nginx" }),
+        action.clone(),
+        json!({ "n": 2, "app": "nginx" }),
+        action,
+        json!({ "n": 3, "app": "router" }),
+    ];
+    let items = bulk(&tested, "/_bulk", &lines).await;
+    assert!(items.iter().all(|item| item["status"] == 201), "{items:?}");
+    let by = async |stream: &str| sources(&tested, stream).await[0]["by"].clone();
+    assert_eq!(by("logs-nginx-default").await, json!(["router", "nginx", "final"]));
+    // That one has the same pipelines: the document stays where it is sent to by itself.
+    assert_eq!(by("logs-nginx.error-default").await, json!(["router", "nginx", "nginx", "final"]));
+    assert_eq!(by("logs-router-default").await, json!(["router"]));
+
+    put(&tested, "to-b", json!([to(json!({ "destination": "b" }))])).await;
+    put(&tested, "to-a", json!([to(json!({ "destination": "a" }))])).await;
+    tested.ok("PUT", "/a", r#"{"settings":{"default_pipeline":"to-b"}}"#).await;
+    tested.ok("PUT", "/b", r#"{"settings":{"default_pipeline":"to-a"}}"#).await;
+    let (status, _, reason) = tested.error("POST", "/a/_doc", r#"{"n":1}"#).await;
+    assert_eq!(status, 400);
+    assert!(reason.contains("and again to [a]"), "{reason}");
+    // A final pipeline sends nothing on.
+    tested.ok("PUT", "/last", r#"{"settings":{"final_pipeline":"to-a"}}"#).await;
+    let (_, _, reason) = tested.error("POST", "/last/_doc", r#"{"n":1}"#).await;
+    assert!(reason.contains("can't change the target index from [last] to [a]"), "{reason}");
+    let docs = json!({ "docs": [{ "_index": "x", "_source": {} }] }).to_string();
+    let tried = tested.ok("POST", "/_ingest/pipeline/to-b/_simulate", &docs).await;
+    assert_eq!(tried["docs"][0]["doc"]["_index"], "b");
+}
+
 #[tokio::test]
 async fn a_key_writes_nowhere_else_by_a_pipeline() {
     let tested = Tested::with(Settings { auth: true, ..Settings::default() });
