@@ -18,8 +18,10 @@ use crate::regular;
 
 mod patterns;
 
-#[cfg(test)]
-pub(crate) use patterns::names;
+/// Every pattern that `grok` has, by its name. Fields are those of the Elastic Common Schema if `is_ecs`.
+pub fn grok_patterns(is_ecs: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    patterns::names().filter_map(move |name| Some((name, patterns::get(name, is_ecs)?)))
+}
 
 /// The longest pattern once the patterns in it are written out.
 const EXPANDED_BYTES_MAX: usize = 256 << 10;

@@ -36,6 +36,7 @@ mod text;
 
 pub use condition::Condition;
 pub use document::{Document, Failure};
+pub use grok::grok_patterns;
 pub use pipeline::{Outcome, Pipeline, Pipelines, Status, Trace, run};
 
 /// What bounds a pipeline, and what it does to one document.

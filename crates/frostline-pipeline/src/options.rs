@@ -33,6 +33,9 @@ pub(crate) struct Options<'a> {
     pub(crate) place: String,
     /// How many processors this one is inside of.
     pub(crate) depth: usize,
+    /// The type of the processor; none of a pipeline.
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) tag: Option<String>,
     members: Map<String, Value>,
     pub(crate) counts: &'a mut Counts,
 }
@@ -45,14 +48,19 @@ impl<'a> Options<'a> {
         counts: &'a mut Counts,
     ) -> Result<Options<'a>> {
         match json {
-            Value::Object(members) => Ok(Options { place, depth, members: members.clone(), counts }),
+            Value::Object(members) => {
+                Ok(Options { place, depth, kind: None, tag: None, members: members.clone(), counts })
+            }
             _ => Err(Error::invalid("expected an object").with("at", place)),
         }
     }
 
     /// An option is wrong.
     pub(crate) fn wrong(&self, name: &str, what: impl std::fmt::Display) -> Error {
-        Error::invalid(format!("[{name}] {what}")).with("at", &self.place)
+        let wrong = Error::invalid(format!("[{name}] {what}")).with("at", &self.place);
+        let about = [("processor_type", self.kind), ("processor_tag", self.tag.as_deref())];
+        let known = about.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        known.fold(wrong.with("property_name", name), |wrong, (key, value)| wrong.with(key, value))
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {

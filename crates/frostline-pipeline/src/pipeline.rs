@@ -81,6 +81,9 @@ pub enum Status {
     ErrorIgnored,
 }
 
+/// Pipelines that call each other without an end.
+const CYCLE: &str = "graph_structure_exception";
+
 /// What one kind of processor does.
 pub(crate) trait Processor: Debug + Send + Sync {
     fn run(&self, document: &mut Document, run: &mut Run<'_>) -> Done;
@@ -218,7 +221,9 @@ pub(crate) fn read_step(json: &Value, place: &str, depth: usize, counts: &mut Co
     };
     let place = format!("{place}.{kind}");
     let mut options = Options::new(place.clone(), depth, json, counts)?;
+    options.kind = Some(kind);
     let tag = options.text("tag")?;
+    options.tag.clone_from(&tag);
     let description = options.text("description")?;
     let ignore_failure = options.flag("ignore_failure", false)?;
     let condition = options.take("if").map(|json| condition(&options, &json)).transpose()?;
@@ -279,11 +284,11 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     pub(crate) fn pipeline(&mut self, id: &str, pipeline: &Pipeline, document: &mut Document) -> Done {
         if self.running.iter().any(|running| running == id) {
-            return Err(failure("graph_structure_exception", format!("Cycle detected for pipeline: {id}")));
+            return Err(failure(CYCLE, format!("Cycle detected for pipeline: {id}")));
         }
         if self.running.len() >= NESTING_MAX {
             let reason = format!("pipelines call at most {NESTING_MAX} others inside each other");
-            return Err(failure("graph_structure_exception", reason));
+            return Err(failure(CYCLE, reason));
         }
         self.running.push(id.to_owned());
         let outer = document.set_ingest("pipeline", Some(Value::from(id)));
@@ -348,6 +353,12 @@ impl Run<'_> {
         let (status, done) = match holds.map_err(|stop| named(stop, self.running.last())) {
             Ok(false) => (Status::Skipped, Ok(())),
             Err(stop) => (Status::Error, Err(stop)),
+            Ok(true) if step.kind == "pipeline" && self.trace.is_some() => {
+                let place = self.trace.as_ref().map_or(0, |trace| trace.len());
+                self.trace(step, Status::Success, None, document)?;
+                let done = step.processor.run(document, self).map_err(|s| named(s, self.running.last()));
+                return self.called(step, place, done, document);
+            }
             Ok(true) => match step.processor.run(document, self).map_err(|s| named(s, self.running.last())) {
                 Ok(()) => (Status::Success, Ok(())),
                 Err(Stop::Drop) => (Status::Dropped, Err(Stop::Drop)),
@@ -370,11 +381,30 @@ impl Run<'_> {
         done
     }
 
+    /// What comes after the call of a pipeline, of which a trace tells before what it did.
+    fn called(&mut self, step: &Step, place: usize, done: Done, document: &mut Document) -> Done {
+        let Err(Stop::Fail(failure)) = done else { return done };
+        let is_ignored = step.ignore_failure && !failure.is_limit;
+        if let Some(trace) = &mut self.trace {
+            // A pipeline that is not there or calls itself has done nothing.
+            let has_run = trace.len() > place + 1 && failure.kind != CYCLE;
+            if !has_run {
+                trace.truncate(place + 1);
+            }
+            if let Some(call) = trace.get_mut(place).filter(|_| !has_run) {
+                call.status = if is_ignored { Status::ErrorIgnored } else { Status::Error };
+                call.failure = Some(Failure::clone(&failure));
+            }
+        }
+        if is_ignored { Ok(()) } else { self.handle(&step.on_failure, failure, document) }
+    }
+
     fn trace(&mut self, step: &Step, status: Status, failed: Option<&Failure>, document: &Document) -> Done {
         let Some(trace) = &mut self.trace else { return Ok(()) };
         document.spend(weight(document.source()) + weight(document.ingest()))?;
         let held = !matches!(status, Status::Skipped);
-        let shows = matches!(status, Status::Success | Status::ErrorIgnored);
+        // What a pipeline that is called makes of it is told after that.
+        let shows = matches!(status, Status::Success | Status::ErrorIgnored) && step.kind != "pipeline";
         trace.push(Trace {
             processor: step.kind,
             tag: step.tag.clone(),

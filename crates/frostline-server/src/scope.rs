@@ -198,6 +198,7 @@ const SCOPED: &[&str] = &[
     "indices.clear_cache",
     "indices.close",
     "indices.create",
+    "indices.data_streams_stats",
     "indices.delete",
     "indices.exists",
     "indices.flush",
@@ -214,6 +215,7 @@ const SCOPED: &[&str] = &[
     "indices.recovery",
     "indices.refresh",
     "indices.remove_block",
+    "indices.resolve_cluster",
     "indices.resolve_index",
     "indices.segments",
     "indices.shard_stores",
@@ -248,8 +250,10 @@ const SCOPED: &[&str] = &[
 /// and of indices what the scope lets be known.
 const MONITORED: &[&str] = &[
     "cat.allocation",
+    "cat.component_templates",
     "cat.fielddata",
     "cat.health",
+    "cat.help",
     "cat.master",
     "cat.nodeattrs",
     "cat.nodes",
@@ -270,6 +274,7 @@ const MONITORED: &[&str] = &[
     "nodes.hot_threads",
     "nodes.info",
     "nodes.stats",
+    "ingest.processor_grok",
     "tasks.get",
     "tasks.list",
 ];

@@ -73,6 +73,33 @@ pub(crate) async fn cancel_one(call: Call) -> Result<Answer> {
     answer(&call, std::iter::once(task.ok_or_else(|| missing(id))?))
 }
 
+/// `POST /_reindex/{task_id}/_rethrottle` and the like: the task, if it still runs. It is as fast as it can be all the same.
+pub(crate) async fn rethrottle(call: Call) -> Result<Answer> {
+    let speed = call.params.get("requests_per_second").unwrap_or_default();
+    if speed != "-1" && !speed.parse::<f32>().is_ok_and(|speed| speed > 0.0) {
+        let reason = "[requests_per_second] is a number above 0, or -1 for as fast as possible";
+        return Err(ApiError::invalid(reason));
+    }
+    let id = call.part("task_id").unwrap_or_default();
+    let running = number(&call.state, id).and_then(|number| {
+        let mut tasks = call.state.jobs.running().into_iter();
+        tasks.find(|task| task.number == number).ok_or_else(|| missing(id))
+    });
+    let answer = match running {
+        Ok(task) => answer(&call, std::iter::once(&task))?,
+        Err(error) => {
+            let cause = json!({ "type": error.kind, "reason": error.reason });
+            let node = id.split_once(':').map_or(id, |(node, _)| node);
+            let failure = json!({
+                "type": "failed_node_exception", "reason": format!("Failed node [{node}]"), "node_id": node,
+                "caused_by": cause,
+            });
+            Answer::json(&json!({ "nodes": {}, "node_failures": [failure] }))?
+        }
+    };
+    Ok(answer.with_warnings(["[requests_per_second] has no effect: the task is not slowed down".to_owned()]))
+}
+
 /// The searches that run or wait, what else was begun and runs, and this request.
 pub(crate) fn with_own(call: &Call) -> Vec<Task> {
     let mut tasks = call.state.searches.tasks();
