@@ -105,7 +105,7 @@ pub(crate) fn rename(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
 
 impl Processor for Rename {
     fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
-        let path = self.field.path(document)?;
+        let Some(path) = self.field.path_if_any(document, self.ignore_missing)? else { return Ok(()) };
         let target = self.target.path(document)?;
         if document.find(&path).is_none() {
             return match self.ignore_missing {
@@ -152,7 +152,8 @@ impl Processor for Remove {
             Remove::Keep(keep) => document.keep(keep)?,
             Remove::Fields { fields, ignore_missing } => {
                 for field in fields {
-                    let path = field.path(document)?.into_owned();
+                    let Some(path) = field.path_if_any(document, *ignore_missing)? else { continue };
+                    let path = path.into_owned();
                     if document.remove(&path)?.is_none() && !ignore_missing {
                         return Err(unfit(format!("field [{path}] not present as part of path [{path}]")));
                     }
@@ -393,7 +394,7 @@ pub(crate) fn convert(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
 
 impl Processor for Convert {
     fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
-        let path = self.field.path(document)?;
+        let Some(path) = self.field.path_if_any(document, self.ignore_missing)? else { return Ok(()) };
         let Some(found) = document.need(&path, self.ignore_missing)? else { return Ok(()) };
         let converted = match found {
             Value::Array(elements) => {

@@ -37,7 +37,7 @@ mod text;
 pub use condition::Condition;
 pub use document::{Document, Failure};
 pub use grok::grok_patterns;
-pub use pipeline::{Outcome, Pipeline, Pipelines, Status, Trace, run};
+pub use pipeline::{Outcome, Pipeline, Pipelines, Status, Trace, processors, run};
 
 /// What bounds a pipeline, and what it does to one document.
 pub mod limits {

@@ -194,10 +194,22 @@ impl Field {
     pub(crate) fn path(&self, document: &Document) -> Done<Cow<'_, Path>> {
         match self {
             Field::Fixed(path) => Ok(Cow::Borrowed(path)),
-            Field::Rendered(template) => {
-                let text = template.render(document)?;
-                Path::parse(&text).map(Cow::Owned).map_err(unfit)
-            }
+            Field::Rendered(template) => match template.render(document)? {
+                empty if empty.is_empty() => Err(unfit("field path cannot be null nor empty")),
+                text => Path::parse(&text).map(Cow::Owned).map_err(unfit),
+            },
+        }
+    }
+
+    /// The same; none where a template is empty, if that is allowed.
+    pub(crate) fn path_if_any(
+        &self,
+        document: &Document,
+        ignore_missing: bool,
+    ) -> Done<Option<Cow<'_, Path>>> {
+        match self {
+            Field::Rendered(template) if ignore_missing && template.render(document)?.is_empty() => Ok(None),
+            field => field.path(document).map(Some),
         }
     }
 }

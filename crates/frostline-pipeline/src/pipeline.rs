@@ -143,6 +143,11 @@ pub(crate) const PROCESSORS: &[(&str, Read)] = &[
     ("urldecode", decode::urldecode),
 ];
 
+/// The types of all processors.
+pub fn processors() -> impl Iterator<Item = &'static str> {
+    PROCESSORS.iter().map(|(name, _)| *name)
+}
+
 /// Those of Elasticsearch that are not among them.
 const OF_ELASTICSEARCH: &[&str] = &[
     "attachment",

@@ -898,6 +898,25 @@ fn fields_are_copied_and_their_names_expanded() {
 }
 
 #[test]
+fn a_field_without_a_name_is_missing() {
+    let named = |kind: &str, more: Value, ignore_missing: bool| {
+        let mut options = json!({ "field": "{{none}}", "ignore_missing": ignore_missing });
+        options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ kind: options })
+    };
+    for (kind, more) in [
+        ("remove", json!({})),
+        ("rename", json!({ "target_field": "b" })),
+        ("convert", json!({ "type": "long" })),
+        ("lowercase", json!({})),
+        ("kv", json!({ "field_split": " ", "value_split": "=" })),
+    ] {
+        check(json!([named(kind, more.clone(), true)]), json!({ "a": 1 }), json!({ "a": 1 }));
+        fails(named(kind, more, false), json!({ "a": 1 }), "field path cannot be null nor empty");
+    }
+}
+
+#[test]
 fn fields_are_removed_by_patterns() {
     let source = json!({ "foo1": 1, "foo2": { "x": 1 }, "bar": 2, "zoo": 3 });
     let removed =

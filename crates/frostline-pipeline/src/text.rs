@@ -29,7 +29,7 @@ impl Fields {
 
     /// Puts what `change` makes of a field in its place, or where it is to go.
     fn change(&self, document: &mut Document, change: impl Fn(&Document, &Value) -> Done<Value>) -> Done {
-        let path = self.field.path(document)?;
+        let Some(path) = self.field.path_if_any(document, self.ignore_missing)? else { return Ok(()) };
         let Some(found) = document.need(&path, self.ignore_missing)? else { return Ok(()) };
         let changed = change(document, found)?;
         match &self.target {

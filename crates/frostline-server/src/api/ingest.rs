@@ -2,7 +2,7 @@
 //!
 //! A document that is added or replaced goes through the pipeline that its request names, else the default one of its
 //! index, and then through the final one of the index to which it goes then. A document that fails is an error of its
-//! item alone. Updates and deletions go through none.
+//! item alone. So does one that an update may add; other updates and deletions go through none.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use frostline_pipeline::{Document, Outcome, Pipeline};
 use serde_json::{Map, Value};
 
 use crate::api::bulk::{INDICES_MAX, Named, Operation, Targets, What, find_targets, no_document};
+use crate::api::document::Upsert;
 use crate::api::names::Target;
 use crate::api::pipeline::{Known, aside, existing, failed};
 use crate::api::settings::IndexSettings;
@@ -27,7 +28,8 @@ const BYTES_MAX: usize = 64 << 20;
 const REROUTED_MAX: usize = 16;
 
 /// Changes operations to what pipelines make of their documents. An index that they go to then is one of `targets`.
-pub(crate) async fn apply(call: &Call, operations: &mut [Operation], targets: &mut Targets) -> Result<()> {
+/// Whether there was any to run.
+pub(crate) async fn apply(call: &Call, operations: &mut [Operation], targets: &mut Targets) -> Result<bool> {
     let seen = call.state.node.catalog().seen_records();
     let has_own = |target: &Result<_>| match (target, &seen) {
         (Ok(target), Some(seen)) => settings(seen, target).has_pipeline(),
@@ -36,7 +38,7 @@ pub(crate) async fn apply(call: &Call, operations: &mut [Operation], targets: &m
     let is_asked =
         operations.iter().any(|operation| operation.pipeline.is_some() && document(operation).is_some());
     if !is_asked && !targets.values().any(has_own) {
-        return Ok(());
+        return Ok(false);
     }
     let known = Arc::new(Known {
         state: Arc::clone(&call.state),
@@ -84,21 +86,23 @@ pub(crate) async fn apply(call: &Call, operations: &mut [Operation], targets: &m
     };
     let last =
         jobs(operations, targets, &known, |_, _, settings| settings.final_pipeline().map(str::to_owned));
-    run(call, &known, last, operations, &mut left, true).await.map(drop)
+    run(call, &known, last, operations, &mut left, true).await?;
+    Ok(true)
 }
 
 fn settings(records: &Records, target: &Target) -> IndexSettings {
     IndexSettings::of(records, &target.index)
 }
 
-/// The document that an operation stores as it is.
-fn document(operation: &Operation) -> Option<&Bytes> {
+/// The document that an operation stores as it is, or may add.
+fn document(operation: &Operation) -> Option<Bytes> {
     match operation.what.as_ref().ok()? {
-        What::Append(document) => Some(document),
+        What::Append(document) => Some(document.clone()),
         What::Edit(IdOperation { action: Action::Index(document) | Action::Create(document), .. }) => {
-            Some(document)
+            Some(document.clone())
         }
-        What::Edit(_) | What::Nothing => None,
+        What::Edit(_) => operation.upsert.as_ref().map(Upsert::get),
+        What::Nothing => None,
     }
 }
 
@@ -122,8 +126,10 @@ fn jobs(
     };
     let settings: BTreeMap<Named, IndexSettings> = targets.iter().filter_map(of_target).collect();
     let jobs = operations.iter().enumerate().filter_map(|(place, operation)| {
-        let document = document(operation)?.clone();
-        let id = wanted(place, operation, settings.get(&operation.name())?)?;
+        let document = document(operation)?;
+        // A pipeline may send a document elsewhere whose name is none that it can go to.
+        let none = IndexSettings::default();
+        let id = wanted(place, operation, settings.get(&operation.name()).unwrap_or(&none))?;
         Some(Job { place, id, index: operation.index.clone(), document_id: operation.id.clone(), document })
     });
     jobs.collect()
@@ -161,7 +167,11 @@ async fn run(
             let pipeline = pipelines
                 .entry(job.id.clone())
                 .or_insert_with(|| existing(&known.state, &known.records, &job.id));
-            let ran = pipeline.clone().and_then(|pipeline| one(&known, job, &pipeline, now_us, is_final));
+            let ran = pipeline.clone().and_then(|pipeline| {
+                let id = job.id.clone();
+                let run = || one(&known, job, &pipeline, now_us, is_final);
+                known.state.pipelines.counted(&id, run, Result::is_err)
+            });
             (place, ran.and_then(|ran| fitting(ran, &mut still_left)))
         });
         Ok((ran.collect::<Vec<(usize, Ran)>>(), still_left))
@@ -227,6 +237,14 @@ impl Operation {
         };
         self.index = index;
         self.id.clone_from(&id);
+        if let (Some(upsert), Ok(What::Edit(operation))) = (&self.upsert, &mut self.what) {
+            upsert.set(document);
+            match id {
+                Some(id) => operation.id = id,
+                None => self.what = Err(ApiError::invalid("an update is of a document with an [_id]")),
+            }
+            return;
+        }
         self.what = Ok(match id {
             None if if_seq_no.is_some() => {
                 self.what = Err(ApiError::invalid("a document without [_id] has no [if_seq_no]"));

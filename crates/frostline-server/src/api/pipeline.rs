@@ -1,7 +1,8 @@
 //! Ingest pipelines: put, shown, deleted, tried.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use frostline_catalog::{INDEX_SETTINGS, RecordChange, Records};
 use frostline_pipeline::{Document, Failure, Outcome, Pipeline, Pipelines, Status, Trace};
@@ -23,9 +24,69 @@ const SIMULATED_MAX: usize = 1_000;
 
 /// Pipelines as this server has read them, each with what it was read from.
 #[derive(Default)]
-pub(crate) struct Compiled(Mutex<HashMap<String, (Value, Arc<Pipeline>)>>);
+pub(crate) struct Compiled {
+    read: Mutex<HashMap<String, (Value, Arc<Pipeline>)>>,
+    counts: Mutex<BTreeMap<String, Counts>>,
+}
+
+/// What a pipeline has done since this server started. What others that it calls do is part of that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    documents: u64,
+    failed: u64,
+    /// Documents that it is asked for now.
+    now: u64,
+    took_us: u64,
+}
+
+impl Counts {
+    fn shown(self) -> Value {
+        json!({
+            "count": self.documents, "failed": self.failed, "current": self.now,
+            "time_in_millis": self.took_us / 1_000,
+        })
+    }
+}
 
 impl Compiled {
+    /// Counts a document that goes through a pipeline, while `run` does what is to be done. Whether that failed is `is_failure`.
+    pub(crate) fn counted<T>(&self, id: &str, run: impl FnOnce() -> T, is_failure: impl Fn(&T) -> bool) -> T {
+        let change = |change: &dyn Fn(&mut Counts)| {
+            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            match counts.get_mut(id) {
+                Some(counts) => change(counts),
+                None => change(counts.entry(id.to_owned()).or_default()),
+            }
+        };
+        change(&|counts| counts.now += 1);
+        let started = Instant::now();
+        let done = run();
+        change(&|counts| {
+            counts.now -= 1;
+            counts.documents += 1;
+            counts.failed += u64::from(is_failure(&done));
+            counts.took_us += u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        });
+        done
+    }
+
+    /// What pipelines have done since this server started, as `_nodes/stats` shows it.
+    pub(crate) fn stats(&self, records: &Records) -> Value {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let total = counts.values().fold(Counts::default(), |sum, counts| Counts {
+            documents: sum.documents + counts.documents,
+            failed: sum.failed + counts.failed,
+            now: sum.now + counts.now,
+            took_us: sum.took_us + counts.took_us,
+        });
+        let known = records.others(KIND).map(|(id, _)| {
+            let mut shown = counts.get(id).copied().unwrap_or_default().shown();
+            shown["processors"] = json!([]);
+            (id.to_owned(), shown)
+        });
+        json!({ "total": total.shown(), "pipelines": known.collect::<Map<_, _>>() })
+    }
+
     /// The pipeline of an id; none where there is none.
     pub(crate) fn get(&self, records: &Records, id: &str) -> Result<Option<Arc<Pipeline>>> {
         let Some(json) = records.other(KIND, id) else { return Ok(None) };
@@ -33,13 +94,15 @@ impl Compiled {
             let (from, pipeline) = compiled.get(id)?;
             (from == json).then(|| Arc::clone(pipeline))
         };
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipeline) = read(&lock()) {
             return Ok(Some(pipeline));
         }
         let pipeline = Arc::new(parsed(json)?);
         let mut compiled = lock();
         compiled.retain(|id, _| records.other(KIND, id).is_some());
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.retain(|id, counts| counts.now > 0 || records.other(KIND, id).is_some());
         compiled.insert(id.to_owned(), (json.clone(), Arc::clone(&pipeline)));
         Ok(Some(pipeline))
     }

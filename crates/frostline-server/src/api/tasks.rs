@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::by_query;
 use crate::api::cluster::about_node;
 use crate::api::info::{NAME, uuid};
 use crate::error::{ApiError, Result};
@@ -75,11 +76,7 @@ pub(crate) async fn cancel_one(call: Call) -> Result<Answer> {
 
 /// `POST /_reindex/{task_id}/_rethrottle` and the like: the task, if it still runs. It is as fast as it can be all the same.
 pub(crate) async fn rethrottle(call: Call) -> Result<Answer> {
-    let speed = call.params.get("requests_per_second").unwrap_or_default();
-    if speed != "-1" && !speed.parse::<f32>().is_ok_and(|speed| speed > 0.0) {
-        let reason = "[requests_per_second] is a number above 0, or -1 for as fast as possible";
-        return Err(ApiError::invalid(reason));
-    }
+    by_query::speed(Some(call.params.get("requests_per_second").unwrap_or_default()))?;
     let id = call.part("task_id").unwrap_or_default();
     let running = number(&call.state, id).and_then(|number| {
         let mut tasks = call.state.jobs.running().into_iter();
@@ -88,8 +85,10 @@ pub(crate) async fn rethrottle(call: Call) -> Result<Answer> {
     let answer = match running {
         Ok(task) => answer(&call, std::iter::once(&task))?,
         Err(error) => {
-            let cause = json!({ "type": error.kind, "reason": error.reason });
             let node = id.split_once(':').map_or(id, |(node, _)| node);
+            let is_here = node == uuid(&call.state);
+            let kind = if is_here { error.kind } else { "no_such_node_exception" };
+            let cause = json!({ "type": kind, "reason": error.reason });
             let failure = json!({
                 "type": "failed_node_exception", "reason": format!("Failed node [{node}]"), "node_id": node,
                 "caused_by": cause,
