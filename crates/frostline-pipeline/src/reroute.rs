@@ -13,7 +13,8 @@ const PART_BYTES_MAX: usize = 100;
 #[derive(Debug)]
 enum Reroute {
     To(String),
-    Stream { kind: Part, dataset: Part, namespace: Part },
+    /// Its type, dataset and namespace.
+    Stream(Box<[Part; 3]>),
 }
 
 /// A part of the name of a data stream: the first of some values, else that of its name so far.
@@ -41,11 +42,11 @@ pub(crate) fn reroute(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
             return Err(options.wrong("destination", format!("{what}: there is a {name}")));
         }
         (Some(destination), None) => Reroute::To(destination),
-        (None, _) => Reroute::Stream {
-            kind: Part::read(options, "type", false)?,
-            dataset: Part::read(options, "dataset", false)?,
-            namespace: Part::read(options, "namespace", true)?,
-        },
+        (None, _) => Reroute::Stream(Box::new([
+            Part::read(options, "type", false)?,
+            Part::read(options, "dataset", false)?,
+            Part::read(options, "namespace", true)?,
+        ])),
     }))
 }
 
@@ -95,12 +96,12 @@ fn fitting(text: &str, has_hyphens: bool) -> String {
 
 impl Processor for Reroute {
     fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
-        let (kind, dataset, namespace) = match self {
+        let [kind, dataset, namespace] = match self {
             Reroute::To(destination) => {
                 document.put_index(destination.clone())?;
                 return Err(Stop::Reroute);
             }
-            Reroute::Stream { kind, dataset, namespace } => (kind, dataset, namespace),
+            Reroute::Stream(parts) => parts.as_ref(),
         };
         let name = document.index().to_owned();
         let parts = name.split_once('-').and_then(|(kind, rest)| Some((kind, rest.rsplit_once('-')?)));
