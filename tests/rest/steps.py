@@ -166,6 +166,10 @@ class Run:
         elif catch == "request":
             if status < 400 or status in STATUSES.values():
                 raise Failed(f"an error without a name is expected: {said}")
+        elif catch.endswith("_exception"):
+            error = self.response.get("error", {}) if isinstance(self.response, dict) else {}
+            if not isinstance(error, dict) or error.get("type") != catch:
+                raise Failed(f"[{catch}] is expected: {said}")
         elif catch not in STATUSES:
             raise Misunderstood(f"catch [{catch}]")
         elif status != STATUSES[catch]:
@@ -286,14 +290,18 @@ class Run:
             pair = ":".join(str(self.get(path.strip())) for path in called.groups())
             self.stash[name] = base64.b64encode(pair.encode()).decode()
 
-    def skip(self, argument):
+    def not_exists(self, path):
+        if self.get(path) is not MISSING:
+            raise Failed(f"{path} is there")
+
+    def decided(self, argument):
         """Decided before the test runs."""
 
 
 STEPS = {
     "close_to": Run.close_to, "contains": Run.contains, "do": Run.do, "exists": Run.exists, "is_false": Run.is_false,
-    "is_true": Run.is_true, "length": Run.length, "match": Run.match, "set": Run.set, "skip": Run.skip,
-    "transform_and_set": Run.transform_and_set,
+    "is_true": Run.is_true, "length": Run.length, "match": Run.match, "not_exists": Run.not_exists, "requires": Run.decided,
+    "set": Run.set, "skip": Run.decided, "transform_and_set": Run.transform_and_set,
     "gt": lambda run, argument: run.compare(argument, lambda a, b: a > b, "greater than"),
     "gte": lambda run, argument: run.compare(argument, lambda a, b: a >= b, "at least"),
     "lt": lambda run, argument: run.compare(argument, lambda a, b: a < b, "less than"),

@@ -12,8 +12,8 @@ import yaml
 
 # What this runner does of what a test may ask of a runner.
 FEATURES = {
-    "allowed_warnings", "allowed_warnings_regex", "arbitrary_key", "catch_unauthorized", "close_to", "contains", "default_shards",
-    "embedded_stash_key", "headers", "is_after", "no_xpack", "node_selector", "regex", "stash_in_key", "stash_in_path",
+    "allowed_warnings", "allowed_warnings_regex", "arbitrary_key", "capabilities", "catch_unauthorized", "close_to", "contains",
+    "default_shards", "embedded_stash_key", "headers", "is_after", "no_xpack", "node_selector", "regex", "stash_in_key", "stash_in_path",
     "transform_and_set", "warnings", "warnings_regex", "yaml",
 }
 # What it cannot do, and what it is not.
@@ -48,6 +48,8 @@ class Test:
     steps: list
     setup: list = field(default_factory=list)
     teardown: list = field(default_factory=list)
+    # What its file requires of a product: the stack that one installs, or a service.
+    requires: dict = field(default_factory=dict)
 
     @property
     def suite(self):
@@ -57,8 +59,8 @@ class Test:
     def full_name(self):
         return f"{self.file}: {self.name}"
 
-    def skips(self):
-        return [step["skip"] for step in self.setup + self.steps if "skip" in step]
+    def said(self, name):
+        return [step[name] for step in self.setup + self.steps if name in step]
 
     @cached_property
     def calls(self):
@@ -104,10 +106,11 @@ def read(folder):
         sections = []
         for document in yaml.load_all(path.read_text(), Loader):
             sections += (document or {}).items()
-        around = {name: steps for name, steps in sections if name in ("setup", "teardown")}
+        around = {name: steps for name, steps in sections if name in ("requires", "setup", "teardown")}
         for name, steps in sections:
             if name not in around:
-                tests.append(Test(file, name, steps or [], around.get("setup") or [], around.get("teardown") or []))
+                own = [around.get(kind) or [] for kind in ("setup", "teardown")]
+                tests.append(Test(file, name, steps or [], *own, around.get("requires") or {}))
     return tests
 
 
@@ -143,19 +146,38 @@ def in_range(ranges, current):
 
 def skipped(test, version):
     """Why the suite itself leaves a test out; None where it does not."""
-    for skip in test.skips():
-        unknown = set(skip) - {"features", "reason", "version"}
+    unknown = set(test.requires) - {"feature_flag", "serverless", "stack"}
+    if unknown:
+        raise Misunderstood(f"a file requires [{unknown.pop()}]")
+    if test.requires.get("stack") is False or "feature_flag" in test.requires:
+        return "not for the stack as it is installed"
+    for requires in test.said("requires"):
+        unknown = set(requires) - {"capabilities", "cluster_features", "reason", "test_runner_features"}
+        if unknown:
+            raise Misunderstood(f"requires has [{unknown.pop()}]")
+        # A server of the suite's version has its features and capabilities.
+        why = unsupported(requires.get("test_runner_features"))
+        if why:
+            return why
+    for skip in test.said("skip"):
+        unknown = set(skip) - {"awaits_fix", "features", "reason", "version"}
         if unknown:
             raise Misunderstood(f"skip has [{unknown.pop()}]")
-        features = skip.get("features") or []
-        features = features.split(",") if isinstance(features, str) else features
-        for name in (name.strip() for name in features):
-            if name in UNSUPPORTED:
-                return UNSUPPORTED[name]
-            if name not in FEATURES:
-                raise Misunderstood(f"the feature [{name}]")
+        why = unsupported(skip.get("features"))
+        if why or "awaits_fix" in skip:
+            return why or "awaits a fix"
         if "version" in skip and in_range(str(skip["version"]), version):
             return f"not for version {version}"
+    return None
+
+
+def unsupported(features):
+    """Why this runner cannot do what a test asks of it; None where it can."""
+    for name in features.split(",") if isinstance(features, str) else features or []:
+        if name.strip() in UNSUPPORTED:
+            return UNSUPPORTED[name.strip()]
+        if name.strip() not in FEATURES:
+            raise Misunderstood(f"the feature [{name.strip()}]")
     return None
 
 

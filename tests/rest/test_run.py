@@ -186,6 +186,23 @@ def test_skipping():
             skipped(skip)
 
 
+def test_what_is_required(tmp_path):
+    def why(step, requires=None):
+        return suite.skipped(suite.Test("a.yml", "a", [step], requires=requires or {}), "9.5.3")
+
+    assert not why({"requires": {"cluster_features": ["gte_v8.0.0"], "capabilities": [{"path": "/"}], "reason": "new"}})
+    assert not why({"requires": {"test_runner_features": ["capabilities", "allowed_warnings"]}})
+    assert why({"requires": {"test_runner_features": "xpack"}}) and why({"skip": {"awaits_fix": "some issue"}})
+    assert why({"do": {}}, {"stack": False, "serverless": True}) and why({"do": {}}, {"stack": True, "feature_flag": "new"})
+    assert not why({"do": {}}, {"stack": True, "serverless": False})
+    for step, requires in [({"requires": {"os": "linux"}}, {}), ({"do": {}}, {"cloud": True}), ({"requires": {"test_runner_features": "telepathy"}}, {})]:
+        with pytest.raises(suite.Misunderstood):
+            why(step, requires)
+    (tmp_path / "a.yml").write_text("requires: {stack: true}\n---\nsetup: [{do: {}}]\n---\nfirst: [{do: {}}]\n")
+    (test,) = suite.read(tmp_path)
+    assert (test.name, test.requires, test.setup) == ("first", {"stack": True}, [{"do": {}}])
+
+
 def test_values():
     assert same({"a": [1, "b", None, True]}, {"a": [1.0, "b", None, True]})
     assert not same(1, True) and not same("1", 1) and not same([1], [1, 2]) and not same({"a": 1}, {"a": 1, "b": 2}) and not same(None, 0)

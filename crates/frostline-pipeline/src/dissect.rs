@@ -44,7 +44,8 @@ enum What {
 pub(crate) fn dissect(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
     let pattern = options.text("pattern")?;
     let pattern = options.required("pattern", pattern)?;
-    let (prefix, keys) = parse(&pattern).map_err(|what| options.wrong("pattern", what))?;
+    let (prefix, keys) = parse(&pattern)
+        .map_err(|what| options.wrong("pattern", format!("Unable to parse pattern: {what}")))?;
     Ok(Box::new(Dissect {
         field: options.required_field("field")?,
         prefix,

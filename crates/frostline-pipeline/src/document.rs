@@ -47,6 +47,10 @@ pub struct Failure {
 pub(crate) enum Stop {
     Drop,
     Fail(Box<Failure>),
+    /// The document goes to another index, whose pipeline is next.
+    Reroute,
+    /// The pipeline is over.
+    Terminate,
 }
 
 pub(crate) type Done<T = ()> = Result<T, Stop>;
@@ -74,7 +78,7 @@ pub(crate) fn unfit(reason: impl Into<String>) -> Stop {
 fn limit(reason: String) -> Stop {
     match failure("illegal_argument_exception", reason) {
         Stop::Fail(failure) => Stop::Fail(Box::new(Failure { is_limit: true, ..*failure })),
-        Stop::Drop => Stop::Drop,
+        other => other,
     }
 }
 
@@ -128,6 +132,10 @@ impl Path {
             parts.remove(0);
         }
         Ok(Path { text: text.to_owned(), root, parts })
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
     }
 
     /// The way from its root.
@@ -263,6 +271,36 @@ impl Document {
         Ok(())
     }
 
+    /// Sends it to another index.
+    pub(crate) fn put_index(&mut self, name: String) -> Done {
+        self.put(
+            &Path { text: "_index".to_owned(), root: Root::Index, parts: Vec::new() },
+            Value::String(name),
+        )
+    }
+
+    /// The members of the document, or of the object at a path.
+    pub(crate) fn members(&self, path: Option<&Path>) -> Option<&Map<String, Value>> {
+        match path {
+            None => self.source.as_object(),
+            Some(path) => self.find(path)?.as_object(),
+        }
+    }
+
+    /// Removes one of the members of the document, or of the object at a path.
+    pub(crate) fn remove_member(&mut self, path: Option<&Path>, name: &str) -> Done {
+        let count = self.members(path).map_or(0, Map::len);
+        self.look(LOOKUP_BYTES + name.len() as u64 + 8 * count as u64, READ)?;
+        let object = match path {
+            None => Some(&mut self.source),
+            Some(path) => walk(self.root_mut(path), path.inside()),
+        };
+        if let Some(Value::Object(members)) = object {
+            members.shift_remove(name);
+        }
+        Ok(())
+    }
+
     /// Sets a field at the top by its name, which may have dots. Objects are put together member by member if `merges`.
     pub(crate) fn put_top(&mut self, name: String, value: Value, merges: bool) -> Done {
         self.spend(weight(&value).saturating_add(name.len() as u64))?;
@@ -319,6 +357,10 @@ impl Document {
             self.spend(values.len().saturating_mul(known + values.len()) as u64)?;
         }
         let Some(existing) = walk(self.root_mut(path), &path.parts) else { return Ok(()) };
+        let is_known = |value: &Value| *value == *existing;
+        if !existing.is_array() && !allow_duplicates && values.iter().all(is_known) {
+            return Ok(());
+        }
         if !existing.is_array() {
             *existing = Value::Array(vec![existing.take()]);
         }

@@ -1,11 +1,12 @@
-//! Processors that move and make fields: `set`, `rename`, `remove`, `append`, `convert`.
+//! Processors that move and make fields: `set`, `copy`, `rename`, `remove`, `remove_by_pattern`, `dot_expander`,
+//! `append`, `convert`.
 
 use std::net::IpAddr;
 
 use frostline_base::Result;
 use serde_json::{Number, Value};
 
-use crate::document::{Document, Done, Path, brief, kind, shown, text_of, unfit};
+use crate::document::{Document, Done, LOOKUP_BYTES, Path, READ, brief, kind, shown, text_of, unfit, weight};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
 use crate::template::{Escape, MEDIA_TYPES, ValueTemplate};
@@ -24,25 +25,48 @@ enum From {
     Field(Field),
 }
 
+impl From {
+    fn read(options: &mut Options<'_>) -> Result<From> {
+        let value = options.take_any("value");
+        let copy_from = options.field("copy_from")?;
+        let escape = options.one_of("media_type", MEDIA_TYPES)?.unwrap_or(Escape::Json);
+        match (value, copy_from) {
+            (Some(value), None) => {
+                let value = ValueTemplate::parse(value, escape);
+                Ok(From::Value(value.map_err(|what| options.wrong("value", what))?))
+            }
+            (None, Some(field)) => Ok(From::Field(field)),
+            (Some(_), Some(_)) => {
+                let what = "cannot set both `copy_from` and `value` in the same processor";
+                Err(options.wrong("copy_from", what))
+            }
+            (None, None) => Err(options.wrong("value", "required property is missing")),
+        }
+    }
+
+    /// The value. None where there is none, if that is allowed.
+    fn of(&self, document: &Document, ignore_missing: bool) -> Done<Option<Value>> {
+        match self {
+            From::Value(template) => template.render(document).map(Some),
+            From::Field(from) => {
+                let from = from.path(document)?;
+                match document.find(&from) {
+                    None if ignore_missing => Ok(None),
+                    None => Err(unfit(format!("field [{from}] not present as part of path [{from}]"))),
+                    Some(found) => {
+                        document.spend(weight(found))?;
+                        Ok(Some(found.clone()))
+                    }
+                }
+            }
+        }
+    }
+}
+
 pub(crate) fn set(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
-    let value = options.take_any("value");
-    let copy_from = options.field("copy_from")?;
-    let escape = options.one_of("media_type", MEDIA_TYPES)?.unwrap_or(Escape::Json);
-    let value = match (value, copy_from) {
-        (Some(value), None) => {
-            From::Value(ValueTemplate::parse(value, escape).map_err(|what| options.wrong("value", what))?)
-        }
-        (None, Some(field)) => From::Field(field),
-        (Some(_), Some(_)) => {
-            return Err(
-                options.wrong("copy_from", "cannot set both `copy_from` and `value` in the same processor")
-            );
-        }
-        (None, None) => return Err(options.wrong("value", "required property is missing")),
-    };
     Ok(Box::new(Set {
         field: options.required_field("field")?,
-        value,
+        value: From::read(options)?,
         overrides: options.flag("override", true)?,
         ignore_empty: options.flag("ignore_empty_value", false)?,
     }))
@@ -54,19 +78,7 @@ impl Processor for Set {
         if !self.overrides && document.find(&path).is_some_and(|found| !found.is_null()) {
             return Ok(());
         }
-        let value = match &self.value {
-            From::Value(template) => template.render(document)?,
-            From::Field(from) => {
-                let from = from.path(document)?;
-                match document.find(&from) {
-                    Some(found) => found.clone(),
-                    None if self.ignore_empty => return Ok(()),
-                    None => {
-                        return Err(unfit(format!("field [{from}] not present as part of path [{from}]")));
-                    }
-                }
-            }
-        };
+        let Some(value) = self.value.of(document, self.ignore_empty)? else { return Ok(()) };
         if self.ignore_empty && (value.is_null() || value == "") {
             return Ok(());
         }
@@ -93,7 +105,7 @@ pub(crate) fn rename(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
 
 impl Processor for Rename {
     fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
-        let path = self.field.path(document)?;
+        let Some(path) = self.field.path_if_any(document, self.ignore_missing)? else { return Ok(()) };
         let target = self.target.path(document)?;
         if document.find(&path).is_none() {
             return match self.ignore_missing {
@@ -140,7 +152,8 @@ impl Processor for Remove {
             Remove::Keep(keep) => document.keep(keep)?,
             Remove::Fields { fields, ignore_missing } => {
                 for field in fields {
-                    let path = field.path(document)?.into_owned();
+                    let Some(path) = field.path_if_any(document, *ignore_missing)? else { continue };
+                    let path = path.into_owned();
                     if document.remove(&path)?.is_none() && !ignore_missing {
                         return Err(unfit(format!("field [{path}] not present as part of path [{path}]")));
                     }
@@ -154,29 +167,187 @@ impl Processor for Remove {
 #[derive(Debug)]
 struct Append {
     field: Field,
-    value: ValueTemplate,
+    value: From,
     allow_duplicates: bool,
+    ignore_empty: bool,
 }
 
 pub(crate) fn append(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
-    let value = options.take("value");
-    let value = options.required("value", value)?;
-    let escape = options.one_of("media_type", MEDIA_TYPES)?.unwrap_or(Escape::Json);
     Ok(Box::new(Append {
         field: options.required_field("field")?,
-        value: ValueTemplate::parse(value, escape).map_err(|what| options.wrong("value", what))?,
+        value: From::read(options)?,
         allow_duplicates: options.flag("allow_duplicates", true)?,
+        ignore_empty: options.flag("ignore_empty_values", false)?,
     }))
 }
 
 impl Processor for Append {
     fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
         let path = self.field.path(document)?;
-        let values = match self.value.render(document)? {
-            Value::Array(values) => values,
-            value => vec![value],
+        let mut values = match self.value.of(document, self.ignore_empty)? {
+            Some(Value::Array(values)) => values,
+            value => Vec::from_iter(value),
         };
+        if self.ignore_empty {
+            values.retain(|value| !value.is_null() && value != "");
+            if values.is_empty() {
+                return Ok(());
+            }
+        }
         document.append(&path, values, self.allow_duplicates)
+    }
+}
+
+/// The processor of OpenSearch.
+#[derive(Debug)]
+struct Copy {
+    source: Field,
+    target: Field,
+    ignore_missing: bool,
+    removes_source: bool,
+    overrides: bool,
+}
+
+pub(crate) fn copy(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    Ok(Box::new(Copy {
+        source: options.required_field("source_field")?,
+        target: options.required_field("target_field")?,
+        ignore_missing: options.flag("ignore_missing", false)?,
+        removes_source: options.flag("remove_source", false)?,
+        overrides: options.flag("override_target", false)?,
+    }))
+}
+
+impl Processor for Copy {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        let source = self.source.path(document)?.into_owned();
+        let target = self.target.path(document)?.into_owned();
+        if source == target {
+            return Err(unfit("source field path and target field path cannot be same"));
+        }
+        let Some(value) = document.find(&source).cloned() else {
+            return match self.ignore_missing {
+                true => Ok(()),
+                false => Err(unfit(format!("source field [{source}] doesn't exist"))),
+            };
+        };
+        if !self.overrides && document.find(&target).is_some_and(|found| !found.is_null()) {
+            return Err(unfit(format!("target field [{target}] already exists")));
+        }
+        document.put(&target, value)?;
+        if self.removes_source {
+            document.remove(&source)?;
+        }
+        Ok(())
+    }
+}
+
+/// The processor of OpenSearch: removes fields at the top by their names.
+#[derive(Debug)]
+struct RemoveByPattern {
+    patterns: Vec<String>,
+    /// Whether what matches none of them is removed.
+    is_exclusive: bool,
+}
+
+pub(crate) fn remove_by_pattern(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    let (some, others) = (options.texts("field_pattern")?, options.texts("exclude_field_pattern")?);
+    let is_exclusive = others.is_some();
+    match (some, others) {
+        (Some(patterns), None) | (None, Some(patterns)) => {
+            Ok(Box::new(RemoveByPattern { patterns, is_exclusive }))
+        }
+        _ => Err(options.wrong("field_pattern", "either this or [exclude_field_pattern] is given")),
+    }
+}
+
+impl Processor for RemoveByPattern {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        let Some(members) = document.members(None) else { return Ok(()) };
+        let pattern_bytes: usize = self.patterns.iter().map(String::len).sum();
+        let mut gone = Vec::new();
+        for name in members.keys() {
+            let compared = LOOKUP_BYTES.saturating_add((pattern_bytes.saturating_mul(1 + name.len())) as u64);
+            document.look(compared, READ)?;
+            if self.patterns.iter().any(|pattern| wildcard(pattern, name)) != self.is_exclusive {
+                gone.push(name.clone());
+            }
+        }
+        gone.iter().try_for_each(|name| document.remove_member(None, name))
+    }
+}
+
+/// Whether a text is of a pattern, in which `*` stands for anything.
+fn wildcard(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut text) = text.strip_prefix(first) else { return false };
+    let mut parts = rest.split('*').peekable();
+    while let Some(part) = parts.next() {
+        match (parts.peek(), text.find(part)) {
+            (None, _) => return text.ends_with(part),
+            (Some(_), Some(at)) => text = &text[at + part.len()..],
+            (Some(_), None) => return false,
+        }
+    }
+    true
+}
+
+/// Makes objects of fields whose names have dots.
+#[derive(Debug)]
+struct DotExpander {
+    /// Without it: all of them.
+    field: Option<Path>,
+    /// The object that they are in.
+    path: Option<Path>,
+    overrides: bool,
+}
+
+pub(crate) fn dot_expander(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    let field = options.text("field")?;
+    let field = options.required("field", field)?;
+    let path = options.text("path")?.map(|path| Path::parse(&path)).transpose();
+    Ok(Box::new(DotExpander {
+        field: match field.as_str() {
+            "*" => None,
+            name if !name.contains('.') => {
+                return Err(options.wrong("field", "field does not contain a dot and is not a wildcard"));
+            }
+            name => Some(Path::parse(name).map_err(|what| options.wrong("field", what))?),
+        },
+        path: path.map_err(|what| options.wrong("path", what))?,
+        overrides: options.flag("override", false)?,
+    }))
+}
+
+impl Processor for DotExpander {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        let inside = self.path.as_ref();
+        let Some(members) = document.members(inside) else { return Ok(()) };
+        document.look(LOOKUP_BYTES.saturating_mul(1 + members.len() as u64), READ)?;
+        let names: Vec<String> = match &self.field {
+            Some(field) if members.contains_key(field.as_str()) => vec![field.as_str().to_owned()],
+            Some(_) => Vec::new(),
+            None => members.keys().filter(|name| name.contains('.')).cloned().collect(),
+        };
+        for name in names {
+            let to = match inside {
+                Some(path) => Path::parse(&format!("{}.{name}", path.as_str())),
+                None => Path::parse(&name),
+            };
+            let to = to.map_err(unfit)?;
+            let Some(value) = document.members(inside).and_then(|members| members.get(&name)).cloned() else {
+                continue;
+            };
+            match document.find(&to) {
+                Some(_) if !self.overrides => {
+                    let values = if let Value::Array(values) = value { values } else { vec![value] };
+                    document.append(&to, values, true)?;
+                }
+                _ => document.put(&to, value)?,
+            }
+            document.remove_member(inside, &name)?;
+        }
+        Ok(())
     }
 }
 
@@ -223,7 +394,7 @@ pub(crate) fn convert(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
 
 impl Processor for Convert {
     fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
-        let path = self.field.path(document)?;
+        let Some(path) = self.field.path_if_any(document, self.ignore_missing)? else { return Ok(()) };
         let Some(found) = document.need(&path, self.ignore_missing)? else { return Ok(()) };
         let converted = match found {
             Value::Array(elements) => {

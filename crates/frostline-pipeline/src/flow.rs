@@ -1,4 +1,4 @@
-//! Processors that decide what runs: `drop`, `fail`, `foreach`, `pipeline`.
+//! Processors that decide what runs: `drop`, `fail`, `foreach`, `pipeline`, `terminate`.
 
 use frostline_base::Result;
 use serde_json::{Map, Value};
@@ -18,6 +18,19 @@ pub(crate) fn drop_document(_: &mut Options<'_>) -> Result<Box<dyn Processor>> {
 impl Processor for Drop {
     fn run(&self, _: &mut Document, _: &mut Run<'_>) -> Done {
         Err(Stop::Drop)
+    }
+}
+
+#[derive(Debug)]
+struct Terminate;
+
+pub(crate) fn terminate(_: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    Ok(Box::new(Terminate))
+}
+
+impl Processor for Terminate {
+    fn run(&self, _: &mut Document, _: &mut Run<'_>) -> Done {
+        Err(Stop::Terminate)
     }
 }
 

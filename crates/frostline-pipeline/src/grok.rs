@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use frostline_base::Result;
+use regex::Match;
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Done, Path, shown, unfit};
@@ -17,8 +18,10 @@ use crate::regular;
 
 mod patterns;
 
-#[cfg(test)]
-pub(crate) use patterns::names;
+/// Every pattern that `grok` has, by its name. Fields are those of the Elastic Common Schema if `is_ecs`.
+pub fn grok_patterns(is_ecs: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    patterns::names().filter_map(move |name| Some((name, patterns::get(name, is_ecs)?)))
+}
 
 /// The longest pattern once the patterns in it are written out.
 const EXPANDED_BYTES_MAX: usize = 256 << 10;
@@ -31,10 +34,12 @@ struct Grok {
     patterns: Vec<Pattern>,
     ignore_missing: bool,
     trace_match: bool,
+    /// Whether a field that several groups capture has all of them, where there are several.
+    captures_all: bool,
 }
 
 #[derive(Debug)]
-struct Pattern {
+pub(crate) struct Pattern {
     regex: regular::Pattern,
     captures: Vec<Capture>,
 }
@@ -48,36 +53,60 @@ struct Capture {
 }
 
 pub(crate) fn grok(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
-    let texts = options.texts("patterns")?;
-    let texts = options.required("patterns", texts)?;
-    if texts.is_empty() {
-        return Err(options.wrong("patterns", "List of patterns must not be empty"));
-    }
-    let own = match options.take("pattern_definitions") {
-        None => Map::new(),
-        Some(Value::Object(own)) => own,
-        Some(_) => return Err(options.wrong("pattern_definitions", "property isn't a map")),
-    };
-    let definitions = own.iter().map(|(name, value)| Some((name.as_str(), value.as_str()?)));
-    let Some(definitions) = definitions.collect::<Option<BTreeMap<&str, &str>>>() else {
-        return Err(options.wrong("pattern_definitions", "has a pattern that is not a string"));
-    };
-    let is_ecs = options.one_of("ecs_compatibility", &[("disabled", false), ("v1", true)])?.unwrap_or(false);
-    let names = Names { own: definitions, is_ecs };
-    let mut patterns = Vec::new();
-    for text in &texts {
-        let mut expansion = Expansion::default();
-        let expanded = expansion.expand(text, &names, 0);
-        expanded.map_err(|what| options.wrong("patterns", format!("has [{}]: {what}", shown(text))))?;
-        let regex = options.pattern("patterns", &expansion.text, true)?;
-        patterns.push(Pattern { regex, captures: expansion.captures });
-    }
     Ok(Box::new(Grok {
+        patterns: Pattern::read_all(options)?,
         field: options.required_field("field")?,
-        patterns,
         ignore_missing: options.flag("ignore_missing", false)?,
         trace_match: options.flag("trace_match", false)?,
+        captures_all: options.flag("capture_all_matches", false)?,
     }))
+}
+
+impl Pattern {
+    /// Reads `patterns`, with what else says how they are meant.
+    pub(crate) fn read_all(options: &mut Options<'_>) -> Result<Vec<Pattern>> {
+        let texts = options.texts("patterns")?;
+        let texts = options.required("patterns", texts)?;
+        if texts.is_empty() {
+            return Err(options.wrong("patterns", "List of patterns must not be empty"));
+        }
+        let own = match options.take("pattern_definitions") {
+            None => Map::new(),
+            Some(Value::Object(own)) => own,
+            Some(_) => return Err(options.wrong("pattern_definitions", "property isn't a map")),
+        };
+        let definitions = own.iter().map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+        let Some(definitions) = definitions.collect::<Option<BTreeMap<&str, &str>>>() else {
+            return Err(options.wrong("pattern_definitions", "has a pattern that is not a string"));
+        };
+        let ecs = options.one_of("ecs_compatibility", &[("disabled", false), ("v1", true)])?;
+        let names = Names { own: definitions, is_ecs: ecs.unwrap_or(false) };
+        let mut patterns = Vec::new();
+        for text in &texts {
+            let mut expansion = Expansion::default();
+            let expanded = expansion.expand(text, &names, 0);
+            expanded.map_err(|what| options.wrong("patterns", format!("has [{}]: {what}", shown(text))))?;
+            let regex = options.pattern("patterns", &expansion.text, true)?;
+            patterns.push(Pattern { regex, captures: expansion.captures });
+        }
+        Ok(patterns)
+    }
+
+    /// Every capture of every match in a text, with its name.
+    pub(crate) fn each_capture<'a, 't>(
+        &'a self,
+        text: &'t str,
+        document: &Document,
+        mut each: impl FnMut(&'a str, Match<'t>) -> Done,
+    ) -> Done {
+        self.regex.each_with_groups(text, document, |_, groups| {
+            let mut captures = self.captures.iter().enumerate();
+            captures.try_for_each(|(n, capture)| match groups.name(&group_name(n)) {
+                Some(group) => each(capture.path.as_str(), group),
+                None => Ok(()),
+            })
+        })
+    }
 }
 
 impl Processor for Grok {
@@ -98,15 +127,20 @@ impl Processor for Grok {
         let mut set: Vec<&Path> = Vec::new();
         for (n, Capture { path, to }) in pattern.captures.iter().enumerate() {
             let Some(group) = groups.name(&group_name(n)) else { continue };
+            let is_first = !set.contains(&path);
             // The first of several captures of a name counts.
-            if set.contains(&path) {
+            if !is_first && !self.captures_all {
                 continue;
             }
             let value = captured(group.as_str(), to).ok_or_else(|| {
                 unfit(format!("[{}] of [{path}] is not a valid {to}", shown(group.as_str())))
             })?;
-            document.put(path, value)?;
-            set.push(path);
+            if is_first {
+                document.put(path, value)?;
+                set.push(path);
+            } else {
+                document.append(path, vec![value], true)?;
+            }
         }
         if self.trace_match {
             document.set_ingest("_grok_match_index", Some(Value::from(number.to_string())));

@@ -15,16 +15,20 @@
 
 mod condition;
 mod date;
+mod decode;
 mod dissect;
 mod document;
 mod fields;
 mod fingerprint;
 mod flow;
 mod grok;
+mod network;
 mod options;
 mod pipeline;
 mod records;
+mod redact;
 mod regular;
+mod reroute;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -32,7 +36,8 @@ mod text;
 
 pub use condition::Condition;
 pub use document::{Document, Failure};
-pub use pipeline::{Outcome, Pipeline, Pipelines, Status, Trace, run};
+pub use grok::grok_patterns;
+pub use pipeline::{Outcome, Pipeline, Pipelines, Status, Trace, processors, run};
 
 /// What bounds a pipeline, and what it does to one document.
 pub mod limits {

@@ -33,6 +33,9 @@ pub(crate) struct Options<'a> {
     pub(crate) place: String,
     /// How many processors this one is inside of.
     pub(crate) depth: usize,
+    /// The type of the processor; none of a pipeline.
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) tag: Option<String>,
     members: Map<String, Value>,
     pub(crate) counts: &'a mut Counts,
 }
@@ -45,14 +48,23 @@ impl<'a> Options<'a> {
         counts: &'a mut Counts,
     ) -> Result<Options<'a>> {
         match json {
-            Value::Object(members) => Ok(Options { place, depth, members: members.clone(), counts }),
+            Value::Object(members) => {
+                Ok(Options { place, depth, kind: None, tag: None, members: members.clone(), counts })
+            }
             _ => Err(Error::invalid("expected an object").with("at", place)),
         }
     }
 
     /// An option is wrong.
     pub(crate) fn wrong(&self, name: &str, what: impl std::fmt::Display) -> Error {
-        Error::invalid(format!("[{name}] {what}")).with("at", &self.place)
+        let wrong = Error::invalid(format!("[{name}] {what}")).with("at", &self.place);
+        let about = [("processor_type", self.kind), ("processor_tag", self.tag.as_deref())];
+        let known = about.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        known.fold(wrong.with("property_name", name), |wrong, (key, value)| wrong.with(key, value))
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.members.contains_key(name)
     }
 
     pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
@@ -182,10 +194,22 @@ impl Field {
     pub(crate) fn path(&self, document: &Document) -> Done<Cow<'_, Path>> {
         match self {
             Field::Fixed(path) => Ok(Cow::Borrowed(path)),
-            Field::Rendered(template) => {
-                let text = template.render(document)?;
-                Path::parse(&text).map(Cow::Owned).map_err(unfit)
-            }
+            Field::Rendered(template) => match template.render(document)? {
+                empty if empty.is_empty() => Err(unfit("field path cannot be null nor empty")),
+                text => Path::parse(&text).map(Cow::Owned).map_err(unfit),
+            },
+        }
+    }
+
+    /// The same; none where a template is empty, if that is allowed.
+    pub(crate) fn path_if_any(
+        &self,
+        document: &Document,
+        ignore_missing: bool,
+    ) -> Done<Option<Cow<'_, Path>>> {
+        match self {
+            Field::Rendered(template) if ignore_missing && template.render(document)?.is_empty() => Ok(None),
+            field => field.path(document).map(Some),
         }
     }
 }

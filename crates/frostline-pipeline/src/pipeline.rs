@@ -11,7 +11,9 @@ use crate::condition::Condition;
 use crate::document::{Document, Done, Failure, Stop, failure, weight};
 use crate::limits::NESTING_MAX;
 use crate::options::{Counts, Options};
-use crate::{date, dissect, fields, fingerprint, flow, grok, records, text};
+use crate::{
+    date, decode, dissect, fields, fingerprint, flow, grok, network, records, redact, reroute, text,
+};
 
 /// Processors in their order, and what is done where one of them fails.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ impl Pipelines for BTreeMap<String, Arc<Pipeline>> {
 pub enum Outcome {
     /// It is to be stored as it now is.
     Done,
+    /// It goes to another index, and through the pipeline of that one first.
+    Rerouted,
     /// It is not to be stored.
     Dropped,
     /// It cannot be stored.
@@ -77,6 +81,9 @@ pub enum Status {
     ErrorIgnored,
 }
 
+/// Pipelines that call each other without an end.
+const CYCLE: &str = "graph_structure_exception";
+
 /// What one kind of processor does.
 pub(crate) trait Processor: Debug + Send + Sync {
     fn run(&self, document: &mut Document, run: &mut Run<'_>) -> Done;
@@ -99,53 +106,60 @@ pub(crate) type Read = fn(&mut Options<'_>) -> Result<Box<dyn Processor>>;
 /// Every processor.
 pub(crate) const PROCESSORS: &[(&str, Read)] = &[
     ("append", fields::append),
+    ("bytes", decode::bytes),
+    ("community_id", network::community_id),
     ("convert", fields::convert),
+    ("copy", fields::copy),
     ("csv", records::csv),
     ("date", date::date),
+    ("date_index_name", date::date_index_name),
     ("dissect", dissect::dissect),
+    ("dot_expander", fields::dot_expander),
     ("drop", flow::drop_document),
     ("fail", flow::fail),
     ("fingerprint", fingerprint::fingerprint),
     ("foreach", flow::foreach),
     ("grok", grok::grok),
     ("gsub", text::gsub),
+    ("html_strip", decode::html_strip),
     ("join", text::join),
     ("json", records::json),
     ("kv", records::kv),
     ("lowercase", text::lowercase),
+    ("network_direction", network::network_direction),
     ("pipeline", flow::pipeline),
+    ("redact", redact::redact),
     ("remove", fields::remove),
+    ("remove_by_pattern", fields::remove_by_pattern),
     ("rename", fields::rename),
+    ("reroute", reroute::reroute),
     ("set", fields::set),
+    ("sort", text::sort),
     ("split", text::split),
+    ("terminate", flow::terminate),
     ("trim", text::trim),
     ("uppercase", text::uppercase),
+    ("uri_parts", decode::uri_parts),
+    ("urldecode", decode::urldecode),
 ];
+
+/// The types of all processors.
+pub fn processors() -> impl Iterator<Item = &'static str> {
+    PROCESSORS.iter().map(|(name, _)| *name)
+}
 
 /// Those of Elasticsearch that are not among them.
 const OF_ELASTICSEARCH: &[&str] = &[
     "attachment",
-    "bytes",
     "circle",
-    "community_id",
-    "date_index_name",
-    "dot_expander",
     "enrich",
     "geo_grid",
-    "html_strip",
     "inference",
-    "network_direction",
     "normalize_for_stream",
     "recover_failure_document",
-    "redact",
     "registered_domain",
-    "reroute",
     "script",
     "set_security_user",
-    "sort",
-    "terminate",
-    "uri_parts",
-    "urldecode",
 ];
 
 impl Pipeline {
@@ -213,7 +227,9 @@ pub(crate) fn read_step(json: &Value, place: &str, depth: usize, counts: &mut Co
     };
     let place = format!("{place}.{kind}");
     let mut options = Options::new(place.clone(), depth, json, counts)?;
+    options.kind = Some(kind);
     let tag = options.text("tag")?;
+    options.tag.clone_from(&tag);
     let description = options.text("description")?;
     let ignore_failure = options.flag("ignore_failure", false)?;
     let condition = options.take("if").map(|json| condition(&options, &json)).transpose()?;
@@ -256,8 +272,9 @@ pub fn run(
 ) -> Outcome {
     let mut run = Run { pipelines, running: Vec::new(), trace };
     match run.pipeline(id, pipeline, document) {
-        Ok(()) => Outcome::Done,
+        Ok(()) | Err(Stop::Terminate) => Outcome::Done,
         Err(Stop::Drop) => Outcome::Dropped,
+        Err(Stop::Reroute) => Outcome::Rerouted,
         Err(Stop::Fail(failure)) => Outcome::Failed(*failure),
     }
 }
@@ -273,16 +290,20 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     pub(crate) fn pipeline(&mut self, id: &str, pipeline: &Pipeline, document: &mut Document) -> Done {
         if self.running.iter().any(|running| running == id) {
-            return Err(failure("graph_structure_exception", format!("Cycle detected for pipeline: {id}")));
+            return Err(failure(CYCLE, format!("Cycle detected for pipeline: {id}")));
         }
         if self.running.len() >= NESTING_MAX {
             let reason = format!("pipelines call at most {NESTING_MAX} others inside each other");
-            return Err(failure("graph_structure_exception", reason));
+            return Err(failure(CYCLE, reason));
         }
         self.running.push(id.to_owned());
         let outer = document.set_ingest("pipeline", Some(Value::from(id)));
         let done = match self.all(&pipeline.steps, document) {
             Err(Stop::Fail(failure)) => self.handle(&pipeline.on_failure, failure, document),
+            done => done,
+        };
+        let done = match done {
+            Err(Stop::Terminate) => Ok(()),
             done => done,
         };
         document.set_ingest("pipeline", outer);
@@ -331,21 +352,28 @@ impl Run<'_> {
                 }
                 Stop::Fail(failure)
             }
-            Stop::Drop => Stop::Drop,
+            other => other,
         };
         document.step().map_err(|stop| named(stop, self.running.last()))?;
         let holds = step.condition.as_ref().map_or(Ok(true), |condition| condition.holds(document));
         let holds = holds.map_err(|stop| match named(stop, self.running.last()) {
             // As Elasticsearch calls it, whatever processor it is of.
             Stop::Fail(failure) => Stop::Fail(Box::new(Failure { processor: "conditional", ..*failure })),
-            Stop::Drop => Stop::Drop,
+            other => other,
         });
         let (status, done) = match holds {
             Ok(false) => (Status::Skipped, Ok(())),
             Err(stop) => (Status::Error, Err(stop)),
+            Ok(true) if step.kind == "pipeline" && self.trace.is_some() => {
+                let place = self.trace.as_ref().map_or(0, |trace| trace.len());
+                self.trace(step, Status::Success, None, document)?;
+                let done = step.processor.run(document, self).map_err(|s| named(s, self.running.last()));
+                return self.called(step, place, done, document);
+            }
             Ok(true) => match step.processor.run(document, self).map_err(|s| named(s, self.running.last())) {
                 Ok(()) => (Status::Success, Ok(())),
                 Err(Stop::Drop) => (Status::Dropped, Err(Stop::Drop)),
+                Err(stop @ (Stop::Reroute | Stop::Terminate)) => (Status::Success, Err(stop)),
                 Err(Stop::Fail(failure)) if step.ignore_failure && !failure.is_limit => {
                     self.trace(step, Status::ErrorIgnored, Some(&failure), document)?;
                     return Ok(());
@@ -364,11 +392,30 @@ impl Run<'_> {
         done
     }
 
+    /// What comes after the call of a pipeline, of which a trace tells before what it did.
+    fn called(&mut self, step: &Step, place: usize, done: Done, document: &mut Document) -> Done {
+        let Err(Stop::Fail(failure)) = done else { return done };
+        let is_ignored = step.ignore_failure && !failure.is_limit;
+        if let Some(trace) = &mut self.trace {
+            // A pipeline that is not there or calls itself has done nothing.
+            let has_run = trace.len() > place + 1 && failure.kind != CYCLE;
+            if !has_run {
+                trace.truncate(place + 1);
+            }
+            if let Some(call) = trace.get_mut(place).filter(|_| !has_run) {
+                call.status = if is_ignored { Status::ErrorIgnored } else { Status::Error };
+                call.failure = Some(Failure::clone(&failure));
+            }
+        }
+        if is_ignored { Ok(()) } else { self.handle(&step.on_failure, failure, document) }
+    }
+
     fn trace(&mut self, step: &Step, status: Status, failed: Option<&Failure>, document: &Document) -> Done {
         let Some(trace) = &mut self.trace else { return Ok(()) };
         document.spend(weight(document.source()) + weight(document.ingest()))?;
         let held = !matches!(status, Status::Skipped);
-        let shows = matches!(status, Status::Success | Status::ErrorIgnored);
+        // What a pipeline that is called makes of it is told after that.
+        let shows = matches!(status, Status::Success | Status::ErrorIgnored) && step.kind != "pipeline";
         trace.push(Trace {
             processor: step.kind,
             tag: step.tag.clone(),

@@ -47,7 +47,7 @@ pub(crate) fn kv(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
 
 impl Processor for Kv {
     fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
-        let path = self.field.path(document)?;
+        let Some(path) = self.field.path_if_any(document, self.ignore_missing)? else { return Ok(()) };
         let Some(text) = document.need_text(&path, self.ignore_missing)? else { return Ok(()) };
         let target = match &self.target {
             Some(target) => format!("{}.", target.path(document)?),

@@ -17,25 +17,25 @@ pub(crate) fn document(source: Value) -> Document {
     Document::new("logs", Some("7"), source, NOW_US)
 }
 
-fn parse(pipeline: Value) -> Pipeline {
+pub(crate) fn parse(pipeline: Value) -> Pipeline {
     Pipeline::parse(&pipeline).unwrap()
 }
 
-fn run_all(pipeline: Value, source: Value) -> (Outcome, Document) {
+pub(crate) fn run_all(pipeline: Value, source: Value) -> (Outcome, Document) {
     let mut document = document(source);
     let outcome = run(&Pipelines::new(), "p", &parse(pipeline), &mut document, None);
     (outcome, document)
 }
 
 /// What processors make of a document.
-fn check(processors: Value, before: Value, after: Value) {
+pub(crate) fn check(processors: Value, before: Value, after: Value) {
     let (outcome, document) = run_all(json!({ "processors": processors }), before);
     assert_eq!(outcome, Outcome::Done, "{processors}");
     assert_eq!(document.source(), &after, "{processors}");
 }
 
 /// Why a processor fails.
-fn fails(processor: Value, before: Value, reason: &str) {
+pub(crate) fn fails(processor: Value, before: Value, reason: &str) {
     match run_all(json!({ "processors": [processor] }), before) {
         (Outcome::Failed(failure), _) => assert!(failure.reason.contains(reason), "{}", failure.reason),
         (outcome, document) => panic!("{processor}: {outcome:?} {document:?}"),
@@ -43,7 +43,7 @@ fn fails(processor: Value, before: Value, reason: &str) {
 }
 
 /// Why a pipeline is refused, and where.
-fn refused(pipeline: Value, at: &str, reason: &str) {
+pub(crate) fn refused(pipeline: Value, at: &str, reason: &str) {
     let error = Pipeline::parse(&pipeline).unwrap_err();
     assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
     assert_eq!(error.fact("at"), Some(at), "{error}");
@@ -665,7 +665,7 @@ fn what_is_not_understood_is_refused_with_its_place() {
     refused(json!({}), "pipeline", "[processors] required property is missing");
     refused(json!({ "processors": [], "procesors": [] }), "pipeline", "[procesors] is not known");
     refused(one(json!({ "sett": {} })), "processors[0]", "no processor type exists with name [sett]");
-    for missing in ["script", "dot_expander", "uri_parts"] {
+    for missing in ["script", "enrich", "registered_domain"] {
         refused(one(json!({ missing: {} })), "processors[0]", "Frostline has no such processor");
     }
     for refusal in ["geoip", "user_agent"] {
@@ -843,9 +843,165 @@ fn the_documentation_lists_every_processor_and_pattern() {
         documented.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     let processors: Vec<&str> = crate::pipeline::PROCESSORS.iter().map(|(name, _)| *name).collect();
     assert_eq!(rows, processors);
-    let unlisted: Vec<&str> =
-        crate::grok::names().filter(|name| !documented.contains(&format!("`{name}`"))).collect();
+    let unlisted: Vec<&str> = crate::grok_patterns(false)
+        .map(|(name, _)| name)
+        .filter(|name| !documented.contains(&format!("`{name}`")))
+        .collect();
     assert!(unlisted.is_empty(), "{unlisted:?}");
+}
+
+#[test]
+fn fields_are_copied_and_their_names_expanded() {
+    let copy = |options: Value| {
+        let mut copy = json!({ "source_field": "a", "target_field": "b.c" });
+        copy.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+        json!([{ "copy": copy }])
+    };
+    check(copy(json!({})), json!({ "a": [1] }), json!({ "a": [1], "b": { "c": [1] } }));
+    check(copy(json!({ "remove_source": true })), json!({ "a": 1 }), json!({ "b": { "c": 1 } }));
+    check(copy(json!({ "ignore_missing": true })), json!({}), json!({}));
+    let taken = json!({ "a": 1, "b": { "c": 2 } });
+    check(copy(json!({ "override_target": true })), taken.clone(), json!({ "a": 1, "b": { "c": 1 } }));
+    fails(copy(json!({}))[0].clone(), taken, "target field [b.c] already exists");
+    fails(copy(json!({}))[0].clone(), json!({}), "source field [a] doesn't exist");
+    fails(
+        json!({ "copy": { "source_field": "a", "target_field": "a" } }),
+        json!({ "a": 1 }),
+        "source field path and target field path cannot be same",
+    );
+
+    let expand = |options: Value| json!([{ "dot_expander": options }]);
+    check(
+        expand(json!({ "field": "a.b" })),
+        json!({ "a.b": 1, "c.d": 2 }),
+        json!({ "c.d": 2, "a": { "b": 1 } }),
+    );
+    check(
+        expand(json!({ "field": "a.b" })),
+        json!({ "a.b": 1, "a": { "b": 2 } }),
+        json!({ "a": { "b": [2, 1] } }),
+    );
+    check(
+        expand(json!({ "field": "*", "override": true })),
+        json!({ "a.b": 1, "a": { "b": 2, "c": 3 }, "d.e.f": null }),
+        json!({ "a": { "b": 1, "c": 3 }, "d": { "e": { "f": null } } }),
+    );
+    check(
+        expand(json!({ "field": "x.y", "path": "in" })),
+        json!({ "in": { "x.y": 1 }, "x.y": 2 }),
+        json!({ "in": { "x": { "y": 1 } }, "x.y": 2 }),
+    );
+    check(expand(json!({ "field": "x.y", "path": "none" })), json!({ "x.y": 2 }), json!({ "x.y": 2 }));
+    fails(expand(json!({ "field": "*" }))[0].clone(), json!({ "a": 1, "a.b": 2 }), "cannot set [b]");
+    fails(expand(json!({ "field": "*" }))[0].clone(), json!({ "a..b": 2 }), "path [a..b] is not valid");
+    refused(
+        one(json!({ "dot_expander": { "field": "a" } })),
+        "processors[0].dot_expander",
+        "does not contain a dot",
+    );
+}
+
+#[test]
+fn a_field_without_a_name_is_missing() {
+    let named = |kind: &str, more: Value, ignore_missing: bool| {
+        let mut options = json!({ "field": "{{none}}", "ignore_missing": ignore_missing });
+        options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ kind: options })
+    };
+    for (kind, more) in [
+        ("remove", json!({})),
+        ("rename", json!({ "target_field": "b" })),
+        ("convert", json!({ "type": "long" })),
+        ("lowercase", json!({})),
+        ("kv", json!({ "field_split": " ", "value_split": "=" })),
+    ] {
+        check(json!([named(kind, more.clone(), true)]), json!({ "a": 1 }), json!({ "a": 1 }));
+        fails(named(kind, more, false), json!({ "a": 1 }), "field path cannot be null nor empty");
+    }
+}
+
+#[test]
+fn fields_are_removed_by_patterns() {
+    let source = json!({ "foo1": 1, "foo2": { "x": 1 }, "bar": 2, "zoo": 3 });
+    let removed =
+        |options: Value, left: Value| check(json!([{ "remove_by_pattern": options }]), source.clone(), left);
+    removed(json!({ "field_pattern": "foo*" }), json!({ "bar": 2, "zoo": 3 }));
+    removed(json!({ "field_pattern": ["*o", "b*r"] }), json!({ "foo1": 1, "foo2": { "x": 1 } }));
+    removed(json!({ "exclude_field_pattern": ["*o*1", "bar"] }), json!({ "foo1": 1, "bar": 2 }));
+    removed(json!({ "field_pattern": "*" }), json!({}));
+    removed(json!({ "field_pattern": "ba" }), source.clone());
+    for wrong in [json!({}), json!({ "field_pattern": "a", "exclude_field_pattern": "b" })] {
+        refused(
+            one(json!({ "remove_by_pattern": wrong })),
+            "processors[0].remove_by_pattern",
+            "[field_pattern] either",
+        );
+    }
+}
+
+#[test]
+fn lists_are_sorted() {
+    let sorted = |list: Value, order: &str, after: Value| {
+        check(
+            json!([{ "sort": { "field": "l", "order": order } }]),
+            json!({ "l": list }),
+            json!({ "l": after }),
+        );
+    };
+    sorted(json!(["foo", "bar", "baz"]), "asc", json!(["bar", "baz", "foo"]));
+    sorted(json!([10, 9.5, -1]), "desc", json!([10, 9.5, -1]));
+    sorted(json!([10, 9, "8"]), "asc", json!([10, "8", 9]));
+    sorted(json!([]), "asc", json!([]));
+    fails(json!({ "sort": { "field": "l" } }), json!({ "l": 1 }), "is not an array");
+    refused(one(json!({ "sort": { "field": "l", "order": "up" } })), "processors[0].sort", "[order] is [up]");
+}
+
+#[test]
+fn append_copies_fields_and_ignores_what_is_empty() {
+    let append = |options: Value| {
+        let mut append = json!({ "field": "to" });
+        append.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+        json!([{ "append": append }])
+    };
+    let copied = append(json!({ "copy_from": "a" }));
+    check(copied.clone(), json!({ "a": [2, 3], "to": 1 }), json!({ "a": [2, 3], "to": [1, 2, 3] }));
+    check(copied.clone(), json!({ "a": 2 }), json!({ "a": 2, "to": [2] }));
+    fails(copied[0].clone(), json!({}), "field [a] not present");
+    let quiet = append(json!({ "copy_from": "a", "ignore_empty_values": true }));
+    check(
+        quiet.clone(),
+        json!({ "a": ["", 2, null], "to": [1] }),
+        json!({ "a": ["", 2, null], "to": [1, 2] }),
+    );
+    for empty in [json!({ "to": 1 }), json!({ "to": 1, "a": "" }), json!({ "a": [] }), json!({ "a": null })] {
+        check(quiet.clone(), empty.clone(), empty);
+    }
+    // A value that is there already does not become a list.
+    let once = append(json!({ "value": "x", "allow_duplicates": false }));
+    check(once.clone(), json!({ "to": "x" }), json!({ "to": "x" }));
+    check(once, json!({ "to": "y" }), json!({ "to": ["y", "x"] }));
+    refused(
+        one(append(json!({ "value": 1, "copy_from": "a" }))[0].clone()),
+        "processors[0].append",
+        "cannot set both",
+    );
+}
+
+#[test]
+fn terminate_ends_its_pipeline_alone() {
+    let add = |step: &str| json!({ "append": { "field": "steps", "value": step } });
+    let inner =
+        json!({ "processors": [add("before"), { "terminate": { "if": "ctx.n < 50" } }, add("after")] });
+    let all = Pipelines::from([("inner".to_owned(), Arc::new(parse(inner)))]);
+    let outer = parse(json!({ "processors": [{ "pipeline": { "name": "inner" } }, add("outer")] }));
+    for (n, steps) in [(40, json!(["before", "outer"])), (60, json!(["before", "after", "outer"]))] {
+        let mut document = document(json!({ "n": n }));
+        assert_eq!(run(&all, "outer", &outer, &mut document, None), Outcome::Done);
+        assert_eq!(document.source()["steps"], steps);
+    }
+    let handler = json!({ "processors": [{ "fail": { "message": "m" } }, add("never")], "on_failure": [{ "terminate": {} }, add("never")] });
+    let (outcome, document) = run_all(handler, json!({}));
+    assert_eq!((outcome, document.source()), (Outcome::Done, &json!({})));
 }
 
 fn any_value() -> impl Strategy<Value = Value> {
@@ -876,7 +1032,7 @@ fn any_field() -> impl Strategy<Value = String> {
 }
 
 fn any_processor() -> impl Strategy<Value = Value> {
-    let leaf = (0..20_usize, any_field(), any_field(), any::<bool>()).prop_map(|(kind, a, b, flag)| match kind {
+    let leaf = (0..32_usize, any_field(), any_field(), any::<bool>()).prop_map(|(kind, a, b, flag)| match kind {
         0 => json!({ "set": { "field": a, "value": format!("{{{{{{{b}}}}}}}"), "override": flag } }),
         1 => json!({ "set": { "field": a, "copy_from": b } }),
         2 => json!({ "rename": { "field": a, "target_field": b, "override": flag } }),
@@ -896,6 +1052,18 @@ fn any_processor() -> impl Strategy<Value = Value> {
         16 => json!({ "dissect": { "field": a, "pattern": "%{a}=%{+b/1->} %{+b}" } }),
         17 => json!({ "grok": { "field": a, "patterns": ["%{IP:a.b}", "%{NUMBER:c:int}", "(?<d>.)"] } }),
         18 => json!({ "fingerprint": { "fields": [a, b], "ignore_missing": true, "method": if flag { "MurmurHash3" } else { "MD5" } } }),
+        19 => json!({ "dot_expander": { "field": if flag { "*" } else { "a.b" }, "override": flag } }),
+        20 => json!({ "copy": { "source_field": a, "target_field": b, "remove_source": flag, "override_target": true } }),
+        21 => json!({ "sort": { "field": a, "order": if flag { "asc" } else { "desc" } } }),
+        22 => json!({ "remove_by_pattern": { "field_pattern": ["a*", "*.b"] } }),
+        23 => json!({ "uri_parts": { "field": a, "remove_if_successful": flag } }),
+        24 => json!({ "urldecode": { "field": a, "target_field": b } }),
+        25 => json!({ "html_strip": { "field": a } }),
+        26 => json!({ "bytes": { "field": a } }),
+        27 => json!({ "redact": { "field": a, "patterns": ["%{IP:ip}", "(?<x>[ab]*)"] } }),
+        28 => json!({ "community_id": { "source_ip": a, "destination_ip": b, "iana_number": "c" } }),
+        29 => json!({ "reroute": { "dataset": format!("{{{{{a}}}}}") } }),
+        30 => json!({ "append": { "field": a, "copy_from": b, "ignore_empty_values": flag } }),
         _ => json!({ "set": { "field": a, "value": 1, "if": "ctx.a?.b != null && (ctx['c'] == 1 || ctx.d?.contains('x'))" } }),
     });
     leaf.prop_flat_map(|processor| {

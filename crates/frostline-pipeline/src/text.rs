@@ -1,9 +1,11 @@
-//! Processors that change text: `lowercase`, `uppercase`, `trim`, `split`, `join`, `gsub`.
+//! Processors that change text and lists of it: `lowercase`, `uppercase`, `trim`, `split`, `join`, `sort`, `gsub`.
+
+use std::cmp::Ordering;
 
 use frostline_base::Result;
 use serde_json::Value;
 
-use crate::document::{Document, Done, READ, brief, not_a, text_of, unfit};
+use crate::document::{Document, Done, READ, brief, not_a, text_of, unfit, weight};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
 use crate::regular::Pattern;
@@ -27,7 +29,7 @@ impl Fields {
 
     /// Puts what `change` makes of a field in its place, or where it is to go.
     fn change(&self, document: &mut Document, change: impl Fn(&Document, &Value) -> Done<Value>) -> Done {
-        let path = self.field.path(document)?;
+        let Some(path) = self.field.path_if_any(document, self.ignore_missing)? else { return Ok(()) };
         let Some(found) = document.need(&path, self.ignore_missing)? else { return Ok(()) };
         let changed = change(document, found)?;
         match &self.target {
@@ -37,20 +39,16 @@ impl Fields {
     }
 
     /// The same of a text, or of each text of an array.
-    fn change_texts(
-        &self,
-        document: &mut Document,
-        change: impl Fn(&Document, &str) -> Done<String>,
-    ) -> Done {
+    fn change_texts(&self, document: &mut Document, change: impl Fn(&Document, &str) -> Done<Value>) -> Done {
         let change = |document: &Document, text: &str| {
             document.look(text.len() as u64, READ)?;
             change(document, text)
         };
         self.change(document, |document, found| match found {
-            Value::String(text) => change(document, text).map(Value::String),
+            Value::String(text) => change(document, text),
             Value::Array(elements) => {
                 let changed = elements.iter().map(|element| match element {
-                    Value::String(text) => change(document, text).map(Value::String),
+                    Value::String(text) => change(document, text),
                     other => Err(unfit(format!("value [{}] in a list is not a string", brief(other)))),
                 });
                 changed.collect::<Done<Vec<Value>>>().map(Value::Array)
@@ -64,28 +62,33 @@ impl Fields {
 #[derive(Debug)]
 struct Simple {
     fields: Fields,
-    change: fn(&str) -> String,
+    change: fn(&str) -> Done<Value>,
 }
 
 impl Processor for Simple {
     fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
-        self.fields.change_texts(document, |_, text| Ok((self.change)(text)))
+        self.fields.change_texts(document, |_, text| (self.change)(text))
     }
 }
 
+/// A processor of a text, or of each text of an array, that has no options but where they are.
+pub(crate) fn simple(
+    options: &mut Options<'_>,
+    change: fn(&str) -> Done<Value>,
+) -> Result<Box<dyn Processor>> {
+    Ok(Box::new(Simple { fields: Fields::read(options)?, change }))
+}
+
 pub(crate) fn lowercase(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
-    Ok(Box::new(Simple { fields: Fields::read(options)?, change: str::to_lowercase }))
+    simple(options, |text| Ok(text.to_lowercase().into()))
 }
 
 pub(crate) fn uppercase(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
-    Ok(Box::new(Simple { fields: Fields::read(options)?, change: str::to_uppercase }))
+    simple(options, |text| Ok(text.to_uppercase().into()))
 }
 
 pub(crate) fn trim(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
-    Ok(Box::new(Simple {
-        fields: Fields::read(options)?,
-        change: |text| text.trim_matches(|c| c <= ' ').to_owned(),
-    }))
+    simple(options, |text| Ok(text.trim_matches(|c| c <= ' ').into()))
 }
 
 #[derive(Debug)]
@@ -166,6 +169,38 @@ impl Processor for Join {
             document.spend((self.separator.len() as u64).saturating_mul(elements.len() as u64))?;
             let texts: Vec<String> = elements.iter().map(text_of).collect();
             Ok(Value::String(texts.join(&self.separator)))
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Sort {
+    fields: Fields,
+    is_descending: bool,
+}
+
+pub(crate) fn sort(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    let order = options.one_of("order", &[("asc", false), ("desc", true)])?;
+    Ok(Box::new(Sort { fields: Fields::read(options)?, is_descending: order.unwrap_or(false) }))
+}
+
+impl Processor for Sort {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        self.fields.change(document, |document, found| {
+            let Value::Array(elements) = found else {
+                return Err(not_a(&*self.fields.field.path(document)?, found, "an array"));
+            };
+            document.look(weight(found), READ)?;
+            let mut sorted = elements.clone();
+            if elements.iter().all(Value::is_number) {
+                sorted.sort_by(|a, b| a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(Ordering::Equal));
+            } else {
+                sorted.sort_by_cached_key(text_of);
+            }
+            if self.is_descending {
+                sorted.reverse();
+            }
+            Ok(Value::Array(sorted))
         })
     }
 }
@@ -261,7 +296,7 @@ impl Processor for Gsub {
                 Ok(())
             })?;
             changed.push_str(&text[from..]);
-            Ok(changed)
+            Ok(Value::String(changed))
         })
     }
 }

@@ -213,6 +213,7 @@ const SCOPED: &[&str] = &[
     "indices.clear_cache",
     "indices.close",
     "indices.create",
+    "indices.data_streams_stats",
     "indices.delete",
     "indices.exists",
     "indices.flush",
@@ -229,6 +230,7 @@ const SCOPED: &[&str] = &[
     "indices.recovery",
     "indices.refresh",
     "indices.remove_block",
+    "indices.resolve_cluster",
     "indices.resolve_index",
     "indices.segments",
     "indices.shard_stores",
@@ -263,8 +265,10 @@ const SCOPED: &[&str] = &[
 /// and of indices what the scope lets be known.
 const MONITORED: &[&str] = &[
     "cat.allocation",
+    "cat.component_templates",
     "cat.fielddata",
     "cat.health",
+    "cat.help",
     "cat.master",
     "cat.nodeattrs",
     "cat.nodes",
@@ -285,6 +289,7 @@ const MONITORED: &[&str] = &[
     "nodes.hot_threads",
     "nodes.info",
     "nodes.stats",
+    "ingest.processor_grok",
     "tasks.get",
     "tasks.list",
 ];

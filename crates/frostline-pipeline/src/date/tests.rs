@@ -67,3 +67,30 @@ fn what_is_no_time_fails() {
         assert_eq!(date(json!({ "formats": [format] }), value.clone()), None, "{format} {value}");
     }
 }
+
+#[test]
+fn a_time_names_the_index() {
+    let name = |options: serde_json::Value, time: &str| {
+        let mut processor =
+            json!({ "field": "t", "index_name_prefix": "{{app}}-", "date_formats": ["ISO8601"] });
+        processor.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+        let pipeline = json!({ "processors": [{ "date_index_name": processor }] });
+        let (outcome, document) = crate::tests::run_all(pipeline, json!({ "t": time, "app": "web" }));
+        assert_eq!(outcome, crate::Outcome::Done);
+        document.index().to_owned()
+    };
+    let time = "2016-04-22T16:32:14.968Z";
+    assert_eq!(name(json!({ "date_rounding": "d" }), time), "web-2016-04-22");
+    assert_eq!(name(json!({ "date_rounding": "w" }), time), "web-2016-04-18");
+    assert_eq!(name(json!({ "date_rounding": "M" }), time), "web-2016-04-01");
+    assert_eq!(name(json!({ "date_rounding": "y", "index_name_format": "yyyy" }), time), "web-2016");
+    let hour = json!({ "date_rounding": "h", "index_name_format": "yyyy-MM-dd-HHmm", "timezone": "+09:00" });
+    assert_eq!(name(hour, time), "web-2016-04-23-0100");
+    let minute = json!({ "date_rounding": "m", "index_name_format": "HHmmss" });
+    assert_eq!(name(minute, time), "web-163200");
+    crate::tests::fails(
+        json!({ "date_index_name": { "field": "t", "date_rounding": "d" } }),
+        json!({ "t": "yesterday" }),
+        "unable to parse date [yesterday]",
+    );
+}

@@ -167,8 +167,7 @@ const ECS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The names of all, for tests.
-#[cfg(test)]
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+/// The names of all.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
     PATTERNS.iter().map(|(name, _)| *name)
 }

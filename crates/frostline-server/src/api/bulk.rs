@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::document::{Updated, WithDocument};
+use crate::api::document::{Updated, Updating, Upsert, WithDocument};
 use crate::api::names::{self, Required, Target};
 use crate::api::{document, indices, ingest, search_body};
 use crate::counts::{Count, of_status};
@@ -49,11 +49,11 @@ pub(crate) async fn bulk(call: Call) -> Result<Answer> {
         source: source.as_ref(),
         required: required(&call)?,
     };
-    let items = write(&call, parse(&call.body, &said)?, key(&call)?).await?;
+    let (items, ingest_took) = write_timed(&call, parse(&call.body, &said)?, key(&call)?).await?;
     let errors = items.iter().any(|item| item.outcome.is_err());
     let forced = is_forced(&call);
     let items = items.iter().map(|item| BTreeMap::from([(item.action, item.answer(forced))])).collect();
-    Answer::json(&Answers { took: started.elapsed().as_millis() as u64, errors, items })
+    Answer::json(&Answers { took: started.elapsed().as_millis() as u64, ingest_took, errors, items })
 }
 
 /// `POST /{index}/_doc`.
@@ -69,7 +69,8 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
     let pipeline = call.params.get("pipeline").map(str::to_owned);
     let index = call.index().to_owned();
     let required = required(&call)?;
-    let operation = Operation { action: "index", index, required, id: None, pipeline, what, updated: None };
+    let operation =
+        Operation { action: "index", index, required, id: None, pipeline, what, updated: None, upsert: None };
     write_one(&call, operation).await
 }
 
@@ -95,6 +96,7 @@ pub(crate) async fn store(call: &Call, index: &str, documents: Vec<Bytes>) -> Re
         pipeline: None,
         what: Ok(What::Append(document)),
         updated: None,
+        upsert: None,
     });
     let written = write_each(call, operations.collect()).await?;
     Ok(written.into_iter().map(|written| written.map(drop)).collect())
@@ -146,6 +148,8 @@ pub(crate) struct Operation {
     pub(crate) what: Result<What>,
     /// Where it is an update of which the document is to be seen.
     pub(crate) updated: Option<Updated>,
+    /// Where it is an update that may add a document.
+    pub(crate) upsert: Option<Upsert>,
 }
 
 impl Operation {
@@ -224,9 +228,9 @@ fn parse(body: &Bytes, said: &Said<'_>) -> Result<Vec<Operation>> {
         };
         let named = metadata.get("_index").and_then(Value::as_str).or(index);
         let what = check(metadata, named).and_then(|()| what(action, metadata, document, source));
-        let (what, updated) = match what {
-            Ok((what, updated)) => (Ok(what), updated),
-            Err(error) => (Err(error), None),
+        let (what, updated, upsert) = match what {
+            Ok((what, updated, upsert)) => (Ok(what), updated, upsert),
+            Err(error) => (Err(error), None, None),
         };
         let id = id_of(metadata).ok().flatten();
         let pipeline = metadata.get("pipeline").and_then(Value::as_str).or(pipeline).map(str::to_owned);
@@ -241,6 +245,7 @@ fn parse(body: &Bytes, said: &Said<'_>) -> Result<Vec<Operation>> {
             pipeline,
             what,
             updated,
+            upsert,
         });
     }
     let indices: BTreeSet<&str> = operations.iter().map(|operation| operation.index.as_str()).collect();
@@ -257,29 +262,30 @@ fn what(
     metadata: &Map<String, Value>,
     document: Bytes,
     source: Option<&Value>,
-) -> Result<(What, Option<Updated>)> {
+) -> Result<(What, Option<Updated>, Option<Upsert>)> {
     let member = |name: &str| metadata.get(name).cloned();
     let id = id_of(metadata)?;
     let expected = document::expected(action, id.is_some(), member)?;
     let Some(id) = id else {
         return match action {
-            "index" | "create" if expected == Expected::Any => Ok((What::Append(document), None)),
+            "index" | "create" if expected == Expected::Any => Ok((What::Append(document), None, None)),
             _ => Err(ApiError::invalid("Validation Failed: 1: id is missing;")
                 .named("action_request_validation_exception")),
         };
     };
-    let mut updated = None;
+    let (mut updated, mut upsert) = (None, None);
     let action = match action {
         "index" => Action::Index(document),
         "create" => Action::Create(document),
         "update" => {
-            let (update, kept) = document::update_of(&document, metadata.get("_source").or(source))?;
-            updated = kept;
+            let read = document::update_of(&document, metadata.get("_source").or(source))?;
+            let Updating { update, .. } = read;
+            (updated, upsert) = (read.updated, read.upsert);
             Action::Update(update)
         }
         _ => Action::Delete,
     };
-    Ok((What::Edit(IdOperation { id, action, expected }), updated))
+    Ok((What::Edit(IdOperation { id, action, expected }), updated, upsert))
 }
 
 fn flag(metadata: &Map<String, Value>, name: &str) -> Option<bool> {
@@ -344,6 +350,9 @@ struct Item {
 #[derive(Serialize)]
 struct Answers {
     took: u64,
+    /// How long pipelines took, where some ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ingest_took: Option<u64>,
     errors: bool,
     items: Vec<BTreeMap<&'static str, WithDocument>>,
 }
@@ -410,7 +419,16 @@ struct OfIndex {
 }
 
 /// Does operations, those of all indices at the same time, and those on documents with `_id`s in their order.
-async fn write(call: &Call, mut operations: Vec<Operation>, key: Option<String>) -> Result<Vec<Item>> {
+async fn write(call: &Call, operations: Vec<Operation>, key: Option<String>) -> Result<Vec<Item>> {
+    Ok(write_timed(call, operations, key).await?.0)
+}
+
+/// The same, with how many milliseconds pipelines took where some ran.
+async fn write_timed(
+    call: &Call,
+    mut operations: Vec<Operation>,
+    key: Option<String>,
+) -> Result<(Vec<Item>, Option<u64>)> {
     let state = &call.state;
     let mut targets = Targets::new();
     // Pipelines see the names that are meant.
@@ -420,7 +438,9 @@ async fn write(call: &Call, mut operations: Vec<Operation>, key: Option<String>)
         }
     }
     find_targets(call, &operations, &mut targets).await;
-    ingest::apply(call, &mut operations, &mut targets).await?;
+    let started = Instant::now();
+    let has_piped = ingest::apply(call, &mut operations, &mut targets).await?;
+    let ingest_took = has_piped.then(|| started.elapsed().as_millis() as u64);
     let edits = call.client.scope.to(Privilege::Edit);
     let mut items: Vec<Item> = Vec::with_capacity(operations.len());
     let mut written: BTreeMap<IndexName, OfIndex> = BTreeMap::new();
@@ -516,7 +536,7 @@ async fn write(call: &Call, mut operations: Vec<Operation>, key: Option<String>)
     };
     match items.first() {
         Some(Item { outcome: Err(error), .. }) if items.iter().all(again) => Err(error.clone()),
-        _ => Ok(items),
+        _ => Ok((items, ingest_took)),
     }
 }
 

@@ -115,14 +115,53 @@ pub(super) fn check_edits(state: &State, scope: &Scope, indices: &[Arc<Index>]) 
     }
 }
 
-/// Takes how many documents a request is about out of its body; the URL counts before it.
+/// Takes how many documents a request is about out of its body, unless the URL says it.
 pub(super) fn max_docs(call: &Call, body: &mut SearchBody) -> Result<u64> {
-    let given = call.params.scalar("max_docs").or_else(|| body.value("max_docs"));
+    let (of_url, of_body) = (call.params.scalar("max_docs"), body.value("max_docs"));
     body.remove("max_docs");
-    let Some(most) = given else { return Ok(u64::MAX) };
-    most.as_u64().filter(|most| *most > 0).ok_or_else(|| {
-        ApiError::invalid(format!("[max_docs] is a number of documents above 0, found [{most}]"))
-    })
+    if let (Some(of_url), Some(of_body)) = (&of_url, &of_body)
+        && of_url != of_body
+    {
+        let reason = format!("[max_docs] set to two different values [{of_body}] and [{of_url}]");
+        return Err(ApiError::invalid(reason));
+    }
+    let slices = slices(call)?;
+    let Some(most) = of_url.or(of_body) else { return Ok(u64::MAX) };
+    let most = most.as_u64().filter(|most| *most > 0).ok_or_else(|| match most.as_i64() {
+        Some(..0) => ApiError::invalid(format!("[max_docs] parameter cannot be negative, found [{most}]")),
+        _ => ApiError::invalid(format!("[max_docs] is a number of documents above 0, found [{most}]")),
+    })?;
+    if most < slices {
+        return Err(ApiError::invalid(format!("[max_docs] should be >= [slices]: [{most}] is not")));
+    }
+    Ok(most)
+}
+
+/// In how many slices the client wants it done; 1 for as many as are best. Refuses what is no number, and a speed that is none:
+/// neither has an effect otherwise.
+fn slices(call: &Call) -> Result<u64> {
+    speed(call.params.get("requests_per_second"))?;
+    let whole = |name: &str| match call.params.get(name) {
+        None | Some("auto") => Ok(1),
+        Some(text) => text.parse::<u64>().map_err(|_| text),
+    };
+    whole("scroll_size").map_err(|text| {
+        let reason = format!("Failed to parse int parameter [scroll_size] with value [{text}]");
+        ApiError::invalid(reason)
+    })?;
+    let slices = whole("slices").ok().filter(|slices| *slices > 0);
+    slices.ok_or_else(|| ApiError::invalid("[slices] must be a positive integer or the string \"auto\""))
+}
+
+/// Refuses what is no number of documents a second.
+pub(crate) fn speed(given: Option<&str>) -> Result<()> {
+    let is_speed = |text: &str| text == "-1" || text.parse::<f32>().is_ok_and(|speed| speed > 0.0);
+    match given.is_none_or(is_speed) {
+        true => Ok(()),
+        false => Err(ApiError::invalid(
+            "[requests_per_second] must be a float greater than 0. Use -1 to disable throttling.",
+        )),
+    }
 }
 
 /// The same for whether it goes on after a conflict.
@@ -132,8 +171,16 @@ pub(super) fn proceeds(call: &Call, body: &mut SearchBody) -> Result<bool> {
     match given.as_ref().map(Value::as_str) {
         None | Some(Some("abort")) => Ok(false),
         Some(Some("proceed")) => Ok(true),
-        _ => Err(ApiError::invalid("conflicts may only be \"proceed\" or \"abort\"")),
+        _ => {
+            let given = given.map_or_else(String::new, |given| plain(&given));
+            let reason = format!("conflicts may only be \"proceed\" or \"abort\" but was [{given}]");
+            Err(ApiError::invalid(reason))
+        }
     }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// What a request says.
@@ -353,12 +400,12 @@ impl Done {
         !self.failures.is_empty() || (self.version_conflicts > 0 && !proceed)
     }
 
-    pub(super) fn fail(&mut self, index: &IndexName, id: Option<&str>, error: &ApiError) {
+    pub(super) fn fail(&mut self, index: &str, id: Option<&str>, error: &ApiError) {
         if self.failures.len() == FAILURES_MAX {
             return;
         }
         let mut failure =
-            json!({ "index": index.as_str(), "cause": error.to_json(), "status": error.status.as_u16() });
+            json!({ "index": index, "cause": error.to_json(), "status": error.status.as_u16() });
         if let Some(id) = id {
             failure["id"] = json!(id);
         }
@@ -460,7 +507,7 @@ impl Deletion {
                         again.insert(split, rows);
                         no_room = Some(error);
                     }
-                    Removed::Failed(error) => self.done.fail(&name, None, &error.into()),
+                    Removed::Failed(error) => self.done.fail(name.as_str(), None, &error.into()),
                 }
             }
             let deleted = self.done.deleted - before;
@@ -472,12 +519,12 @@ impl Deletion {
             idle = if self.done.deleted == before && gone.is_empty() { idle + 1 } else { 0 };
             moves += u32::from(!gone.is_empty());
             if let Some(error) = no_room.filter(|_| idle == TRIES_MAX) {
-                self.done.fail(&name, None, &error.into());
+                self.done.fail(name.as_str(), None, &error.into());
                 return Ok(());
             }
             if moves > TRIES_MAX {
                 let error = Error::unavailable("other writers keep changing the index: try again");
-                self.done.fail(&name, None, &error.into());
+                self.done.fail(name.as_str(), None, &error.into());
                 return Ok(());
             }
             left = again;
@@ -519,7 +566,7 @@ impl Deletion {
             for id in ids {
                 let reason = format!("[{id}]: version conflict, the document was changed since it was found");
                 let kind = "version_conflict_engine_exception";
-                self.done.fail(index, Some(id), &ApiError::new(StatusCode::CONFLICT, kind, reason));
+                self.done.fail(index.as_str(), Some(id), &ApiError::new(StatusCode::CONFLICT, kind, reason));
             }
         }
     }

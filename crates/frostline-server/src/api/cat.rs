@@ -15,6 +15,7 @@ use crate::api::{blocks, indices, snapshot, tasks};
 use crate::error::{ApiError, Result};
 use crate::host::Host;
 use crate::params::Params;
+use crate::routes::APIS;
 use crate::state::Call;
 
 pub(crate) mod node;
@@ -306,6 +307,50 @@ pub(crate) async fn aliases(call: Call) -> Result<Answer> {
             let cells = [name.to_string(), index.to_string(), filter.into(), stored, searched, writes];
             cells.map(Cell::Text).to_vec()
         })
+    });
+    table(COLUMNS, rows.collect(), &call.params)
+}
+
+/// `GET /_cat`: the tables that there are.
+pub(crate) async fn help(_: Call) -> Result<Answer> {
+    let paths = APIS.iter().flat_map(|api| api.paths).filter(|path| path.starts_with("/_cat/"));
+    let lines: String = paths.map(|path| format!("{path}\n")).collect();
+    Ok(Answer::text(format!("=^.^=\n{lines}")))
+}
+
+/// `GET /_cat/component_templates`.
+pub(crate) async fn component_templates(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("name", &["n"], "component template name"),
+        column("version", &["v"], "version"),
+        column("alias_count", &["a"], "number of aliases in template"),
+        column("mapping_count", &["m"], "number of mappings in template"),
+        column("settings_count", &["s"], "number of settings in template"),
+        column("metadata_count", &["me"], "number of metadata in template"),
+        column("included_in", &["i"], "included in composed index template"),
+    ];
+    let records = call.state.node.records().await?;
+    let wanted = call.part("name").unwrap_or("*");
+    let rows = records.others("component_template").filter(|(name, _)| wildcard_matches(wanted, name));
+    let rows = rows.map(|(name, template)| {
+        let count = |place: &str| {
+            Cell::Number(template.pointer(place).and_then(Value::as_object).map_or(0, |all| all.len() as u64))
+        };
+        let has_it = |(_, template): &(&str, &Value)| {
+            let components = template.get("composed_of").and_then(Value::as_array);
+            components.is_some_and(|components| components.iter().any(|component| component == name))
+        };
+        let users: Vec<&str> =
+            records.others("index_template").filter(has_it).map(|(name, _)| name).collect();
+        vec![
+            Cell::Text(name.to_owned()),
+            Cell::Text(template.get("version").map_or_else(String::new, Value::to_string)),
+            count("/template/aliases"),
+            count("/template/mappings/properties"),
+            count("/template/settings"),
+            count("/_meta"),
+            Cell::Text(format!("[{}]", users.join(", "))),
+        ]
     });
     table(COLUMNS, rows.collect(), &call.params)
 }

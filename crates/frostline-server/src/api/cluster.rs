@@ -356,6 +356,9 @@ pub(crate) async fn node_stats(call: Call) -> Result<Answer> {
         let found = indices::open(state, &call.client.scope, "_all", Resolve::ALL).await?;
         node.insert("indices".to_owned(), of_node(state, &found, &wanted, level));
     }
+    if is_wanted("ingest") {
+        node.insert("ingest".to_owned(), state.pipelines.stats(&state.node.records().await?));
+    }
     let Host { disk, memory, load, process } = Host::read(state).await;
     let (active, queue) = state.searches.load();
     let live = state.live.figures();
@@ -504,6 +507,7 @@ pub(crate) async fn nodes(call: Call) -> Result<Answer> {
     let flat = call.params.flag("flat_settings")?.unwrap_or(false);
     let aggregations = frostline_query::agg::aggregation_names();
     let aggregations = aggregations.map(|name| (name.to_owned(), json!({ "types": ["other"] })));
+    let processors = frostline_pipeline::processors().map(|name| json!({ "type": name }));
     let all = [
         ("settings", nested(settings.into_iter().collect(), flat)),
         ("os", json!({ "name": std::env::consts::OS, "arch": std::env::consts::ARCH })),
@@ -511,6 +515,7 @@ pub(crate) async fn nodes(call: Call) -> Result<Answer> {
         ("transport", bound),
         ("http", http),
         ("aggregations", Value::Object(aggregations.collect())),
+        ("ingest", json!({ "processors": processors.collect::<Vec<_>>() })),
     ];
     let is_wanted = |part: &str| parts.contains(&"_all") || parts.contains(&part);
     if is_wanted("indices") {

@@ -71,6 +71,33 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
     Answer::json(&json!({ "data_streams": each.collect::<Vec<_>>() }))
 }
 
+/// `GET /_data_stream/{name}/_stats`: how much data streams hold, and the time of their last document.
+pub(crate) async fn stats(call: Call) -> Result<Answer> {
+    let records = call.state.node.records().await?;
+    let found = matching(&records, &call.client.scope, call.part("name").unwrap_or("*"))?;
+    let mut streams = Vec::with_capacity(found.len());
+    let (mut backing, mut bytes) = (0, 0);
+    for (name, stream) in found {
+        let (mut of_stream, mut last_us) = (0, None);
+        for index in stream.indices.iter().filter(|index| records.has_index(index)) {
+            let index = call.state.node.index(index).await?;
+            of_stream += size(&index).1;
+            last_us = last_us.max(index.splits().iter().filter_map(|split| Some(split.times?.1)).max());
+        }
+        backing += stream.indices.len();
+        bytes += of_stream;
+        streams.push(json!({
+            "data_stream": name, "backing_indices": stream.indices.len(), "store_size_bytes": of_stream,
+            "maximum_timestamp": last_us.unwrap_or_default().div_euclid(1_000),
+        }));
+    }
+    Answer::json(&json!({
+        "_shards": { "total": backing, "successful": backing, "failed": 0 },
+        "data_stream_count": streams.len(), "backing_indices": backing, "total_store_size_bytes": bytes,
+        "data_streams": streams,
+    }))
+}
+
 /// The data streams of an expression that may be known; an error of status 404 where there is none of a name without a wildcard.
 pub(crate) fn matching<'a>(
     records: &'a Records,

@@ -40,7 +40,7 @@ pub(crate) const UPDATE_IGNORED: &[&str] =
 /// `PUT /{index}/_doc/{id}`.
 pub(crate) async fn index(call: Call) -> Result<Answer> {
     match call.params.get("op_type") {
-        None | Some("index") => write(&call, "index", document(&call).map(Action::Index)?, None).await,
+        None | Some("index") => write(&call, "index", document(&call).map(Action::Index)?, None, None).await,
         Some("create") => create(call).await,
         Some(other) => {
             Err(ApiError::invalid(format!("opType must be 'create' or 'index', found: [{other}]")))
@@ -50,18 +50,19 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
 
 /// `PUT /{index}/_create/{id}`.
 pub(crate) async fn create(call: Call) -> Result<Answer> {
-    write(&call, "create", document(&call).map(Action::Create)?, None).await
+    write(&call, "create", document(&call).map(Action::Create)?, None, None).await
 }
 
 /// `DELETE /{index}/_doc/{id}`.
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
-    write(&call, "delete", Action::Delete, None).await
+    write(&call, "delete", Action::Delete, None, None).await
 }
 
 /// `POST /{index}/_update/{id}`.
 pub(crate) async fn update(call: Call) -> Result<Answer> {
-    let (update, kept) = update_of(&call.body, search_body::source(&call.params).as_ref())?;
-    write(&call, "update", Action::Update(update), kept).await
+    let updating = update_of(&call.body, search_body::source(&call.params).as_ref())?;
+    let Updating { update, updated, upsert } = updating;
+    write(&call, "update", Action::Update(update), updated, upsert).await
 }
 
 fn document(call: &Call) -> Result<Bytes> {
@@ -71,19 +72,26 @@ fn document(call: &Call) -> Result<Bytes> {
     }
 }
 
-async fn write(call: &Call, action: &'static str, what: Action, updated: Option<Updated>) -> Result<Answer> {
+async fn write(
+    call: &Call,
+    action: &'static str,
+    what: Action,
+    updated: Option<Updated>,
+    upsert: Option<Upsert>,
+) -> Result<Answer> {
     bulk::check_params(call)?;
     let id = call.part("id").unwrap_or_default().to_owned();
     let expected = expected(action, true, |name| call.params.scalar(name))?;
     let edit = Edit { id: id.clone(), action: what, expected };
     let pipeline = call.params.get("pipeline").map(str::to_owned);
     if action == "update" && pipeline.as_deref().is_some_and(|pipeline| pipeline != "_none") {
-        return Err(ApiError::unsupported("an update goes through no pipeline"));
+        let reason = "an update names no pipeline: what it may add goes through those of the index";
+        return Err(ApiError::unsupported(reason));
     }
     let what = Ok(What::Edit(edit));
     let index = call.index().to_owned();
     let required = bulk::required(call)?;
-    let operation = Operation { action, index, required, id: Some(id), pipeline, what, updated };
+    let operation = Operation { action, index, required, id: Some(id), pipeline, what, updated, upsert };
     bulk::write_one(call, operation).await
 }
 
@@ -248,8 +256,34 @@ impl WithDocument {
     }
 }
 
+/// The document that an update adds where there is none. Pipelines change it before the update is done.
+#[derive(Clone, Debug)]
+pub(crate) struct Upsert(Arc<Mutex<Bytes>>);
+
+impl Upsert {
+    fn new(document: Bytes) -> Upsert {
+        Upsert(Arc::new(Mutex::new(document)))
+    }
+
+    pub(crate) fn get(&self) -> Bytes {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, document: Bytes) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = document;
+    }
+}
+
+/// An update that was read.
+pub(crate) struct Updating {
+    pub(crate) update: Update,
+    /// Where its document is to be seen.
+    pub(crate) updated: Option<Updated>,
+    pub(crate) upsert: Option<Upsert>,
+}
+
 /// What the body of an update asks for. `source` is what of the document is to be seen, if the body does not say it.
-pub(crate) fn update_of(body: &Bytes, source: Option<&Value>) -> Result<(Update, Option<Updated>)> {
+pub(crate) fn update_of(body: &Bytes, source: Option<&Value>) -> Result<Updating> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Body<'a> {
@@ -274,17 +308,23 @@ pub(crate) fn update_of(body: &Bytes, source: Option<&Value>) -> Result<(Update,
     let parsed = parsed.map_err(|e| ApiError::unparsed(format!("the body is not an update: {e}")))?;
     let doc = doc.filter(|_| matches!(parsed, Some(Json::Object(_))));
     let doc = doc.ok_or_else(|| invalid_request("script or doc is missing"))?;
-    let upsert = if doc_as_upsert.unwrap_or(false) { Some(doc) } else { upsert };
+    let is_doc = doc_as_upsert.unwrap_or(false);
     // Many wait at the same time: each is held as it was sent.
     let as_sent = |json: &RawValue| body.slice_ref(json.get().as_bytes());
-    let (doc, upsert) = (as_sent(doc), upsert.map(as_sent));
+    let upsert = if is_doc { Some(doc) } else { upsert };
+    let (doc, upsert) = (as_sent(doc), upsert.map(|upsert| Upsert::new(as_sent(upsert))));
+    let added = upsert.clone();
     let detect_noop = detect_noop.unwrap_or(true);
     let updated = Updated::wanted(own.as_ref().or(source))?;
     let kept = updated.clone();
     let make = move |before: Option<&[u8]>| {
         let changed = match before {
-            None => upsert.clone().map_or(Changed::Missing, Changed::To),
-            Some(text) => merged(text, &doc, detect_noop).unwrap_or(Changed::Nothing),
+            None => added.as_ref().map_or(Changed::Missing, |added| Changed::To(added.get())),
+            Some(text) => {
+                // The same document, as pipelines left it.
+                let doc = added.as_ref().filter(|_| is_doc).map_or_else(|| doc.clone(), Upsert::get);
+                merged(text, &doc, detect_noop).unwrap_or(Changed::Nothing)
+            }
         };
         if let Some(kept) = &kept {
             kept.keep(match &changed {
@@ -294,7 +334,8 @@ pub(crate) fn update_of(body: &Bytes, source: Option<&Value>) -> Result<(Update,
         }
         changed
     };
-    Ok((Update { make: Arc::new(make), bytes: body.len() as u64 }, updated))
+    let update = Update { make: Arc::new(make), bytes: body.len() as u64 };
+    Ok(Updating { update, updated, upsert })
 }
 
 /// Why a body is no update: what it has that updates do not have, or else `error`.

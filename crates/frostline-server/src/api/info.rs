@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::error::Result;
@@ -29,19 +29,24 @@ pub(crate) async fn info(call: Call) -> Result<Answer> {
         "name": NAME,
         "cluster_name": NAME,
         "cluster_uuid": uuid(&call.state),
-        "version": {
-            "number": VERSION,
-            "build_flavor": "default",
-            "build_type": BUILD_TYPE,
-            "build_hash": "unknown",
-            "build_date": "1970-01-01T00:00:00.000Z",
-            "build_snapshot": false,
-            "lucene_version": "9.12.2",
-            "minimum_wire_compatibility_version": "7.17.0",
-            "minimum_index_compatibility_version": "7.0.0",
-        },
+        "version": version(),
         "tagline": "You Know, for Search",
     }))
+}
+
+/// What is said of the version.
+pub(crate) fn version() -> Value {
+    json!({
+        "number": VERSION,
+        "build_flavor": "default",
+        "build_type": BUILD_TYPE,
+        "build_hash": "unknown",
+        "build_date": "1970-01-01T00:00:00.000Z",
+        "build_snapshot": false,
+        "lucene_version": "9.12.2",
+        "minimum_wire_compatibility_version": "7.17.0",
+        "minimum_index_compatibility_version": "7.0.0",
+    })
 }
 
 /// `GET /_license`: shippers of the default distribution send nothing to who has none that is active.

@@ -1,7 +1,8 @@
 //! Ingest pipelines: put, shown, deleted, tried.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use frostline_catalog::{INDEX_SETTINGS, RecordChange, Records};
 use frostline_pipeline::{Document, Failure, Outcome, Pipeline, Pipelines, Status, Trace};
@@ -23,9 +24,69 @@ const SIMULATED_MAX: usize = 1_000;
 
 /// Pipelines as this server has read them, each with what it was read from.
 #[derive(Default)]
-pub(crate) struct Compiled(Mutex<HashMap<String, (Value, Arc<Pipeline>)>>);
+pub(crate) struct Compiled {
+    read: Mutex<HashMap<String, (Value, Arc<Pipeline>)>>,
+    counts: Mutex<BTreeMap<String, Counts>>,
+}
+
+/// What a pipeline has done since this server started. What others that it calls do is part of that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    documents: u64,
+    failed: u64,
+    /// Documents that it is asked for now.
+    now: u64,
+    took_us: u64,
+}
+
+impl Counts {
+    fn shown(self) -> Value {
+        json!({
+            "count": self.documents, "failed": self.failed, "current": self.now,
+            "time_in_millis": self.took_us / 1_000,
+        })
+    }
+}
 
 impl Compiled {
+    /// Counts a document that goes through a pipeline, while `run` does what is to be done. Whether that failed is `is_failure`.
+    pub(crate) fn counted<T>(&self, id: &str, run: impl FnOnce() -> T, is_failure: impl Fn(&T) -> bool) -> T {
+        let change = |change: &dyn Fn(&mut Counts)| {
+            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            match counts.get_mut(id) {
+                Some(counts) => change(counts),
+                None => change(counts.entry(id.to_owned()).or_default()),
+            }
+        };
+        change(&|counts| counts.now += 1);
+        let started = Instant::now();
+        let done = run();
+        change(&|counts| {
+            counts.now -= 1;
+            counts.documents += 1;
+            counts.failed += u64::from(is_failure(&done));
+            counts.took_us += u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        });
+        done
+    }
+
+    /// What pipelines have done since this server started, as `_nodes/stats` shows it.
+    pub(crate) fn stats(&self, records: &Records) -> Value {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let total = counts.values().fold(Counts::default(), |sum, counts| Counts {
+            documents: sum.documents + counts.documents,
+            failed: sum.failed + counts.failed,
+            now: sum.now + counts.now,
+            took_us: sum.took_us + counts.took_us,
+        });
+        let known = records.others(KIND).map(|(id, _)| {
+            let mut shown = counts.get(id).copied().unwrap_or_default().shown();
+            shown["processors"] = json!([]);
+            (id.to_owned(), shown)
+        });
+        json!({ "total": total.shown(), "pipelines": known.collect::<Map<_, _>>() })
+    }
+
     /// The pipeline of an id; none where there is none.
     pub(crate) fn get(&self, records: &Records, id: &str) -> Result<Option<Arc<Pipeline>>> {
         let Some(json) = records.other(KIND, id) else { return Ok(None) };
@@ -33,20 +94,46 @@ impl Compiled {
             let (from, pipeline) = compiled.get(id)?;
             (from == json).then(|| Arc::clone(pipeline))
         };
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pipeline) = read(&lock()) {
             return Ok(Some(pipeline));
         }
         let pipeline = Arc::new(parsed(json)?);
         let mut compiled = lock();
         compiled.retain(|id, _| records.other(KIND, id).is_some());
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.retain(|id, counts| counts.now > 0 || records.other(KIND, id).is_some());
         compiled.insert(id.to_owned(), (json.clone(), Arc::clone(&pipeline)));
         Ok(Some(pipeline))
     }
 }
 
+/// What an error says of the processor that it is about.
+const FACTS: [&str; 4] = ["at", "processor_type", "processor_tag", "property_name"];
+
 fn parsed(json: &Value) -> Result<Pipeline> {
-    Pipeline::parse(json).map_err(|error| ApiError::from(error).named("parse_exception"))
+    Pipeline::parse(json).map_err(|error| {
+        let known = FACTS.into_iter().filter_map(|fact| Some((fact, error.fact(fact)?)));
+        let wrong = ApiError::new(StatusCode::BAD_REQUEST, "parse_exception", error.what());
+        known.fold(wrong, |wrong, (fact, value)| wrong.about(fact, value))
+    })
+}
+
+/// `GET /_ingest/processor/grok`: the patterns that `grok` has.
+pub(crate) async fn grok_patterns(call: Call) -> Result<Answer> {
+    let is_ecs = match call.params.get("ecs_compatibility") {
+        None | Some("disabled") => false,
+        Some("v1") => true,
+        Some(other) => {
+            return Err(ApiError::invalid(format!("[ecs_compatibility] is disabled or v1, not [{other}]")));
+        }
+    };
+    let mut patterns: Vec<_> = frostline_pipeline::grok_patterns(is_ecs).collect();
+    if call.params.flag("s")?.unwrap_or(false) {
+        patterns.sort_unstable();
+    }
+    let patterns = patterns.into_iter().map(|(name, pattern)| (name.to_owned(), pattern.into()));
+    Answer::json(&json!({ "patterns": patterns.collect::<Map<String, Value>>() }))
 }
 
 /// The pipelines of a repository at one time.
@@ -158,7 +245,10 @@ pub(crate) async fn simulate(call: Call) -> Result<Answer> {
     let (id, given) = match (call.part("id"), body.remove("pipeline")) {
         (Some(id), None) => (id.to_owned(), None),
         (None, Some(json)) => ("_simulate_pipeline".to_owned(), Some(json)),
-        (None, None) => return Err(ApiError::unparsed("[pipeline] required property is missing")),
+        (None, None) => {
+            let missing = ApiError::invalid("[pipeline] required property is missing");
+            return Err(missing.named("parse_exception").about("property_name", "pipeline"));
+        }
         (Some(_), Some(_)) => return Err(ApiError::unparsed("[pipeline] is given in the path already")),
     };
     let Some(Value::Array(docs)) = body.remove("docs") else {
@@ -168,7 +258,7 @@ pub(crate) async fn simulate(call: Call) -> Result<Answer> {
         return Err(ApiError::invalid(format!("[docs] has 1 to {SIMULATED_MAX} documents")));
     }
     let now_us = call.state.node.clock().now_us();
-    let documents = docs.into_iter().map(|doc| simulated(doc, now_us)).collect::<Result<Vec<Document>>>()?;
+    let documents = docs.into_iter().map(|doc| Simulated::read(doc, now_us)).collect::<Result<Vec<_>>>()?;
     let verbose = call.params.flag("verbose")?.unwrap_or(false);
     let known = Known { state: Arc::clone(&call.state), records };
     let bytes_max = call.state.settings.body_bytes_max;
@@ -204,44 +294,67 @@ pub(crate) fn existing(state: &State, records: &Records, id: &str) -> Result<Arc
     found.ok_or_else(|| ApiError::invalid(format!("pipeline with id [{id}] does not exist")))
 }
 
-fn simulated(doc: Value, now_us: i64) -> Result<Document> {
-    let Value::Object(mut doc) = doc else { return Err(ApiError::unparsed("[docs] hold objects")) };
-    let mut text = |name: &str| match doc.remove(name) {
-        None => Ok(name.to_owned()),
-        Some(Value::String(text)) => Ok(text),
-        Some(Value::Number(number)) => Ok(number.to_string()),
-        Some(_) => Err(ApiError::unparsed(format!("[{name}] property isn't a string"))),
-    };
-    let (index, id) = (text("_index")?, text("_id")?);
-    let Some(Value::Object(source)) = doc.remove("_source") else {
-        return Err(ApiError::unparsed("[_source] required property is missing"));
-    };
-    only_in("docs", &doc, &["_if_primary_term", "_if_seq_no", "_routing", "_version", "_version_type"])?;
-    Ok(Document::new(&index, Some(&id), source, now_us))
+/// A document that is tried, and the metadata that no processor changes.
+struct Simulated {
+    document: Document,
+    metadata: Map<String, Value>,
 }
 
-fn shown(document: &Document) -> Value {
-    json!({
-        "_index": document.index(), "_id": document.id(), "_version": "-3",
-        "_source": document.source(), "_ingest": document.ingest(),
-    })
+impl Simulated {
+    fn read(doc: Value, now_us: i64) -> Result<Simulated> {
+        let Value::Object(mut doc) = doc else { return Err(ApiError::unparsed("[docs] hold objects")) };
+        let mut text = |name: &str| match doc.remove(name) {
+            None => Ok(name.to_owned()),
+            Some(Value::String(text)) => Ok(text),
+            Some(Value::Number(number)) => Ok(number.to_string()),
+            Some(_) => Err(ApiError::unparsed(format!("[{name}] property isn't a string"))),
+        };
+        let (index, id) = (text("_index")?, text("_id")?);
+        let Some(Value::Object(source)) = doc.remove("_source") else {
+            return Err(ApiError::unparsed("[_source] required property is missing"));
+        };
+        only_in("docs", &doc, &["_if_primary_term", "_if_seq_no", "_routing", "_version", "_version_type"])?;
+        let mut metadata = Map::from_iter([("_version".to_owned(), json!("-3"))]);
+        for (name, value) in doc {
+            let is_whole = !matches!(name.as_str(), "_routing" | "_version_type");
+            if is_whole && !value.is_i64() {
+                let reason = format!("Failed to parse parameter [{name}], only int or long is accepted");
+                return Err(ApiError::invalid(reason));
+            }
+            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            metadata.insert(name, shown.into());
+        }
+        Ok(Simulated { document: Document::new(&index, Some(&id), source, now_us), metadata })
+    }
 }
 
-fn ran(known: &Known, id: &str, pipeline: &Pipeline, mut document: Document) -> Value {
+fn shown(document: &Document, metadata: &Map<String, Value>) -> Value {
+    let mut shown = json!({
+        "_index": document.index(), "_id": document.id(), "_source": document.source(), "_ingest": document.ingest(),
+    });
+    for (name, value) in metadata {
+        shown[name] = value.clone();
+    }
+    shown
+}
+
+fn ran(known: &Known, id: &str, pipeline: &Pipeline, simulated: Simulated) -> Value {
+    let Simulated { mut document, metadata } = simulated;
     match frostline_pipeline::run(known, id, pipeline, &mut document, None) {
-        Outcome::Done => json!({ "doc": shown(&document) }),
+        Outcome::Done | Outcome::Rerouted => json!({ "doc": shown(&document, &metadata) }),
         Outcome::Dropped => Value::Null,
         Outcome::Failed(failure) => json!({ "error": failed(failure).to_json() }),
     }
 }
 
-fn traced(known: &Known, id: &str, pipeline: &Pipeline, mut document: Document) -> Value {
+fn traced(known: &Known, id: &str, pipeline: &Pipeline, simulated: Simulated) -> Value {
+    let Simulated { mut document, metadata } = simulated;
     let mut trace = Vec::new();
     frostline_pipeline::run(known, id, pipeline, &mut document, Some(&mut trace));
-    json!({ "processor_results": trace.into_iter().map(step).collect::<Vec<_>>() })
+    json!({ "processor_results": trace.into_iter().map(|done| step(done, &metadata)).collect::<Vec<_>>() })
 }
 
-fn step(step: Trace) -> Value {
+fn step(step: Trace, metadata: &Map<String, Value>) -> Value {
     let Trace { processor, tag, description, condition, status, failure, document } = step;
     let status_name = match status {
         Status::Success => "success",
@@ -264,7 +377,7 @@ fn step(step: Trace) -> Value {
         Status::ErrorIgnored => add("ignored_error", error.map(|error| json!({ "error": error }))),
         _ => add("error", error),
     }
-    add("doc", document.as_ref().map(self::shown));
+    add("doc", document.as_ref().map(|document| self::shown(document, metadata)));
     Value::Object(shown)
 }
 

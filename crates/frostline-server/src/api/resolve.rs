@@ -1,14 +1,29 @@
-//! `_resolve/index`.
+//! `_resolve/index` and `_resolve/cluster`.
 
 use frostline_base::IndexName;
 use frostline_catalog::Wildcards;
 use frostline_query::language::wildcard_matches;
+use http::StatusCode;
 use serde_json::json;
 
 use crate::answer::Answer;
-use crate::api::{alias, indices};
+use crate::api::{alias, indices, info};
 use crate::error::Result;
 use crate::state::Call;
+
+/// `GET /_resolve/cluster/{name}`: there is no cluster but this one.
+pub(crate) async fn cluster(call: Call) -> Result<Answer> {
+    let mut found = json!({ "connected": true, "skip_unavailable": false, "version": info::version() });
+    if let Some(expression) = call.part("name") {
+        let how = indices::how_of_any(&call.params, Wildcards::ALL)?;
+        match indices::names(&call.state, &call.client.scope, expression, how).await {
+            Ok(names) => found["matching_indices"] = json!(!names.is_empty()),
+            Err(error) if error.status == StatusCode::NOT_FOUND => found["error"] = json!(error.reason),
+            Err(error) => return Err(error),
+        }
+    }
+    Answer::json(&json!({ "(local)": found }))
+}
 
 /// `GET /_resolve/index/{name}`.
 pub(crate) async fn index(call: Call) -> Result<Answer> {

@@ -223,6 +223,14 @@ struct Found {
 }
 
 impl To {
+    /// Where a document is written.
+    fn index<'a>(&'a self, found: &'a Found) -> &'a str {
+        match &self.place {
+            Place::Same => found.index.as_str(),
+            Place::Other { name, .. } => name,
+        }
+    }
+
     fn operation(&self, found: &Found) -> Operation {
         let (id, text) = (found.id.clone(), found.text.clone());
         let (name, action, index, expected) = match &self.place {
@@ -240,7 +248,7 @@ impl To {
         let edit = Edit { id: id.clone(), action, expected };
         let what = Ok(What::Edit(edit));
         let (pipeline, required) = (self.pipeline.clone(), self.required);
-        Operation { action: name, index, required, id: Some(id), pipeline, what, updated: None }
+        Operation { action: name, index, required, id: Some(id), pipeline, what, updated: None, upsert: None }
     }
 }
 
@@ -362,20 +370,20 @@ impl Rewriting {
                     Err(error) if error.status == StatusCode::CONFLICT => {
                         self.done.version_conflicts += 1;
                         if !self.proceed {
-                            self.done.fail(&found.index, Some(&found.id), &error);
+                            self.done.fail(self.to.index(&found), Some(&found.id), &error);
                         }
                     }
                     Err(error) if error.try_again_s.is_some() => {
                         again.push(found);
                         last = Some(error);
                     }
-                    Err(error) => self.done.fail(&found.index, Some(&found.id), &error),
+                    Err(error) => self.done.fail(self.to.index(&found), Some(&found.id), &error),
                 }
             }
             idle = if again.len() == before { idle + 1 } else { 0 };
             self.done.retries += u64::from(!again.is_empty());
             if let (Some(error), Some(found), TRIES_MAX) = (last, again.first(), idle) {
-                self.done.fail(&found.index, Some(&found.id), &error);
+                self.done.fail(self.to.index(found), Some(&found.id), &error);
                 return Ok(());
             }
             left = again;

@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::by_query;
 use crate::api::cluster::about_node;
 use crate::api::info::{NAME, uuid};
 use crate::error::{ApiError, Result};
@@ -71,6 +72,31 @@ pub(crate) async fn cancel_one(call: Call) -> Result<Answer> {
     let tasks = call.state.searches.tasks();
     let task = tasks.iter().find(|task| task.number == number && call.state.searches.cancel(number));
     answer(&call, std::iter::once(task.ok_or_else(|| missing(id))?))
+}
+
+/// `POST /_reindex/{task_id}/_rethrottle` and the like: the task, if it still runs. It is as fast as it can be all the same.
+pub(crate) async fn rethrottle(call: Call) -> Result<Answer> {
+    by_query::speed(Some(call.params.get("requests_per_second").unwrap_or_default()))?;
+    let id = call.part("task_id").unwrap_or_default();
+    let running = number(&call.state, id).and_then(|number| {
+        let mut tasks = call.state.jobs.running().into_iter();
+        tasks.find(|task| task.number == number).ok_or_else(|| missing(id))
+    });
+    let answer = match running {
+        Ok(task) => answer(&call, std::iter::once(&task))?,
+        Err(error) => {
+            let node = id.split_once(':').map_or(id, |(node, _)| node);
+            let is_here = node == uuid(&call.state);
+            let kind = if is_here { error.kind } else { "no_such_node_exception" };
+            let cause = json!({ "type": kind, "reason": error.reason });
+            let failure = json!({
+                "type": "failed_node_exception", "reason": format!("Failed node [{node}]"), "node_id": node,
+                "caused_by": cause,
+            });
+            Answer::json(&json!({ "nodes": {}, "node_failures": [failure] }))?
+        }
+    };
+    Ok(answer.with_warnings(["[requests_per_second] has no effect: the task is not slowed down".to_owned()]))
 }
 
 /// The searches that run or wait, what else was begun and runs, and this request.

@@ -1626,3 +1626,59 @@ async fn nothing_rolls_over_to_an_index_that_is_there() {
         tested.error("POST", "/logs-1/_flush?force=true&wait_if_ongoing=false", "").await;
     assert!(status == 400 && reason.contains("wait_if_ongoing must be true"), "{reason}");
 }
+
+#[tokio::test]
+async fn data_streams_say_how_much_they_hold() {
+    let tested = Tested::new();
+    let template = json!({ "index_patterns": ["events-*"], "data_stream": {} });
+    tested.ok("PUT", "/_index_template/events", &template.to_string()).await;
+    let lines = "{\"create\":{}}\n{\"@timestamp\":\"2024-05-01T00:00:00Z\"}\n{\"create\":{}}\n{\"@timestamp\":\"2024-05-02T00:00:00Z\"}\n";
+    tested.ok("POST", "/events-app/_bulk", lines).await;
+    tested.ok("POST", "/events-app/_rollover", "").await;
+    tested.ok("PUT", "/_data_stream/events-empty", "").await;
+    let all = tested.ok("GET", "/_data_stream/_stats", "").await;
+    let [app, empty] = [&all["data_streams"][0], &all["data_streams"][1]];
+    assert_eq!((&app["data_stream"], &app["backing_indices"]), (&json!("events-app"), &json!(2)));
+    assert_eq!(app["maximum_timestamp"], 1_714_608_000_000_u64);
+    assert!(app["store_size_bytes"].as_u64().unwrap() > 0);
+    assert_eq!((&empty["maximum_timestamp"], &empty["store_size_bytes"]), (&json!(0), &json!(0)));
+    assert_eq!((&all["data_stream_count"], &all["backing_indices"]), (&json!(2), &json!(3)));
+    assert_eq!(all["total_store_size_bytes"], app["store_size_bytes"]);
+    assert_eq!(tested.ok("GET", "/_data_stream/events-e*/_stats", "").await["data_stream_count"], 1);
+    assert_eq!(tested.error("GET", "/_data_stream/gone/_stats", "").await.0, 404);
+}
+
+#[tokio::test]
+async fn the_one_cluster_says_whether_it_has_an_index() {
+    let tested = Tested::new();
+    tested.ingest("web", 1).await;
+    let found =
+        async |name: &str| tested.ok("GET", &format!("/_resolve/cluster{name}"), "").await["(local)"].clone();
+    let web = found("/w*").await;
+    assert_eq!((&web["connected"], &web["matching_indices"]), (&json!(true), &json!(true)));
+    assert_eq!(web["version"]["number"], crate::api::info::VERSION);
+    assert_eq!(found("/x*").await["matching_indices"], false);
+    assert_eq!(found("/gone").await["error"], "no such index [gone]");
+    assert_eq!(found("").await.get("matching_indices"), None);
+}
+
+#[tokio::test]
+async fn tables_are_listed_and_so_are_component_templates() {
+    let tested = Tested::new();
+    let listed = String::from_utf8(tested.get("/_cat").await.body.to_vec()).unwrap();
+    assert!(listed.starts_with("=^.^=\n") && listed.contains("/_cat/indices/{index}\n"), "{listed}");
+    let part = json!({
+        "template": { "settings": { "number_of_shards": 1 }, "mappings": { "properties": { "a": { "type": "keyword" } } } },
+        "version": 3,
+    });
+    tested.ok("PUT", "/_component_template/part", &part.to_string()).await;
+    let whole = json!({ "index_patterns": ["x*"], "composed_of": ["part"] });
+    tested.ok("PUT", "/_index_template/whole", &whole.to_string()).await;
+    let rows = tested.ok("GET", "/_cat/component_templates?format=json", "").await;
+    let expected = json!([{
+        "name": "part", "version": "3", "alias_count": "0", "mapping_count": "1", "settings_count": "1",
+        "metadata_count": "0", "included_in": "[whole]",
+    }]);
+    assert_eq!(rows, expected);
+    assert_eq!(tested.ok("GET", "/_cat/component_templates/x*?format=json", "").await, json!([]));
+}

@@ -215,6 +215,127 @@ async fn put_redirect(tested: &Tested) {
     put(tested, "redirect", json!([{ "set": { "field": "_index", "value": "last" } }])).await;
 }
 
+/// Each index that a document is sent on to has its say, and none twice.
+#[tokio::test]
+async fn a_document_that_is_sent_on_goes_through_the_default_pipeline_of_where_it_goes() {
+    let tested = Tested::new();
+    let add = |by: &str| json!({ "append": { "field": "by", "value": by } });
+    let to = |options: Value| json!({ "reroute": options });
+    put(&tested, "router", json!([add("router"), to(json!({ "dataset": "{{app}}" })), add("never")])).await;
+    put(
+        &tested,
+        "nginx",
+        json!([add("nginx"), { "reroute": { "dataset": "nginx.error", "if": "ctx.n == 2" } }]),
+    )
+    .await;
+    put(&tested, "final", json!([add("final")])).await;
+    for (name, settings) in [
+        ("router", json!({ "default_pipeline": "router" })),
+        ("nginx", json!({ "default_pipeline": "nginx", "final_pipeline": "final" })),
+    ] {
+        let template = json!({
+            "index_patterns": [format!("logs-{name}*")], "data_stream": {}, "template": { "settings": { "index": settings } },
+        });
+        tested.ok("PUT", &format!("/_index_template/{name}"), &template.to_string()).await;
+    }
+    let action = json!({ "create": { "_index": "logs-router-default" } });
+    let lines = [
+        action.clone(),
+        json!({ "n": 1, "app": "nginx" }),
+        action.clone(),
+        json!({ "n": 2, "app": "nginx" }),
+        action,
+        json!({ "n": 3, "app": "router" }),
+    ];
+    let items = bulk(&tested, "/_bulk", &lines).await;
+    assert!(items.iter().all(|item| item["status"] == 201), "{items:?}");
+    let by = async |stream: &str| sources(&tested, stream).await[0]["by"].clone();
+    assert_eq!(by("logs-nginx-default").await, json!(["router", "nginx", "final"]));
+    // That one has the same pipelines: the document stays where it is sent to by itself.
+    assert_eq!(by("logs-nginx.error-default").await, json!(["router", "nginx", "nginx", "final"]));
+    assert_eq!(by("logs-router-default").await, json!(["router"]));
+
+    put(&tested, "to-b", json!([to(json!({ "destination": "b" }))])).await;
+    put(&tested, "to-a", json!([to(json!({ "destination": "a" }))])).await;
+    tested.ok("PUT", "/a", r#"{"settings":{"default_pipeline":"to-b"}}"#).await;
+    tested.ok("PUT", "/b", r#"{"settings":{"default_pipeline":"to-a"}}"#).await;
+    let (status, _, reason) = tested.error("POST", "/a/_doc", r#"{"n":1}"#).await;
+    assert_eq!(status, 400);
+    assert!(reason.contains("and again to [a]"), "{reason}");
+    // A final pipeline sends nothing on.
+    tested.ok("PUT", "/last", r#"{"settings":{"final_pipeline":"to-a"}}"#).await;
+    let (_, _, reason) = tested.error("POST", "/last/_doc", r#"{"n":1}"#).await;
+    assert!(reason.contains("can't change the target index from [last] to [a]"), "{reason}");
+    let docs = json!({ "docs": [{ "_index": "x", "_source": {} }] }).to_string();
+    let tried = tested.ok("POST", "/_ingest/pipeline/to-b/_simulate", &docs).await;
+    assert_eq!(tried["docs"][0]["doc"]["_index"], "b");
+}
+
+#[tokio::test]
+async fn what_an_update_may_add_goes_through_pipelines() {
+    let tested = Tested::new();
+    put(
+        &tested,
+        "d",
+        json!([{ "append": { "field": "by", "value": "default" } }, { "drop": { "if": "ctx.n == 0" } }]),
+    )
+    .await;
+    put(&tested, "f", json!([{ "append": { "field": "by", "value": "final" } }])).await;
+    tested.ok("PUT", "/web", r#"{"settings":{"default_pipeline":"d","final_pipeline":"f"}}"#).await;
+    let source = async |id: &str| tested.ok("GET", &format!("/web/_source/{id}"), "").await;
+    let both = json!(["default", "final"]);
+    let update = async |id: &str, body: Value| {
+        tested.send("POST", &format!("/web/_update/{id}?_source"), &body.to_string()).await.json()
+    };
+    let added = update("1", json!({ "doc": { "n": 1 }, "upsert": { "n": 7 } })).await;
+    assert_eq!(
+        (&added["result"], &added["get"]["_source"]),
+        (&json!("created"), &json!({ "n": 7, "by": both }))
+    );
+    // The document that is there is changed as the update says.
+    update("1", json!({ "doc": { "n": 1 }, "upsert": { "n": 7 } })).await;
+    assert_eq!(source("1").await, json!({ "n": 1, "by": both }));
+    update("2", json!({ "doc": { "n": 2 }, "doc_as_upsert": true })).await;
+    assert_eq!(source("2").await, json!({ "n": 2, "by": both }));
+    let merged = update("2", json!({ "doc": { "m": 3, "by": "client" }, "doc_as_upsert": true })).await;
+    assert_eq!(merged["get"]["_source"], json!({ "n": 2, "by": ["client", "default", "final"], "m": 3 }));
+    assert_eq!(update("3", json!({ "doc": { "n": 0 }, "doc_as_upsert": true })).await["result"], "noop");
+    let lines = [
+        json!({ "update": { "_index": "web", "_id": "4", "pipeline": "_none" } }),
+        json!({ "doc": {}, "upsert": { "n": 4 } }),
+        json!({ "update": { "_index": "web", "_id": "5", "pipeline": "gone" } }),
+        json!({ "doc": {}, "upsert": { "n": 5 } }),
+        json!({ "update": { "_index": "web", "_id": "1" } }),
+        json!({ "doc": { "n": 6 } }),
+    ];
+    let items = bulk(&tested, "/_bulk", &lines).await;
+    let statuses: Vec<_> = items.iter().map(|item| item["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [201, 400, 200], "{items:?}");
+    assert_eq!(source("4").await, json!({ "n": 4, "by": ["final"] }));
+    assert_eq!(source("1").await, json!({ "n": 6, "by": both }));
+}
+
+#[tokio::test]
+async fn what_pipelines_do_is_counted() {
+    let tested = Tested::new();
+    put(&tested, "p", json!([{ "convert": { "field": "n", "type": "long" } }])).await;
+    put(&tested, "idle", json!([])).await;
+    let lines = "{\"index\":{}}\n{\"n\":\"1\"}\n{\"index\":{}}\n{\"n\":\"x\"}\n";
+    let answer = tested.ok("POST", "/web/_bulk?pipeline=p", lines).await;
+    assert!(answer["ingest_took"].is_u64(), "{answer}");
+    assert_eq!(tested.ok("POST", "/web/_bulk", "{\"index\":{}}\n{}\n").await.get("ingest_took"), None);
+    let stats = tested.ok("GET", "/_nodes/stats/ingest", "").await;
+    let ingest = stats["nodes"].as_object().unwrap().values().next().unwrap()["ingest"].clone();
+    let counts =
+        |of: &Value| [&of["count"], &of["failed"], &of["current"]].map(|count| count.as_u64().unwrap());
+    assert_eq!(counts(&ingest["total"]), [2, 1, 0]);
+    assert_eq!(counts(&ingest["pipelines"]["p"]), [2, 1, 0]);
+    assert_eq!(counts(&ingest["pipelines"]["idle"]), [0, 0, 0]);
+    let nodes = tested.ok("GET", "/_nodes/ingest", "").await;
+    let node = nodes["nodes"].as_object().unwrap().values().next().unwrap();
+    assert!(node["ingest"]["processors"].as_array().unwrap().contains(&json!({ "type": "reroute" })));
+}
+
 #[tokio::test]
 async fn a_key_writes_nowhere_else_by_a_pipeline() {
     let tested = Tested::with(Settings { auth: true, ..Settings::default() });

@@ -45,10 +45,18 @@ async fn what_is_no_pipeline_is_refused_with_its_place() {
         ),
         (json!({ "processors": [{ "geoip": { "field": "ip" } }] }), "processors[0]"),
     ] {
-        let (status, kind, reason) = tested.error("PUT", "/_ingest/pipeline/p", &body.to_string()).await;
-        assert_eq!((status, kind.as_str()), (400, "parse_exception"));
-        assert!(reason.contains(&format!("[at={at}]")), "{reason}");
+        let refused = tested.send("PUT", "/_ingest/pipeline/p", &body.to_string()).await;
+        let error = &refused.json()["error"];
+        assert_eq!((refused.status.as_u16(), &error["type"]), (400, &json!("parse_exception")));
+        assert_eq!(error["at"], at, "{error}");
     }
+    let unnamed = json!({ "processors": [{ "set": { "tag": "mine", "value": 1 } }] }).to_string();
+    let refused = tested.send("PUT", "/_ingest/pipeline/p", &unnamed).await.json();
+    let cause = json!({
+        "type": "parse_exception", "reason": "[field] required property is missing", "at": "processors[0].set",
+        "processor_type": "set", "processor_tag": "mine", "property_name": "field",
+    });
+    assert_eq!(refused["error"]["root_cause"], json!([cause]));
     assert_eq!(tested.error("PUT", "/_ingest/pipeline/_p", "{\"processors\":[]}").await.0, 400);
     let large = json!({ "description": "x".repeat(2 << 20), "processors": [] }).to_string();
     assert_eq!(tested.error("PUT", "/_ingest/pipeline/p", &large).await.0, 400);
@@ -112,4 +120,60 @@ async fn a_pipeline_is_tried_without_storing_anything() {
         );
     }
     assert_eq!(tested.ok("GET", "/_cat/indices?format=json", "").await, json!([]));
+}
+
+#[tokio::test]
+async fn a_trace_tells_of_a_call_before_what_the_called_pipeline_did() {
+    let tested = Tested::new();
+    put(
+        &tested,
+        "inner",
+        json!([{ "set": { "field": "a", "value": 1 } }, { "rename": { "field": "b", "target_field": "c" } }]),
+    )
+    .await;
+    put(&tested, "round", json!([{ "pipeline": { "name": "trip" } }])).await;
+    put(&tested, "trip", json!([{ "pipeline": { "name": "round" } }])).await;
+    let traced = async |name: &str| {
+        let call = json!({ "pipeline": { "name": name, "ignore_failure": name == "ignored" } });
+        let given = json!({
+            "pipeline": { "processors": [call] },
+            "docs": [{ "_source": {}, "_routing": "r", "_version": 7 }],
+        });
+        let tried = tested.ok("POST", "/_ingest/pipeline/_simulate?verbose", &given.to_string()).await;
+        tried["docs"][0]["processor_results"].as_array().unwrap().clone()
+    };
+    let inner = traced("inner").await;
+    let seen: Vec<_> = inner.iter().map(|step| (&step["processor_type"], &step["status"])).collect();
+    let [pipeline, success, set, rename, error] =
+        ["pipeline", "success", "set", "rename", "error"].map(Value::from);
+    assert_eq!(seen, [(&pipeline, &success), (&set, &success), (&rename, &error)]);
+    assert_eq!(inner[0].get("doc"), None);
+    assert_eq!((&inner[1]["doc"]["_routing"], &inner[1]["doc"]["_version"]), (&json!("r"), &json!("7")));
+    for (name, reason) in [
+        ("round", "Cycle detected for pipeline: round"),
+        ("gone", "Pipeline processor configured for non-existent pipeline [gone]"),
+    ] {
+        let failed = traced(name).await;
+        assert_eq!((failed.len(), &failed[0]["status"]), (1, &error));
+        assert_eq!(failed[0]["error"]["reason"], reason);
+    }
+    assert_eq!(traced("ignored").await[0]["status"], "error_ignored");
+    let wrong = json!({ "pipeline": { "processors": [] }, "docs": [{ "_source": {}, "_if_seq_no": "1" }] });
+    let (status, _, reason) = tested.error("POST", "/_ingest/pipeline/_simulate", &wrong.to_string()).await;
+    assert_eq!(
+        (status, reason.as_str()),
+        (400, "Failed to parse parameter [_if_seq_no], only int or long is accepted")
+    );
+}
+
+#[tokio::test]
+async fn the_patterns_of_grok_are_shown() {
+    let tested = Tested::new();
+    let shown = tested.ok("GET", "/_ingest/processor/grok?s", "").await;
+    let names: Vec<&String> = shown["patterns"].as_object().unwrap().keys().collect();
+    assert!(names.is_sorted() && names.len() > 80, "{names:?}");
+    assert_eq!(shown["patterns"]["HOST"], "%{HOSTNAME}");
+    let ecs = tested.ok("GET", "/_ingest/processor/grok?ecs_compatibility=v1", "").await;
+    assert!(ecs["patterns"]["COMBINEDAPACHELOG"].as_str().unwrap().contains("user_agent.original"));
+    assert_eq!(tested.error("GET", "/_ingest/processor/grok?ecs_compatibility=v2", "").await.0, 400);
 }

@@ -157,6 +157,7 @@ async fn what_would_do_something_else_is_refused() {
         ),
         (json!({ "source": { "index": "web" }, "dest": to, "size": 1 }), "size"),
         (json!({ "source": { "index": "web" }, "dest": to, "max_docs": 0 }), "[max_docs]"),
+        (json!({ "source": { "index": "web" }, "dest": to, "conflicts": "cat" }), "but was [cat]"),
         (json!({ "source": { "index": "gone" }, "dest": to }), "no such index [gone]"),
     ] {
         let (status, _, reason) = tested.error("POST", "/_reindex", &body.to_string()).await;
@@ -226,4 +227,30 @@ fn places_are_halved_until_there_is_one_document() {
     let (first, second) = halves(&places(&[1, 5, 9])).unwrap();
     assert_eq!((first, second), (places(&[1]), places(&[5, 9])));
     assert_eq!(halves(&places(&[7])), None);
+}
+
+#[tokio::test]
+async fn a_conflict_is_of_the_index_that_is_written_to() {
+    let tested = tested().await;
+    let body =
+        json!({ "source": { "index": "web" }, "dest": { "index": "copy", "op_type": "create" } }).to_string();
+    tested.ok("POST", "/_reindex?max_docs=1", &body).await;
+    let again = tested.send("POST", "/_reindex?max_docs=1", &body).await;
+    assert_eq!(again.status, 409);
+    assert_eq!(again.json()["failures"][0]["index"], "copy");
+}
+
+#[tokio::test]
+async fn a_task_that_is_over_cannot_be_made_slower() {
+    let tested = tested().await;
+    for api in ["_reindex", "_update_by_query", "_delete_by_query"] {
+        let uri = format!("/{api}/test:007/_rethrottle");
+        let slowed = tested.send("POST", &format!("{uri}?requests_per_second=2"), "").await;
+        let failure = &slowed.json()["node_failures"][0];
+        assert_eq!((slowed.status.as_u16(), &failure["node_id"]), (200, &json!("test")));
+        assert_eq!(failure["caused_by"]["type"], "no_such_node_exception");
+        assert!(slowed.header("warning").contains("no effect"));
+        assert_eq!(tested.error("POST", &format!("{uri}?requests_per_second=0"), "").await.0, 400);
+        assert_eq!(tested.error("POST", &uri, "").await.0, 400);
+    }
 }
