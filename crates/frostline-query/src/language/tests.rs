@@ -335,8 +335,8 @@ fn ranges() {
         "[Mars] is not a time zone",
     );
     refused(
-        json!({"query": {"range": {"status": {"gte": 1, "relation": "within"}}}}),
-        "[relation] is not supported",
+        json!({"query": {"range": {"status": {"gte": 1, "relation": "disjoint"}}}}),
+        "[range] query does not support relation [disjoint]",
     );
 }
 
