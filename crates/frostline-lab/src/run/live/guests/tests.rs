@@ -136,9 +136,12 @@ const RAN: [&str; 3] = ["vm-compute", "vm-network", "vm-disks"];
 
 #[test]
 fn guests_that_ran_emulated_had_the_command_lines_of_kvm() {
-    // Which of two guests it is tells nothing: cells of one guest boot only the first.
+    // Which of two guests it is tells nothing, since cells of one guest boot only the first; nor does the size of its part of a
+    // disk, since the runs had smaller files.
+    let part = regex::Regex::new("\"offset\":[0-9]+,\"size\":[0-9]+").unwrap();
     let either = |line: Vec<String>| -> Vec<String> {
-        lasting(&line).iter().map(|word| word.replace("guest-2", "guest-1")).collect()
+        let line = lasting(&line).into_iter().map(|word| word.replace("guest-2", "guest-1"));
+        line.map(|word| part.replace(&word, "\"part\":\"half\"").into_owned()).collect()
     };
     let planned = command_lines(&[], 2, [Some(0); GUESTS_MAX], &kvm());
     let planned: BTreeSet<_> = planned.into_values().flatten().map(either).collect();
