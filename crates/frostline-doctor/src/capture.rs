@@ -187,16 +187,21 @@ pub fn open(root: &Path, interval: Duration, said: Said) -> Result<Host> {
     if !tree.has("sample0") {
         return Ok(Host::once(tree, said));
     }
-    let text = tree.text_up_to("capture.json", TABLE_BYTES_MAX).unwrap_or_default();
-    let header = Header::parse(&text).map_err(|e| {
+    captured(&tree, said).map_err(|e| {
         let what = format!(
             "cannot read the capture {}; --root {}/sample0 reads its files unchecked",
             root.display(),
             root.display()
         );
         Error::invalid(what).with_source(e)
-    })?;
-    let sample = |name: &str| sample(&tree, &header, name);
+    })
+}
+
+/// The host of the capture whose folder is `tree`.
+fn captured(tree: &Tree, said: Said) -> Result<Host> {
+    let text = tree.text_up_to("capture.json", TABLE_BYTES_MAX).unwrap_or_default();
+    let header = Header::parse(&text)?;
+    let sample = |name: &str| sample(tree, &header, name);
     Ok(Host::twice(sample("sample0"), sample("sample0"), sample("sample1"), header.seconds, said))
 }
 

@@ -160,20 +160,136 @@ fn a_damaged_header_is_refused() {
     assert!(open(&out.join("sample0"), Duration::ZERO, Said::default()).unwrap().mounts().is_ok());
 }
 
-/// The rule that fires on a host, and a capture of it.
-fn captured(rule: &str, folder: &Path) -> std::path::PathBuf {
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// The files of a capture's folder, of those in its samples.
+fn with_header(seconds: f64, mut files: Files) -> Files {
+    let checked = |(path, bytes): (&String, &Vec<u8>)| (path.clone(), (bytes.len() as u64, xxh3_64(bytes)));
+    let header = Header { format: FORMAT, seconds, files: files.iter().map(checked).collect(), check: 0 };
+    files.insert("capture.json".to_owned(), header.checked().unwrap().text().unwrap().into_bytes());
+    files
+}
+
+/// A capture of the host on which a rule fires.
+fn firing(rule: &str, folder: &Path) -> std::path::PathBuf {
     let (first, second) = crate::rules::tests::firing(rule);
-    let mut header = Header { format: FORMAT, seconds: 1.0, ..Header::default() };
+    let samples = [("sample0", first), ("sample1", second)];
+    let files = samples.into_iter().flat_map(|(sample, files)| {
+        files.into_iter().map(move |(path, bytes)| (format!("{sample}/{path}"), bytes))
+    });
     let out = folder.join(rule);
-    for (sample, files) in [("sample0", first), ("sample1", second)] {
-        for (path, bytes) in files {
-            let path = format!("{sample}/{path}");
-            write(&out.join(&path), &bytes).unwrap();
-            header.files.insert(path, (bytes.len() as u64, xxh3_64(&bytes)));
+    for (path, bytes) in with_header(1.0, files.collect()) {
+        write(&out.join(path), &bytes).unwrap();
+    }
+    out
+}
+
+/// The captures of emulated guests that are kept, by `scripts/doctor-captures.sh`.
+fn guests() -> Vec<std::path::PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/capture/guests");
+    if let Some(captures) = std::env::var_os("FROSTLINE_CAPTURES") {
+        for capture in fs::read_dir(captures).unwrap().flatten().map(|entry| entry.path()) {
+            let mut guest = Guest::captured(&capture);
+            guest.found = found(&examined(guest.folder()));
+            let kept = folder.join(capture.file_name().unwrap()).with_extension("txt");
+            fs::write(kept, guest.written()).unwrap();
         }
     }
-    write(&out.join("capture.json"), header.checked().unwrap().text().unwrap().as_bytes()).unwrap();
-    out
+    let guests: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(guests.len() > 2, "{guests:?}");
+    guests
+}
+
+/// A capture as one text: what the guest was, `found RULE OBJECT` for each finding, the seconds between the samples, and
+/// `PATH = TEXT` for each file.
+#[derive(Debug, Default, PartialEq)]
+struct Guest {
+    what: String,
+    found: Vec<String>,
+    seconds: f64,
+    files: Files,
+}
+
+impl Guest {
+    fn read(text: &str) -> Guest {
+        let mut guest = Guest::default();
+        for line in text.lines() {
+            match line.split_once(' ').unwrap() {
+                ("#", what) => guest.what = what.to_owned(),
+                ("found", found) => guest.found.push(found.to_owned()),
+                ("seconds", seconds) => guest.seconds = seconds.parse().unwrap(),
+                (path, text) => {
+                    let text = text.strip_prefix("= ").unwrap();
+                    let text = text.split("\\\\").map(|part| part.replace("\\n", "\n").replace("\\0", "\0"));
+                    let text = text.collect::<Vec<_>>().join("\\");
+                    guest.files.insert(path.to_owned(), text.into_bytes());
+                }
+            }
+        }
+        guest
+    }
+
+    fn written(&self) -> String {
+        let found: String = self.found.iter().map(|found| format!("found {found}\n")).collect();
+        let files = self.files.iter().map(|(path, bytes)| {
+            let text = std::str::from_utf8(bytes).unwrap().replace('\\', "\\\\").replace('\n', "\\n");
+            format!("{path} = {}\n", text.replace('\0', "\\0"))
+        });
+        format!("# {}\n{found}seconds {}\n{}", self.what, self.seconds, files.collect::<String>())
+    }
+
+    /// That in a folder of `scripts/doctor-captures.sh`.
+    fn captured(folder: &Path) -> Guest {
+        let text = fs::read_to_string(folder.join("capture.json")).unwrap();
+        let header = Header::parse(&text).unwrap();
+        let read = |path: &String| (path.clone(), fs::read(folder.join(path)).unwrap());
+        let files = header.files.keys().map(read).collect();
+        let what = fs::read_to_string(folder.join("guest")).unwrap().trim().to_owned();
+        Guest { what, seconds: header.seconds, files, found: Vec::new() }
+    }
+
+    fn folder(&self) -> Files {
+        with_header(self.seconds, self.files.clone())
+    }
+}
+
+fn examined(folder: Files) -> crate::Report {
+    crate::examine(&super::captured(&Tree::from_files(folder), Said::default()).unwrap())
+}
+
+fn found(report: &crate::Report) -> Vec<String> {
+    report.findings.iter().map(|finding| format!("{} {}", finding.rule, finding.object)).collect()
+}
+
+/// `FROSTLINE_CAPTURES=FOLDER` keeps the captures there as fixtures, with what is found in them.
+#[test]
+fn captures_of_guests_are_examined_as_their_guests_were() {
+    for kept in guests() {
+        let (name, guest) = (kept.display(), Guest::read(&fs::read_to_string(&kept).unwrap()));
+        assert_eq!(Guest::read(&guest.written()), guest, "{name}");
+        assert_eq!(found(&examined(guest.folder())), guest.found, "{name}");
+        assert!(!guest.found.is_empty() && guest.files.len() > 50, "{name}: {}", guest.files.len());
+    }
+}
+
+#[test]
+fn a_damaged_capture_of_a_guest_is_unknown_and_never_quiet() {
+    for kept in guests() {
+        let (name, guest) = (kept.display(), Guest::read(&fs::read_to_string(&kept).unwrap()));
+        let folder = guest.folder();
+        let whole = examined(folder.clone());
+        for (at, path) in guest.files.keys().enumerate() {
+            let mut damaged = folder.clone();
+            match at % 3 {
+                0 => damaged.remove(path).map(drop),
+                1 => damaged.get_mut(path).map(|bytes| bytes.push(b'7')),
+                _ => damaged.insert(path.clone(), Vec::new()).map(drop),
+            };
+            let report = examined(damaged);
+            let hidden = report.quiet.iter().find(|rule| !whole.quiet.contains(rule));
+            assert_eq!(hidden, None, "{name} with a damaged {path}");
+        }
+    }
 }
 
 proptest! {
@@ -187,7 +303,7 @@ proptest! {
         let rules: Vec<&crate::rule::Rule> = crate::rules::all().collect();
         let rule = rules[rule % rules.len()];
         let folder = tempfile::tempdir().unwrap();
-        let out = captured(rule.id, folder.path());
+        let out = firing(rule.id, folder.path());
         let text = fs::read_to_string(out.join("capture.json")).unwrap();
         let files: Vec<String> = Header::parse(&text).unwrap().files.into_keys().collect();
         let path = out.join(&files[file % files.len()]);

@@ -1,6 +1,6 @@
 //! Guests that are measured at the same time: two at most, on one bridge, with their own or shared disks.
 //!
-//! A [`Fleet`] is the guests of one [`Shape`]. Each is booted when a sample first needs it and paused after
+//! A [`Fleet`] is the guests of one [`Shape`]. Each is booted when a sample first needs it, beside the others, and paused after
 //! every sample, so that it does not disturb other measurements. Settings that a sample makes in a guest (RPS) are
 //! read back before measuring.
 //!
@@ -8,6 +8,7 @@
 //! serve are on a second bridge, joined to the first by a virtual cable, as if on another host.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use frostline_base::{Error, Result};
@@ -31,6 +32,9 @@ const SUBNET: &str = "198.18.7";
 const SET_UP: Duration = Duration::from_secs(300);
 /// Where NVMe over TCP is served.
 const NVME_PORT: u16 = 4420;
+/// For how long a guest may be silent before what serves its disks gives it up: one that sleeps between samples is, while
+/// another is measured or booted. Linux' own choice is 5 s.
+const NVME_KEEP_S: u32 = 86_400;
 /// What QEMU takes beside the guest's memory: mostly translated code.
 const QEMU_MIB: u64 = 192;
 
@@ -141,7 +145,13 @@ pub struct Lan {
 
 impl Lan {
     /// Makes it. It is removed with the ledger.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` if another run's guests are on this network: half of the packets would go to them.
     pub fn new(ledger: &mut Ledger) -> Result<Lan> {
+        let taken = run_short(Command::new("ip").args(["-brief", "address", "show", "to"]).arg(subnet()))?;
+        check_free(&taken)?;
         let hash = xxhash_rust::xxh3::xxh3_64(ledger.token().as_bytes());
         // A name of an interface has at most 15 bytes; those of the taps begin with the same.
         let name = format!("fl{:08x}", hash as u32);
@@ -201,6 +211,22 @@ impl Lan {
         // It listens when the first process ends.
         run_short(&mut command)?;
         Ok(self.ports)
+    }
+}
+
+fn subnet() -> String {
+    format!("{SUBNET}.0/24")
+}
+
+/// Refuses a network in which `ip -brief address` printed a device.
+fn check_free(printed: &str) -> Result<()> {
+    match printed.split_whitespace().next() {
+        None => Ok(()),
+        Some(device) => Err(Error::conflict(format!(
+            "guests need the network {}, and `{device}` of this host is on it: wait until the other run of the lab \
+             ends, or undo it with `frostline lab clean` if it was killed",
+            subnet()
+        ))),
     }
 }
 
@@ -270,6 +296,10 @@ impl Fleet {
     /// Boots guests until there are `count`. Returns how many were missing.
     pub fn grow(&mut self, boot: &mut Boot<'_>, count: usize) -> Result<usize> {
         let missing = count.saturating_sub(self.guests.len());
+        if missing == 0 {
+            return Ok(0);
+        }
+        self.resume(self.guests.len())?;
         if self.shape.storage == Storage::Nvme && self.target.is_none() {
             self.target = Some(self.boot_target(boot)?);
         }
@@ -277,7 +307,18 @@ impl Fleet {
             let guest = self.boot(boot)?;
             self.guests.push(guest);
         }
+        self.pause(count)?;
         Ok(missing)
+    }
+
+    /// Lets the first guests run. What serves disks is awake before those that use it: nothing connects to it while it sleeps.
+    fn resume(&mut self, count: usize) -> Result<()> {
+        self.target.iter_mut().chain(self.guests.iter_mut().take(count)).try_for_each(Guest::resume)
+    }
+
+    /// Stops them again, in the other order.
+    fn pause(&mut self, count: usize) -> Result<()> {
+        self.guests.iter_mut().take(count).chain(&mut self.target).try_for_each(Guest::pause)
     }
 
     fn boot(&self, boot: &mut Boot<'_>) -> Result<Guest> {
@@ -318,7 +359,6 @@ impl Fleet {
             guest.pin(&share.cpus)?;
         }
         guest.must("setting up disks and queues", &set_up, SET_UP)?;
-        guest.pause()?;
         Ok(guest)
     }
 
@@ -404,15 +444,11 @@ impl Fleet {
 
     /// Lets the first guests run, `what` with them, and pauses them again, also after an error.
     pub fn awake<T>(&mut self, count: usize, what: impl FnOnce(&mut [Guest]) -> Result<T>) -> Result<T> {
+        let woken = self.resume(count);
         let guests =
             self.guests.get_mut(..count).ok_or_else(|| Error::internal("guests are booted first"))?;
-        let mut target = self.target.as_mut();
-        // What serves disks is there before those that use them, and goes after them.
-        let woken = target.as_mut().map_or(Ok(()), |target| target.resume());
-        let woken = woken.and_then(|()| guests.iter_mut().try_for_each(Guest::resume));
         let done = woken.and_then(|()| what(guests));
-        let paused = guests.iter_mut().try_for_each(Guest::pause);
-        let paused = paused.and_then(|()| target.map_or(Ok(()), Guest::pause));
+        let paused = self.pause(count);
         let done = done?;
         paused.map(|()| done)
     }
@@ -472,7 +508,8 @@ fn nvme_target(address: &str, disks: usize) -> String {
 fn nvme_client(address: &str, base: usize, disk: u32) -> String {
     format!(
         "modprobe nvme-tcp\n\
-         nvme connect --transport=tcp --traddr={address} --trsvcid={NVME_PORT} --nqn=frostline-{base} >/dev/null\n\
+         nvme connect --transport=tcp --traddr={address} --trsvcid={NVME_PORT} --nqn=frostline-{base} \
+         --keep-alive-tmo={NVME_KEEP_S} >/dev/null\n\
          until [ -b /dev/nvme{disk}n1 ]; do udevadm settle; done\n"
     )
 }

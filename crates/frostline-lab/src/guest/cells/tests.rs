@@ -17,7 +17,7 @@ fn readings(disk_bytes: u64, hits: u64, misses: u64) -> Readings {
         result: FioResult { read, write, seconds: 10.0 },
         before: Counters::default(),
         after,
-        limit_bps: ONE_BPS,
+        limit_bps: 100_000_000,
         cpu_wait_percent: Some(3.0),
         ratio: None,
     }

@@ -49,6 +49,8 @@ fn disks_over_nvme_are_served_by_one_more_guest_and_tools_by_the_second_on_anoth
     assert_eq!((nvme.shape.host_mib(2), nvme.base_index(1, 0)), (3 * (384 + 192), 2));
     let client = nvme_client("198.18.7.3", 2, 0);
     assert!(client.contains("--nqn=frostline-2 ") && client.contains("/dev/nvme0n1"), "{client}");
+    // Guests sleep between samples, for longer than Linux waits by default.
+    assert!(client.contains("--keep-alive-tmo=86400 "), "{client}");
     assert_eq!(nvme_target("198.18.7.3", 4).matches("device_path").count(), 4);
     let shape = Shape { server: Server::Guest, vhost: true, ..shape(Storage::Local, 0) };
     assert_eq!(shape.measured(2), 1);
@@ -56,6 +58,14 @@ fn disks_over_nvme_are_served_by_one_more_guest_and_tools_by_the_second_on_anoth
     let pair = pair.machines(&Accel::emulated("a test"), [None; GUESTS_MAX]);
     assert_eq!(bridges(&pair), ["fl00000000", "fl00000000b"]);
     assert!(pair.iter().all(|machine| machine.nets[0].vhost));
+}
+
+#[test]
+fn a_network_that_another_run_is_on_is_refused() {
+    check_free("").unwrap();
+    let error = check_free("fl50025f28       UP             198.18.7.1/24 \n").unwrap_err();
+    assert_eq!(error.kind(), frostline_base::ErrorKind::Conflict);
+    assert!(error.what().contains("198.18.7.0/24, and `fl50025f28` of this host is on it"), "{error}");
 }
 
 #[test]

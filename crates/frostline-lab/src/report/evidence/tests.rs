@@ -96,3 +96,40 @@ fn a_chart_has_a_bar_for_each_cell_or_comparison() {
     assert!(block("bars mib_per_").unwrap_err().contains("did you mean `mib_per_s`?"));
     assert!(block("bars").unwrap_err().contains("`bars` names the metric to draw"));
 }
+
+/// The text of all files of these kinds below a folder.
+fn sources(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "py") {
+            text.push_str(&fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_page_of_what_was_mended_names_tests_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/studies/mended.md")).unwrap();
+    let mut text = String::new();
+    for folder in [
+        "crates/frostline-doctor/src",
+        "crates/frostline-lab/src",
+        "crates/frostline-model/src",
+        "tests/clients",
+    ] {
+        sources(&root.join(folder), &mut text);
+    }
+    let rows: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("| D") || line.starts_with("| U")).collect();
+    assert_eq!(rows.len(), 16);
+    for row in rows {
+        let tests = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        for name in tests.split('`').skip(1).step_by(2).filter(|name| !name.ends_with(".py")) {
+            let is_there = ["fn ", "def "].iter().any(|kind| text.contains(&format!("{kind}{name}(")));
+            assert!(is_there, "{name} of {}", row.split(" | ").next().unwrap());
+        }
+    }
+}

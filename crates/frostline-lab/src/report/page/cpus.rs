@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::super::text::{both, escape, number};
 use super::charts::varying_factors;
+use super::plural;
 use crate::record::{Cell, Run};
 
 /// More CPUs than this make columns that cannot be distinguished.
@@ -12,6 +13,8 @@ const CPUS_MAX: u32 = 512;
 /// Rows of a section.
 const ROWS_MAX: usize = 48;
 
+/// Rows of a section that are not folded.
+const ROWS_OPEN: usize = 1;
 /// CPUs of a row that are named.
 const NAMED_MAX: usize = 3;
 
@@ -61,10 +64,16 @@ fn write_section(page: &mut String, name: &str, rows: &[Row<'_>]) -> std::fmt::R
     writeln!(page, "<h2>{} <small>%</small></h2>\n<div class=panels>", both(&english, &korean))?;
     let cells: Vec<&Cell> = rows.iter().map(|row| row.cell).collect();
     let factors = varying_factors(&cells);
-    for row in rows.iter().take(ROWS_MAX) {
-        write_row(page, row, &factors)?;
-    }
+    let drawn = &rows[..rows.len().min(ROWS_MAX)];
+    let (open, folded) = drawn.split_at(drawn.len().min(ROWS_OPEN));
+    open.iter().try_for_each(|row| write_row(page, row, &factors))?;
     writeln!(page, "</div>")?;
+    if !folded.is_empty() {
+        let (english, korean) = (plural(folded.len(), "more cell"), format!("셀 {}개 더", folded.len()));
+        writeln!(page, "<details><summary>{}</summary><div class=panels>", both(&english, &korean))?;
+        folded.iter().try_for_each(|row| write_row(page, row, &factors))?;
+        writeln!(page, "</div></details>")?;
+    }
     match rows.len().saturating_sub(ROWS_MAX) {
         0 => Ok(()),
         more => {
