@@ -307,7 +307,10 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
         if !state.join(place::RECORD).exists() {
             return refused(format!("no snapshot is mounted on {}", directory.display()));
         }
-        match unmount(&directory, UnmountFlags::NOFOLLOW) {
+        let starting = lazy::lock(&guardian::STARTING);
+        let unmounted = unmount(&directory, UnmountFlags::NOFOLLOW);
+        drop(starting);
+        match unmounted {
             // Nothing is mounted on it.
             Ok(()) | Err(Errno::INVAL) => {}
             Err(Errno::BUSY) => {

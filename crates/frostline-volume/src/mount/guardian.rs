@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,6 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use frostline_base::{Error, ErrorKind, Result};
 
 use super::fanotify::{EVENTS_BYTES, answer, close_and_answer, events, is_shown};
+use super::lazy::lock;
 use super::place;
 use crate::scan;
 use crate::snapshot::blocking;
@@ -50,6 +51,10 @@ const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Rounds between looks at who uses the directory.
 const LOOK_EVERY: u64 = 5;
 
+/// Held while a process is started: until it begins its program, it has every file open that this one has, and what these
+/// are in is busy.
+pub(super) static STARTING: Mutex<()> = Mutex::new(());
+
 /// The guardian of this process.
 pub(super) struct Guardian {
     child: Child,
@@ -62,12 +67,14 @@ impl Guardian {
         let failed = |e: std::io::Error| scan::failed("start the guardian of", directory, &e);
         let started = || {
             let (line, its) = UnixStream::pair()?;
+            let starting = lock(&STARTING);
             let child = Command::new("/proc/self/exe")
                 .args(command)
                 .arg(directory)
                 .stdin(Stdio::from(group.try_clone_to_owned()?))
                 .stdout(Stdio::from(OwnedFd::from(its)))
                 .spawn()?;
+            drop(starting);
             let guardian = Guardian { child, line: Arc::new(line) };
             guardian.line.set_read_timeout(Some(START_MAX))?;
             for line in BufReader::new(guardian.line.try_clone()?).lines() {
