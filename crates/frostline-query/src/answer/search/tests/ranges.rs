@@ -11,7 +11,8 @@ const TYPES: [&str; 6] =
 /// The value of a type that stands for a number.
 fn value(ty: &str, number: i64) -> Value {
     match ty {
-        "date_range" => json!(format!("2024-01-{:02}T00:00:00Z", number + 1)),
+        // To the nanosecond: less leaves open what comes after.
+        "date_range" => json!(format!("2024-01-{:02}T00:00:00.000000000Z", number + 1)),
         "ip_range" => json!(format!("10.0.0.{number}")),
         "float_range" | "double_range" => json!(number as f64 + 0.5),
         _ => json!(number),
