@@ -235,7 +235,8 @@ impl Session {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
                 tracing::error!(%error, "cannot wait for the kernel");
-                std::thread::sleep(std::time::Duration::from_secs(1));
+                // What cannot be polled is tried again and again; others shall run, too.
+                std::thread::yield_now();
             }
         }
     }
