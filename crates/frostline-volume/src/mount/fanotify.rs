@@ -361,8 +361,9 @@ pub(super) fn finish(place: &Place, record: &Record) -> Result<bool> {
             nix::sched::unshare(CloneFlags::CLONE_NEWNS).map_err(|e| failed(e.into()))?;
             let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
             mount_change("/", private).map_err(|e| failed(e.into()))?;
-            while is_shown(&place.directory, &place.root()) {
-                unmount(&place.directory, UnmountFlags::DETACH).map_err(|e| failed(e.into()))?;
+            // A process that was killed here before has left the mount where the directory was.
+            for path in [&place.directory, &place.root()] {
+                while unmount(path, UnmountFlags::DETACH).is_ok() {}
             }
             place.finish(record)
         });
