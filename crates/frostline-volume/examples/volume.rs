@@ -53,7 +53,7 @@ async fn main() -> Result<()> {
                 _ => None,
             };
             let rate = rate.transpose().map_err(|_| Error::invalid("BYTES_PER_S is not a number"))?;
-            let guardian = ["volume", "guard"].map(Into::into).to_vec();
+            let guardian = ["volume", "guard"].map(std::ffi::OsString::from).to_vec();
             let options = MountOptions { mode, guardian, rate, ..MountOptions::default() };
             if let Mount::Mounted(mounted) =
                 open(repository)?.mount(&name.parse()?, Path::new(directory), &options).await?

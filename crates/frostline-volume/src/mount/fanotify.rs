@@ -235,7 +235,8 @@ impl Session {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
                 tracing::error!(%error, "cannot wait for the kernel");
-                std::thread::sleep(std::time::Duration::from_secs(1));
+                // What cannot be polled is tried again and again; others shall run, too.
+                std::thread::yield_now();
             }
         }
     }
@@ -360,8 +361,9 @@ pub(super) fn finish(place: &Place, record: &Record) -> Result<bool> {
             nix::sched::unshare(CloneFlags::CLONE_NEWNS).map_err(|e| failed(e.into()))?;
             let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
             mount_change("/", private).map_err(|e| failed(e.into()))?;
-            while is_shown(&place.directory, &place.root()) {
-                unmount(&place.directory, UnmountFlags::DETACH).map_err(|e| failed(e.into()))?;
+            // A process that was killed here before has left the mount where the directory was.
+            for path in [&place.directory, &place.root()] {
+                while unmount(path, UnmountFlags::DETACH).is_ok() {}
             }
             place.finish(record)
         });

@@ -551,7 +551,7 @@ async fn mount(config: &Config, given: VolumeMount, key: Option<&Path>) -> Resul
     };
     let options = MountOptions {
         mode,
-        guardian: ["volume", "guard"].map(Into::into).to_vec(),
+        guardian: ["volume", "guard"].map(std::ffi::OsString::from).to_vec(),
         hydrate: !given.no_hydrate,
         rate,
         ..MountOptions::default()

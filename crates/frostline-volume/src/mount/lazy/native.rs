@@ -101,9 +101,9 @@ impl Lazy {
 
     /// Gives up files without a name, of which nobody may have one open.
     pub(in crate::mount) fn give_up_nameless(&self) -> Result<()> {
-        let nameless = self.in_order.iter().filter(|file| self.is_nameless(file));
+        let mut nameless = self.in_order.iter().filter(|file| self.is_nameless(file));
         let failed = |e: io::Error| scan::failed("give up", &self.absent, &e);
-        nameless.map(|file| self.give_up(file).map_err(failed)).collect()
+        nameless.try_for_each(|file| self.give_up(file).map_err(failed))
     }
 
     /// Gives files the blocks of all of their data: programs take one with fewer for one with holes, and do not read these.

@@ -248,7 +248,8 @@ async fn kill_again_and_again([serves, fills]: [&'static str; 2], options: Mount
         acknowledged.extend(newest);
         snapshots = check_snapshots(&volumes, &acknowledged, newest, copy.path()).await;
         // It may have been whole when it was killed.
-        let served = match state.exists() {
+        // It is an ordinary directory once its record is gone.
+        let served = match state.join(place::RECORD).exists() {
             true => Some(volumes.mount(&"data".parse().unwrap(), &target, &options).await.unwrap()),
             false => None,
         };
