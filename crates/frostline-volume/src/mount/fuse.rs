@@ -295,14 +295,12 @@ impl Beneath {
         let mut opened = lock(&inode.opened);
         let mut passed = opened.passed.upgrade();
         let mut way = opened.way(is_whole, passed.is_some() || self.can_pass(&file));
-        if way == Way::Passed {
-            if passed.is_none() {
-                match pass(&file) {
-                    Ok(id) => passed = Some(Arc::new(id)),
-                    Err(error) => {
-                        tracing::debug!(%error, "a file is not passed through");
-                        way = opened.way(is_whole, false);
-                    }
+        if way == Way::Passed && passed.is_none() {
+            match pass(&file) {
+                Ok(id) => passed = Some(Arc::new(id)),
+                Err(error) => {
+                    tracing::debug!(%error, "a file is not passed through");
+                    way = opened.way(is_whole, false);
                 }
             }
         }
