@@ -555,8 +555,8 @@ async fn one(call: &Call, with_source: bool) -> Result<(IndexName, String, Optio
 /// The version that a document has to have to be read.
 fn wanted_version(member: impl Fn(&str) -> Option<Value>) -> Result<Option<i64>> {
     // Whoever counts them, a document that is read has this one.
-    VersionType::of(member("version_type").or_else(|| member("_version_type")).as_ref())?;
-    let Some(wanted) = member("version").or_else(|| member("_version")) else { return Ok(None) };
+    VersionType::of(member("version_type").as_ref())?;
+    let Some(wanted) = member("version") else { return Ok(None) };
     let wrong = || ApiError::invalid(format!("Failed to parse value [{wanted}] of [version] as a number"));
     wanted.as_i64().map(Some).ok_or_else(wrong)
 }
@@ -682,9 +682,7 @@ fn wanted(body: &Value, index: Option<&str>, filter: &SourceFilter) -> Result<Ve
     }
     for document in list("docs") {
         let Value::Object(members) = document else { return Err(ApiError::unparsed("docs hold objects")) };
-        let known =
-            ["_id", "_index", "_source", "_version", "_version_type", "routing", "version", "version_type"];
-        only_in("docs", members, &known)?;
+        only_in("docs", members, &["_id", "_index", "_source", "routing", "version", "version_type"])?;
         let index = members.get("_index").and_then(Value::as_str).or(index);
         let index = index.ok_or_else(|| missing("index is missing"))?.to_owned();
         let id = members.get("_id").and_then(text).ok_or_else(|| missing("id is missing"))?;

@@ -260,7 +260,8 @@ async fn several_documents_are_got_at_once() {
     let answer = tested.ok("GET", "/_mget", body).await;
     assert_eq!(found(&answer), [(json!(true), Value::Null), one, (Value::Null, Value::Null)]);
     assert_eq!(answer["docs"][2]["error"]["type"], "index_not_found_exception");
-    for wrong in ["", "{}", r#"{"ids":[]}"#, r#"{"docs":[{"_id":"a"}]}"#, r#"{"ids":["a"]}"#] {
+    let old = r#"{"docs":[{"_index":"web","_id":"a","_version":1}]}"#;
+    for wrong in ["", "{}", r#"{"ids":[]}"#, r#"{"docs":[{"_id":"a"}]}"#, r#"{"ids":["a"]}"#, old] {
         assert_eq!(tested.error("POST", "/_mget", wrong).await.0, 400, "{wrong}");
     }
 }
