@@ -106,9 +106,7 @@ pub(crate) fn expected(
     let kind = member("version_type").or_else(|| member("_version_type"));
     let kind = VersionType::of(kind.as_ref())?;
     let number = version.as_ref().map(|version| {
-        let wrong =
-            || ApiError::invalid(format!("Failed to parse value [{version}] of [version] as a number"));
-        version.as_i64().or_else(|| version.as_str()?.parse().ok()).ok_or_else(wrong)
+        version.as_i64().or_else(|| version.as_str()?.parse().ok()).ok_or_else(|| no_version(version))
     });
     let number = number.transpose()?;
     let is_given = number.is_some() || kind != VersionType::Internal;
@@ -557,8 +555,11 @@ fn wanted_version(member: impl Fn(&str) -> Option<Value>) -> Result<Option<i64>>
     // Whoever counts them, a document that is read has this one.
     VersionType::of(member("version_type").as_ref())?;
     let Some(wanted) = member("version") else { return Ok(None) };
-    let wrong = || ApiError::invalid(format!("Failed to parse value [{wanted}] of [version] as a number"));
-    wanted.as_i64().map(Some).ok_or_else(wrong)
+    wanted.as_i64().map(Some).ok_or_else(|| no_version(&wanted))
+}
+
+fn no_version(given: &Value) -> ApiError {
+    ApiError::invalid(format!("Failed to parse value [{given}] of [version] as a number"))
 }
 
 fn check_version(stored: &Located, wanted: i64) -> Result<()> {

@@ -125,10 +125,10 @@ fn jobs(
         Some((name.clone(), settings(&known.records, target.as_ref().ok()?)))
     };
     let settings: BTreeMap<Named, IndexSettings> = targets.iter().filter_map(of_target).collect();
+    // A pipeline may send a document elsewhere whose name is none that it can go to.
+    let none = IndexSettings::default();
     let jobs = operations.iter().enumerate().filter_map(|(place, operation)| {
         let document = document(operation)?;
-        // A pipeline may send a document elsewhere whose name is none that it can go to.
-        let none = IndexSettings::default();
         let id = wanted(place, operation, settings.get(&operation.name()).unwrap_or(&none))?;
         Some(Job { place, id, index: operation.index.clone(), document_id: operation.id.clone(), document })
     });

@@ -23,15 +23,9 @@ const WORD: usize = 8;
 pub(super) struct Pages {
     words: Vec<AtomicU64>,
     near: File,
-    synced: Mutex<Synced>,
-    /// What is known of the disk, for who cannot wait for a sync.
+    /// What is known of the disk, for who cannot wait for a sync. Whoever syncs holds the file.
     on_disk: Vec<AtomicU64>,
-}
-
-#[derive(Debug)]
-struct Synced {
-    file: File,
-    words: Vec<u64>,
+    synced: Mutex<File>,
 }
 
 impl Pages {
@@ -73,7 +67,7 @@ impl Pages {
             words: near.iter().zip(&synced).map(|(near, synced)| AtomicU64::new(near | synced)).collect(),
             near: open(&near_path)?,
             on_disk: synced.iter().map(|word| AtomicU64::new(*word)).collect(),
-            synced: Mutex::new(Synced { file: open(&path)?, words: synced }),
+            synced: Mutex::new(open(&path)?),
         })
     }
 
@@ -99,28 +93,28 @@ impl Pages {
 
     /// The words of these chunks that say more than the disk knows.
     pub(super) fn unsynced(&self, chunks: std::ops::Range<usize>) -> Vec<(usize, u64)> {
-        let synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         let words = chunks.map(|chunk| (chunk, self.get(chunk)));
-        words.filter(|(chunk, word)| synced.words.get(*chunk).is_some_and(|old| word & !old != 0)).collect()
+        words.filter(|(chunk, word)| word & !self.synced(*chunk) != 0).collect()
     }
 
     /// The pages that these words say are on the disk, and so is that they are.
     pub(super) fn sync(&self, words: &[(usize, u64)]) -> std::io::Result<()> {
-        let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        let Synced { file, words: known } = &mut *synced;
+        let file = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new = Vec::new();
         for (chunk, word) in words {
-            let Some(old) = known.get(*chunk).filter(|old| word & !**old != 0) else { continue };
-            file.write_all_at(&(old | word).to_le_bytes(), (chunk * WORD) as u64)?;
-            new.push((*chunk, old | word));
+            let Some(known) = self.on_disk.get(*chunk) else { continue };
+            let old = known.load(Ordering::Acquire);
+            if word & !old != 0 {
+                file.write_all_at(&(old | word).to_le_bytes(), (chunk * WORD) as u64)?;
+                new.push((known, old | word));
+            }
         }
         if new.is_empty() {
             return Ok(());
         }
         file.sync_data()?;
-        for (chunk, word) in new {
-            known[chunk] = word;
-            self.on_disk[chunk].store(word, Ordering::Release);
+        for (known, word) in new {
+            known.store(word, Ordering::Release);
         }
         Ok(())
     }
