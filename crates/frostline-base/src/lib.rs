@@ -12,6 +12,7 @@ mod ids;
 mod meter;
 mod range;
 mod read;
+mod wildcard;
 
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use doubles::Doubles;
@@ -20,6 +21,7 @@ pub use ids::{IndexName, SplitId};
 pub use meter::{Cost, Count, Meter};
 pub use range::{ByteRange, TimeRange};
 pub use read::{Caches, ObjectRef, ReadRanges, Reading, Share, read_decoded};
+pub use wildcard::wildcard_matches;
 
 /// The target of spans that say where the time of a request goes. Nobody makes them unless someone asks for this target, and
 /// then they cost no more than a comparison. They have counts, and nothing that a client or a document says.

@@ -8,7 +8,7 @@ mod date_math;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use frostline_base::{Error, IndexName, Result};
+use frostline_base::{Error, IndexName, Result, wildcard_matches};
 
 use crate::repository_log::no_such_index;
 
@@ -84,7 +84,7 @@ impl<'a> Names<'a> {
     /// The indices that a wildcard names.
     fn matching(&self, pattern: &str, wildcards: Wildcards) -> Vec<&'a IndexName> {
         let is_match = |name: &IndexName| {
-            (wildcards.hidden || !self.hidden.contains(name)) && matches(pattern, name.as_str())
+            (wildcards.hidden || !self.hidden.contains(name)) && wildcard_matches(pattern, name.as_str())
         };
         let is_wanted = |index: &&IndexName| match self.closed.contains(*index) {
             true => wildcards.closed,
@@ -177,7 +177,7 @@ pub(crate) fn named<'a>(
 ) -> Result<Vec<&'a IndexName>> {
     let parts = parts(expression, now_us)?;
     let is_meant = |part: &Part, name: &IndexName| match &part.pattern {
-        Pattern::Wildcard(pattern) => matches(pattern, name.as_str()),
+        Pattern::Wildcard(pattern) => wildcard_matches(pattern, name.as_str()),
         Pattern::Name(meant) => meant == name,
         Pattern::Dotted(_) => false,
     };
@@ -221,21 +221,6 @@ fn parts(expression: &str, now_us: i64) -> Result<Vec<Part>> {
         parts.push(Part { pattern, is_excluded: excluded.is_some() });
     }
     Ok(parts)
-}
-
-/// Whether `name` matches `pattern`, where `*` stands for any text.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut left) = name.strip_prefix(first) else { return false };
-    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
-    // Taking the first match of a middle piece leaves the most text for the pieces after it.
-    for piece in middle.split('*') {
-        match left.split_once(piece) {
-            Some((_, after)) => left = after,
-            None => return false,
-        }
-    }
-    left.ends_with(last)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use frostline_base::Result;
+use frostline_base::{Result, wildcard_matches};
 use serde_json::{Number, Value};
 
 use crate::document::{Document, Done, LOOKUP_BYTES, Path, READ, brief, kind, shown, text_of, unfit, weight};
@@ -269,27 +269,12 @@ impl Processor for RemoveByPattern {
         for name in members.keys() {
             let compared = LOOKUP_BYTES.saturating_add((pattern_bytes.saturating_mul(1 + name.len())) as u64);
             document.look(compared, READ)?;
-            if self.patterns.iter().any(|pattern| wildcard(pattern, name)) != self.is_exclusive {
+            if self.patterns.iter().any(|pattern| wildcard_matches(pattern, name)) != self.is_exclusive {
                 gone.push(name.clone());
             }
         }
         gone.iter().try_for_each(|name| document.remove_member(None, name))
     }
-}
-
-/// Whether a text is of a pattern, in which `*` stands for anything.
-fn wildcard(pattern: &str, text: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut text) = text.strip_prefix(first) else { return false };
-    let mut parts = rest.split('*').peekable();
-    while let Some(part) = parts.next() {
-        match (parts.peek(), text.find(part)) {
-            (None, _) => return text.ends_with(part),
-            (Some(_), Some(at)) => text = &text[at + part.len()..],
-            (Some(_), None) => return false,
-        }
-    }
-    true
 }
 
 /// Makes objects of fields whose names have dots.

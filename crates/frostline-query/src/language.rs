@@ -40,7 +40,6 @@ pub use request::{
     FieldFormat, HITS_WINDOW_MAX, InnerHits, Missing, SearchRequest, Slice, Sort, SortBy, SortMode,
     SourceFilter, TotalHits,
 };
-pub use text::wildcard_matches;
 
 /// What a query is read against.
 #[derive(Clone, Copy, Debug)]

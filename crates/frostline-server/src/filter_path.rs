@@ -1,7 +1,7 @@
 //! `filter_path`: which parts of an answer are sent.
 
+use frostline_base::wildcard_matches;
 use frostline_query::Json;
-use frostline_query::language::wildcard_matches;
 
 use crate::error::{ApiError, Result};
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use frostline_base::IndexName;
-use frostline_query::language::wildcard_matches;
+use frostline_base::{IndexName, wildcard_matches};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 

@@ -220,22 +220,7 @@ fn date_math_is_resolved() {
     }
 }
 
-/// Slow and plain.
-fn matches_by_trying(pattern: &[u8], name: &[u8]) -> bool {
-    match (pattern.split_first(), name.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), _) => (0..=name.len()).any(|at| matches_by_trying(rest, &name[at..])),
-        (Some((p, rest)), Some((n, after))) => p == n && matches_by_trying(rest, after),
-        _ => false,
-    }
-}
-
 proptest! {
-    #[test]
-    fn wildcards_match_as_by_trying(pattern in "[ab*]{0,8}", name in "[ab]{0,10}") {
-        prop_assert_eq!(matches(&pattern, &name), matches_by_trying(pattern.as_bytes(), name.as_bytes()));
-    }
-
     #[test]
     fn any_text_is_resolved_or_refused(text in "[-a-c*,.<>{}|/+'\\\\nowdMyH0-9é ]{0,24}", now_us: i64) {
         let indices = indices(&["a", "b-c"]);

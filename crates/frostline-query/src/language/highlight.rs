@@ -1,10 +1,10 @@
 //! `highlight`: of which fields hits show what the query matched in them, and how.
 
+use frostline_base::wildcard_matches;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::json::{self, At, Object};
-use super::text::wildcard_matches;
 use super::{Context, query};
 use crate::Result;
 use crate::filter::{FieldRef, Filter};

@@ -1,5 +1,6 @@
 //! The search body: the query, the order of hits, and the fields to return.
 
+use frostline_base::wildcard_matches;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -9,7 +10,6 @@ use super::highlight::{self, Highlight};
 use super::json::{self, At, Object};
 use super::parts::{milliseconds, refuse_index};
 use super::point_in_time::Held;
-use super::text::wildcard_matches;
 use super::{Context, query};
 use crate::filter::{FieldRef, Filter, Nested, Scalar, is_index};
 use crate::json::Json;

@@ -1,4 +1,4 @@
-use frostline_base::chain;
+use frostline_base::{chain, wildcard_matches};
 use frostline_split::{FieldType, Mapping, Moment, ValueType};
 use proptest::prelude::*;
 use serde_json::json;

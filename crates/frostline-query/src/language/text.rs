@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use frostline_base::wildcard_matches;
 use frostline_split::{TIME_FIELD, ValueType, query_tokens};
 use serde_json::Value;
 
@@ -11,27 +12,6 @@ use super::json::At;
 use super::ranges::Ranges;
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum};
 use crate::{Error, Result};
-
-/// Whether `text` matches `pattern`, in which `*` stands for any text (also none, also dots). A
-/// pattern that names a parent object matches everything inside only when it says so (`host.*`).
-pub fn wildcard_matches(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(start) => rest = rest.get(start + part.len()..).unwrap_or_default(),
-            None => return false,
-        }
-    }
-    true
-}
 
 /// All parts together; one part stands for itself.
 pub(crate) fn all(mut parts: Vec<Filter>) -> Filter {

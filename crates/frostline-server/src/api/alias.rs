@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use frostline_base::{ErrorKind, IndexName};
+use frostline_base::{ErrorKind, IndexName, wildcard_matches};
 use frostline_catalog::{
     ALIAS_TAKEN, Access, Alias, Index, RecordChange, Records, Resolve, Routing, Wildcards,
 };
 use frostline_query::Search;
-use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 

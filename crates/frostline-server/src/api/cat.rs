@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
+use frostline_base::wildcard_matches;
 use frostline_catalog::{Access, Index, Resolve, Routing, Wildcards};
-use frostline_query::language::wildcard_matches;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;

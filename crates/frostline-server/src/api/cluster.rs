@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use frostline_base::IndexName;
+use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::{Index, Resolve, Wildcards};
-use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 

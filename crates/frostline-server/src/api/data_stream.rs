@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use frostline_base::{ErrorKind, IndexName};
+use frostline_base::{ErrorKind, IndexName, wildcard_matches};
 use frostline_catalog::{Access, Alias, DataStream, Index, RecordChange, Records, Settings};
 use frostline_ingest::{own_retention, retaining};
-use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 

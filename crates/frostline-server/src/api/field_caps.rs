@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use frostline_base::wildcard_matches;
 use frostline_catalog::{Access, Index};
-use frostline_query::language::wildcard_matches;
 use frostline_split::{FieldType, Mapping};
 use serde_json::{Map, Value, json};
 

@@ -84,7 +84,7 @@ fn matching<'a>(records: &'a Records, wanted: &str) -> Result<Vec<(&'a str, &'a 
         }
         None => {
             let is_wanted =
-                |name: &str| parts.iter().any(|part| frostline_query::language::wildcard_matches(part, name));
+                |name: &str| parts.iter().any(|part| frostline_base::wildcard_matches(part, name));
             Ok(records.others(KIND).filter(|(name, _)| is_wanted(name)).collect())
         }
     }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use frostline_base::IndexName;
+use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::{Access, Index, Records, Resolve, Wildcards};
 use frostline_ingest::{Merge, MergePolicy};
-use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use frostline_base::wildcard_matches;
 use frostline_catalog::{Access, Amend, Change, Index, Wildcards};
-use frostline_query::language::wildcard_matches;
 use frostline_split::{FieldType, Mapping};
 use serde_json::{Map, Value, json};
 

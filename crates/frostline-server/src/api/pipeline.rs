@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use frostline_base::wildcard_matches;
 use frostline_catalog::{INDEX_SETTINGS, RecordChange, Records};
 use frostline_pipeline::{Document, Failure, Outcome, Pipeline, Pipelines, Status, Trace};
-use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 

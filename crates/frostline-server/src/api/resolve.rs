@@ -1,8 +1,7 @@
 //! `_resolve/index` and `_resolve/cluster`.
 
-use frostline_base::IndexName;
+use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::Wildcards;
-use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::json;
 

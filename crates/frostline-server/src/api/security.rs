@@ -1,7 +1,7 @@
 //! `_security`: who may do what.
 
+use frostline_base::wildcard_matches;
 use frostline_catalog::{RecordChange, Records};
-use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use frostline_base::IndexName;
+use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::{Wildcards, spelled_out};
-use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 

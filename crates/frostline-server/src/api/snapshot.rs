@@ -6,12 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use frostline_base::{ErrorKind, IndexName};
+use frostline_base::{ErrorKind, IndexName, wildcard_matches};
 use frostline_catalog::{
     DataStream, RecordChange, Records, Resolve, Restored, Snapshot, SnapshotIndex, TAKEN, Vacuum, Wildcards,
 };
 use frostline_ingest::{RESTORED_STAYS, expired, retention};
-use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use frostline_base::IndexName;
+use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::{Index, Resolve, Wildcards};
 use frostline_ingest::MergeFigures;
-use frostline_query::language::{PointInTime, wildcard_matches};
+use frostline_query::language::PointInTime;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;

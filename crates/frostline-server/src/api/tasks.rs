@@ -142,7 +142,7 @@ impl Asked {
     }
 
     fn is_it(&self, task: &Task) -> bool {
-        let matches = |pattern: &String| frostline_query::language::wildcard_matches(pattern, &action(task));
+        let matches = |pattern: &String| frostline_base::wildcard_matches(pattern, &action(task));
         self.is_here && self.actions.as_ref().is_none_or(|actions| actions.iter().any(matches))
     }
 }

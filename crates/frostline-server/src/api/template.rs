@@ -1,8 +1,8 @@
 //! Templates: what indices and data streams are made with. Those of indices and of components, and those of the old form,
 //! which count where no index template does.
 
+use frostline_base::wildcard_matches;
 use frostline_catalog::{Lifecycle, RecordChange, Records};
-use frostline_query::language::wildcard_matches;
 use frostline_split::Mapping;
 use http::StatusCode;
 use serde_json::{Map, Value, json};

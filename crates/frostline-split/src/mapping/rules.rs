@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use frostline_base::wildcard_matches;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -459,7 +460,7 @@ enum Matcher {
 impl Matcher {
     fn is_match(&self, text: &str) -> bool {
         match self {
-            Matcher::Simple(pattern) => matches_simply(pattern, text),
+            Matcher::Simple(pattern) => wildcard_matches(pattern, text),
             Matcher::Regex(regex) => regex.is_match(text),
         }
     }
@@ -629,18 +630,6 @@ fn matcher(key: &str, pattern: &str, is_regex: bool) -> Result<Matcher> {
     regex.map(Matcher::Regex).map_err(|error| {
         Error::invalid(format!("{key:?} is no regular expression that is understood")).with_source(error)
     })
-}
-
-fn matches_simply(pattern: &str, text: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
-    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let inside = text.strip_prefix(start).and_then(|text| text.strip_suffix(end));
-    let Some(mut left) = inside else { return false };
-    for part in middle.split('*') {
-        let Some((_, after)) = left.split_once(part) else { return false };
-        left = after;
-    }
-    true
 }
 
 #[cfg(test)]

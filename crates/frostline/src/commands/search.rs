@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use frostline_base::ErrorKind;
+use frostline_base::{ErrorKind, wildcard_matches};
 use frostline_catalog::Index;
 use frostline_node::Node;
-use frostline_query::language::{Held, IndexVersion, wildcard_matches};
+use frostline_query::language::{Held, IndexVersion};
 use frostline_query::{Json, OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost, time_name};
 use frostline_show::{Table, json_line, note, printable, say, say_json, show_bytes, show_count};
 use indicatif::{ProgressBar, ProgressStyle};

@@ -1,7 +1,7 @@
 //! Tables about the one node, and of what there is none here: plugins, attributes, field data, shards that are recovered.
 
+use frostline_base::wildcard_matches;
 use frostline_catalog::Wildcards;
-use frostline_query::language::wildcard_matches;
 
 use super::{Cell, Column, column, hidden, size, table};
 use crate::answer::Answer;

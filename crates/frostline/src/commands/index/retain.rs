@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use frostline_base::IndexName;
+use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::{Index, Records, Resolve};
 use frostline_ingest::{
     RESTORED_STAYS, expired, own_retention, retention, set_retention, set_stream_retention,
 };
 use frostline_node::Node;
 use frostline_query::language::date::parse_duration_us;
-use frostline_query::language::wildcard_matches;
 use frostline_show::{note, say, show_count};
 use serde_json::{Value, json};
 
