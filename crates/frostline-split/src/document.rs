@@ -742,6 +742,11 @@ pub(crate) fn plain_length(bytes: &[u8]) -> usize {
     length + tail.iter().take_while(is_plain).count()
 }
 
+/// Whether JSON writes a text as it is.
+pub(crate) fn is_plain(text: &str) -> bool {
+    plain_length(text.as_bytes()) == text.len()
+}
+
 fn digits(bytes: &[u8], from: usize) -> usize {
     bytes.get(from..).unwrap_or_default().iter().take_while(|b| b.is_ascii_digit()).count()
 }

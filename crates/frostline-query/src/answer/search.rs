@@ -240,9 +240,10 @@ impl Search {
         let found = self.found(self.plan(&asked)?, &context).instrument(reading.clone()).await?;
         tell(&reading, &found.report);
         let mut report = found.report;
-        let mut rows = match &found.hits {
-            Some(hits) => self.order.rows(hits, self.request.from, &self.splits)?,
-            None => Vec::new(),
+        let mut rows = match found.hits.as_slice() {
+            [] => Vec::new(),
+            [hits] => self.order.rows(hits, self.request.from, &self.splits)?,
+            _ => return Err(Error::corrupt("the hits of a search are in several parts")),
         };
         let state = match (&found.state, self.tree.is_empty()) {
             (Some(bytes), false) => {
@@ -473,7 +474,8 @@ impl Search {
         let Report { failed, cost, .. } = found.report;
         report.answered.retain(|ordinal| failed.iter().all(|failure| failure.ordinal != *ordinal));
         report.add(Report { failed, cost, ..Report::default() });
-        found.hits.map_or(Ok(BTreeMap::new()), |documents| by_address(&documents))
+        let documents = found.hits.iter().map(by_address).collect::<Result<Vec<_>>>()?;
+        Ok(documents.into_iter().flatten().collect())
     }
 
     /// Takes out of documents what whoever asks does not see: whatever is shown of them is made of what is left.
@@ -587,7 +589,7 @@ pub fn seen_source(source: &str, is_seen: &dyn Fn(&str) -> bool) -> Result<Strin
     serde_json::to_string(&document).map_err(damaged)
 }
 
-fn by_address(documents: &RecordBatch) -> Result<BTreeMap<HitAddress, Document>> {
+fn by_address(documents: &RecordBatch) -> Result<Vec<(HitAddress, Document)>> {
     let number = |name: &str| documents.column_by_name(name)?.as_primitive_opt::<UInt32Type>();
     let (Some(splits), Some(rows)) = (number("_split"), number("_row")) else {
         return Err(Error::corrupt("documents without their addresses"));
