@@ -20,7 +20,7 @@ use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
 use crate::errors::internal;
-use crate::filter::FieldRef;
+use crate::filter::{FieldRef, Nested};
 use crate::read::fields;
 use crate::read::merge::{self, arrow_error};
 use crate::read::mixed;
@@ -69,6 +69,8 @@ pub(crate) enum Of {
         dates_are_exact: bool,
         #[serde(with = "literal")]
         missing: Option<ScalarValue>,
+        /// The objects of documents that the values are of; none for all values.
+        objects: Option<Box<Nested>>,
     },
 }
 
@@ -151,6 +153,22 @@ impl Output {
         [Output::new("_split", ADDRESS_TYPE, Of::Split), Output::new("_row", ADDRESS_TYPE, Of::Row)]
     }
 
+    /// The objects that its values are of; none where all count.
+    pub(crate) fn objects(&self) -> Option<&Nested> {
+        match &self.of {
+            Of::Values { objects, .. } => objects.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The same of all values.
+    pub(crate) fn of_whole(mut self) -> Output {
+        if let Of::Values { objects, .. } = &mut self.of {
+            *objects = None;
+        }
+        self
+    }
+
     pub(crate) fn field(&self) -> Field {
         Field::new(&self.name, self.ty.clone(), true)
     }
@@ -194,7 +212,10 @@ impl Output {
                 Some(texts) => cast(&StringArray::from(texts), &self.ty).map_err(arrow_error),
                 None => self.whole(&fields::read_documents(view, rows).await?),
             },
-            Of::Values { field, descending, several, dates_are_exact, missing } => {
+            Of::Values { objects: Some(_), .. } => {
+                Err(Error::internal("values of objects that were not taken apart"))
+            }
+            Of::Values { field, descending, several, dates_are_exact, missing, objects: None } => {
                 let mut arrays = readings(view, field, rows, TextAs::Plain, *dates_are_exact).await?;
                 if *dates_are_exact && self.ty != merge::EXACT_TIME {
                     arrays = arrays.into_iter().map(merge::with_dates_as_text).collect::<Result<_>>()?;
