@@ -460,7 +460,7 @@ impl DigestQuestion {
             Filter::Range { field, lower, upper } if field.is_time() && self.time.is_none() => {
                 self.time = Some((field.clone(), bounds(lower, upper)));
             }
-            Filter::Equals { field, values } if self.term.is_none() => {
+            Filter::Equals { field, values } if self.term.is_none() && field.analysis().is_none() => {
                 let [value] = values.as_slice() else { return None };
                 self.term = Some((field.clone(), term_text(value)?));
             }

@@ -439,6 +439,9 @@ impl SearchRequest {
         let at = At::root("");
         let mut body =
             Object::new(body, &at).map_err(|_| Error::invalid("the request body is not a JSON object"))?;
+        if body.take("collapse").is_some() && body.take("rescore").is_some() {
+            return Err(Error::invalid("cannot use `collapse` in conjunction with `rescore`"));
+        }
         body.refuse(REFUSED)?;
         refuse_true(&mut body, &at, "explain", "there is no score to explain")?;
         refuse_true(
@@ -744,7 +747,8 @@ fn collapse(
         };
         if !matches!(request.sort.as_slice(), [sort] if is_sorted(sort)) {
             return Err(at.invalid(
-                "with [search_after] the only sort key is the field of [collapse], without a value for [missing]",
+                "cannot use `collapse` in conjunction with `search_after`, unless the only sort key is the field of \
+                 [collapse], without a value for [missing]",
             ));
         }
     }

@@ -213,7 +213,11 @@ pub(crate) fn match_in(
             read => read,
         };
     }
-    let mut tokens = query_tokens(text);
+    let analysis = target.as_ref().and_then(FieldRef::analysis);
+    let mut tokens = match analysis {
+        Some(analysis) => analysis.words(text).into_iter().map(|(_, word)| word.into_owned()).collect(),
+        None => query_tokens(text),
+    };
     tokens.sort_unstable();
     tokens.dedup();
     let exact = target.as_ref().is_some_and(FieldRef::is_exact);

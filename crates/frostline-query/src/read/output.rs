@@ -14,7 +14,7 @@ use arrow::datatypes::{
     DataType, Decimal128Type, Field, Float64Type, Int64Type, Schema, TimestampMicrosecondType,
 };
 use datafusion::common::ScalarValue;
-use frostline_split::{Moment, NANOS_COLUMN, TIME_COLUMN, TextAs, row_numbers};
+use frostline_split::{Analysis, Moment, NANOS_COLUMN, TIME_COLUMN, TextAs, row_numbers};
 use futures::future::{FutureExt, try_join, try_join_all};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
@@ -371,9 +371,14 @@ pub(crate) async fn readings(
         return Ok(vec![ranges::values(view, field, of, rows).await?]);
     }
     view.know_fields(&[field]).await?;
+    // Of what is made of values several may be the same.
+    let text_as = if field.normalizer().is_some() { TextAs::Plain } else { text_as };
     let readings = field.in_split(view.split())?.into_iter();
     let arrays = readings.map(|(field, _)| fields::read_whole(view, field, rows, text_as, dates_are_exact));
     let mut arrays: Vec<ArrayRef> = try_join_all(arrays).await?.into_iter().flatten().collect();
+    if let Some(normalizer) = field.normalizer() {
+        arrays = arrays.iter().map(|array| normalized(array, normalizer)).collect::<Result<_>>()?;
+    }
     if field.is_time() && dates_are_exact {
         arrays.push(fields::exact_times(view, rows).await?);
     } else if field.is_time() {
@@ -381,6 +386,19 @@ pub(crate) async fn readings(
         arrays.push(time.column(view, TIME_COLUMN, rows).await?);
     }
     Ok(arrays)
+}
+
+/// Texts, or lists of such, as they are compared.
+fn normalized(array: &ArrayRef, normalizer: Analysis) -> Result<ArrayRef> {
+    if let Some(texts) = array.as_string_opt::<i32>() {
+        let texts = texts.iter().map(|text| text.map(|text| normalizer.fold(text)));
+        return Ok(Arc::new(texts.collect::<StringArray>()));
+    }
+    let Some(lists) = array.as_list_opt::<i32>() else { return Ok(Arc::clone(array)) };
+    let values = normalized(lists.values(), normalizer)?;
+    let item = Arc::new(Field::new("item", values.data_type().clone(), true));
+    let lists = ListArray::try_new(item, lists.offsets().clone(), values, lists.nulls().cloned());
+    Ok(Arc::new(lists.map_err(arrow_error)?))
 }
 
 /// About how much memory the outputs for the given rows take. What is decoded to make them is not among it: a
