@@ -4,6 +4,7 @@
 //! what its values are by it, so each value that may match is read, and the answer is exact.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ pub enum Analysis {
 }
 
 /// The words that `stop` leaves out.
-const STOP_WORDS: [&str; 33] = [
+pub const STOP_WORDS: [&str; 33] = [
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no",
     "not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to",
     "was", "will", "with",
@@ -73,17 +74,42 @@ impl Analysis {
 
     /// The words of a text, in order; with the place of each, which words that are left out have, too.
     pub fn words(self, text: &str) -> Vec<(usize, Cow<'_, str>)> {
-        let of_letters = || {
-            let words = text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
-            words.map(|word| self.fold(word)).enumerate()
-        };
+        self.places(text).into_iter().map(|(at, range)| (at, self.fold(&text[range]))).collect()
+    }
+
+    /// Where these words are in the text, in bytes.
+    pub fn places(self, text: &str) -> Vec<(usize, Range<usize>)> {
         match self {
-            Analysis::Keyword | Analysis::Lowercase => vec![(0, self.fold(text))],
-            Analysis::Whitespace => text.split_whitespace().map(Cow::from).enumerate().collect(),
-            Analysis::Simple => of_letters().collect(),
-            Analysis::Stop => of_letters().filter(|(_, word)| !STOP_WORDS.contains(&word.as_ref())).collect(),
+            Analysis::Keyword | Analysis::Lowercase => vec![(0, 0..text.len())],
+            Analysis::Whitespace => between(text, char::is_whitespace).enumerate().collect(),
+            Analysis::Simple => between(text, |c| !c.is_alphabetic()).enumerate().collect(),
+            Analysis::Stop => {
+                let is_common =
+                    |word: &Range<usize>| STOP_WORDS.contains(&self.fold(&text[word.clone()]).as_ref());
+                let words = between(text, |c| !c.is_alphabetic()).enumerate();
+                words.filter(|(_, word)| !is_common(word)).collect()
+            }
         }
     }
+}
+
+/// The longest parts of a text without such characters.
+fn between(text: &str, is_between: fn(char) -> bool) -> impl Iterator<Item = Range<usize>> + '_ {
+    let mut ends = text.char_indices().map(move |(at, c)| (at, is_between(c))).chain([(text.len(), true)]);
+    let mut start = None;
+    std::iter::from_fn(move || {
+        for (at, is_end) in ends.by_ref() {
+            match (is_end, start) {
+                (false, None) => start = Some(at),
+                (true, Some(from)) => {
+                    start = None;
+                    return Some(from..at);
+                }
+                _ => {}
+            }
+        }
+        None
+    })
 }
 
 #[cfg(test)]

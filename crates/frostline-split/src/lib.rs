@@ -48,7 +48,7 @@ mod writer;
 
 pub(crate) use frostline_base::bytes_codec;
 
-pub use analysis::Analysis;
+pub use analysis::{Analysis, STOP_WORDS};
 pub use byte_counts::{ByteCounts, FieldBytes, SplitBytes};
 pub use column_lists::{ColumnList, ColumnListRead};
 pub use columns::{ColumnRead, KnownTexts, TextAs};

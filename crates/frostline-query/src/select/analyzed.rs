@@ -141,8 +141,10 @@ fn is_between(
     lower: &Option<Option<(String, bool)>>,
     upper: &Option<Option<(String, bool)>>,
 ) -> bool {
-    let is_above = |(bound, is_included): &(String, bool)| text > bound || *is_included && text == bound;
-    let is_below = |(bound, is_included): &(String, bool)| text < bound || *is_included && text == bound;
+    let is_above =
+        |(bound, is_included): &(String, bool)| text > bound.as_str() || *is_included && text == bound;
+    let is_below =
+        |(bound, is_included): &(String, bool)| text < bound.as_str() || *is_included && text == bound;
     lower.as_ref().is_some_and(|bound| bound.as_ref().is_none_or(is_above))
         && upper.as_ref().is_some_and(|bound| bound.as_ref().is_none_or(is_below))
 }
