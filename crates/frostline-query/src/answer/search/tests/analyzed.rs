@@ -166,3 +166,35 @@ proptest! {
         });
     }
 }
+
+#[tokio::test]
+async fn a_query_may_take_its_text_apart_itself() {
+    let texts = ["brown fox", "BROWN dog", "lazy fox42", "emu"];
+    let documents = texts.iter().enumerate().map(|(n, text)| json!({ "n": n, "line": text })).collect();
+    let place = Place::with_mapping(&[documents], mapping()).await;
+    let check = async |body: Value, expected: &[i64]| {
+        assert_eq!(found(&place, json!({ "match": { "line": body } })).await, expected, "{body}");
+    };
+    let by = |query: &str, analyzer: &str| json!({ "query": query, "analyzer": analyzer });
+    check(by("BROWN dog", "whitespace"), &[1]).await;
+    check(by("BROWN dog", "standard"), &[0, 1]).await;
+    check(by("BROWN dog-42", "simple"), &[0, 1]).await;
+    check(json!({ "query": "brown fox", "analyzer": "whitespace", "operator": "and" }), &[0]).await;
+    check(json!({ "query": "BROWN fox", "analyzer": "whitespace", "operator": "and" }), &[]).await;
+    check(json!({ "query": "brown fox emu", "analyzer": "simple", "minimum_should_match": 2 }), &[0]).await;
+    let prefix = json!({ "match_bool_prefix": { "line": by("X fox", "whitespace") } });
+    assert_eq!(found(&place, prefix).await, [0, 2]);
+    for (query, reason) in [
+        (json!({ "match_phrase": { "line": by("brown fox", "simple") } }), "[analyzer] is not supported"),
+        (json!({ "match": { "host": by("a", "simple") } }), "[analyzer] is not supported"),
+        (json!({ "match": { "simple": by("a", "stop") } }), "[analyzer] is not supported"),
+        (json!({ "match": { "line": by("a", "lowercase") } }), "[analyzer] is not supported"),
+        (
+            json!({ "multi_match": { "query": "a", "fields": ["line"], "type": "bool_prefix", "slop": 1 } }),
+            "[slop] not allowed for type [bool_prefix]",
+        ),
+    ] {
+        let error = place.search(&json!({ "query": query })).err().expect("it is refused").to_string();
+        assert!(error.contains(reason), "{error} does not say {reason:?}");
+    }
+}
