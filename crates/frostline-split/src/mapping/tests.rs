@@ -493,7 +493,7 @@ fn what_only_says_how_elasticsearch_finds_text_is_taken() {
     assert_eq!((count.name(), count.value_type()), ("unsigned_long", Some(ValueType::Long)));
     let field = |body: serde_json::Value| json!({"properties": {"a.b": body}});
     check_refused(
-        field(json!({"type": "text", "analyzer": "whitespace"})),
+        field(json!({"type": "text", "analyzer": "english"})),
         r#"field "a.b": the parameter "analyzer""#,
     );
     check_refused(
