@@ -25,7 +25,7 @@ impl AggTree {
     /// value, of which only the times are counted.
     pub(crate) fn may_be_in_digests(&self, has_term: bool) -> bool {
         // It does not say in which index the split is.
-        !self.fields.iter().any(|field| field.is_index() || field.is_made())
+        !self.fields.iter().any(|field| field.is_index() || field.is_made() || field.normalizer().is_some())
             && self.aggs.iter().all(|agg| match &agg.kind {
                 kind if has_term => matches!(kind, Kind::DateHistogram(_)) && agg.children.is_empty(),
                 Kind::DateHistogram(_) | Kind::Terms(_) => {

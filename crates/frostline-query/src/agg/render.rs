@@ -46,12 +46,22 @@ impl Default for FinalizeOptions {
 pub trait HitSource {
     /// The hit at `address` as Elasticsearch writes one (`_index`, `_id`, `_score`, `_source` …), with what `shown` says,
     /// as the body of a search does; none if its document could not be read.
-    fn hit(&self, address: HitAddress, shown: &Value) -> Result<Option<Json>>;
+    fn hit(&self, address: HitAddress, object: HitObject<'_>, shown: &Value) -> Result<Option<Json>>;
+}
+
+/// Which object of its document a hit is: the paths that lead to it from the outside, and which it is of those at each
+/// that have a value. None of both where it is the document.
+#[derive(Clone, Copy, Debug)]
+pub struct HitObject<'a> {
+    /// The paths.
+    pub paths: &'a [String],
+    /// The numbers.
+    pub numbers: &'a [u32],
 }
 
 /// No documents: for trees without `top_hits`.
 impl HitSource for () {
-    fn hit(&self, _: HitAddress, _: &Value) -> Result<Option<Json>> {
+    fn hit(&self, _: HitAddress, _: HitObject<'_>, _: &Value) -> Result<Option<Json>> {
         Ok(Some(Json::Object(Vec::new())))
     }
 }
@@ -61,7 +71,7 @@ impl HitSource for () {
 struct Wanted(std::cell::RefCell<Vec<HitAddress>>);
 
 impl HitSource for Wanted {
-    fn hit(&self, address: HitAddress, _: &Value) -> Result<Option<Json>> {
+    fn hit(&self, address: HitAddress, _: HitObject<'_>, _: &Value) -> Result<Option<Json>> {
         self.0.borrow_mut().push(address);
         Ok(Some(Json::Object(Vec::new())))
     }
@@ -820,7 +830,8 @@ impl Writer<'_> {
     fn top_hits(&mut self, top: &TopHits, hits: &Hits) -> Result<Json> {
         let mut shown = Vec::new();
         for hit in hits.hits.iter().skip(top.from).take(top.size) {
-            let Some(mut json) = self.hits.hit(hit.address, &top.shown)? else { continue };
+            let object = HitObject { paths: &top.paths, numbers: &hit.objects };
+            let Some(mut json) = self.hits.hit(hit.address, object, &top.shown)? else { continue };
             if let (Json::Object(json), false) = (&mut json, top.sort.is_empty()) {
                 let keys =
                     top.sort.iter().zip(&hit.keys).map(|(sort, key)| value_json(key, sort.format.as_ref()));
@@ -988,7 +999,9 @@ impl Best<'_> {
             (false, false) => compare_sorted(a, b, sort.descending),
             _ => compare_nulls(a, b, sort.missing_first, sort.descending),
         });
-        orders.find(|ordering| ordering.is_ne()).unwrap_or_else(|| a.address.cmp(&b.address))
+        orders
+            .find(|ordering| ordering.is_ne())
+            .unwrap_or_else(|| (a.address, &a.objects).cmp(&(b.address, &b.objects)))
     }
 }
 

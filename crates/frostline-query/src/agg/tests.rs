@@ -159,7 +159,7 @@ pub(super) fn collect(
 struct Echo;
 
 impl HitSource for Echo {
-    fn hit(&self, address: HitAddress, _: &Value) -> Result<Option<Json>> {
+    fn hit(&self, address: HitAddress, _: HitObject<'_>, _: &Value) -> Result<Option<Json>> {
         Ok(Some(Json::of(&json!({"_id": format!("{}-{}", address.split, address.row)}))))
     }
 }
