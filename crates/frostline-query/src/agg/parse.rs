@@ -640,12 +640,12 @@ impl Parser<'_> {
                 |value: Option<Value>| value.map(|value| self.date(&value, Some(&format), &zone)).transpose();
             Ok((date(min)?, date(max)?))
         };
-        let (extended, mut hard) = (bounds("extended_bounds")?, bounds("hard_bounds")?);
-        if self.tree.fields[field].of_ranges().is_some() {
-            // What has a part of the bounds is inside, as in Elasticsearch.
-            let after_last = |us: i64| rounding.key(us).saturating_add(1);
-            hard = (hard.0.map(|us| rounding.key(us)), hard.1.map(after_last));
-        }
+        let (extended, hard) = (bounds("extended_bounds")?, bounds("hard_bounds")?);
+        // As in Elasticsearch, the bucket of the first bound is inside; that of the last one is so for ranges alone, of which
+        // what has a part of the bounds is inside.
+        let is_of_ranges = self.tree.fields[field].of_ranges().is_some();
+        let end = |us: i64| rounding.key(us).saturating_add(i64::from(is_of_ranges));
+        let hard = (hard.0.map(|us| rounding.key(us)), hard.1.map(end));
         let missing = params.take("missing");
         let histogram = DateHistogram {
             field,

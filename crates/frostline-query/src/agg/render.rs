@@ -1105,6 +1105,15 @@ impl ValueKind {
     }
 }
 
+/// What is beyond the doubles is a text, as in Elasticsearch, because JSON has no infinities and null means no value.
+fn written(value: Option<f64>) -> Value {
+    match value {
+        Some(f64::INFINITY) => json!("Infinity"),
+        Some(f64::NEG_INFINITY) => json!("-Infinity"),
+        value => json!(value),
+    }
+}
+
 impl Metric {
     pub(super) fn value(&self, m: &Moments, name: Option<&str>) -> Option<f64> {
         let some = m.count > 0;
@@ -1141,7 +1150,7 @@ impl Metric {
             }
             _ => {
                 let value = self.value(m, None);
-                let mut out = object([("value", json!(value))]);
+                let mut out = object([("value", written(value))]);
                 let text =
                     value.filter(|_| m.count > 0).and_then(|value| m.kind.text(value, self.format.as_ref()));
                 out.extend(text.map(|text| ("value_as_string".to_owned(), json!(text))));
@@ -1155,7 +1164,7 @@ impl Metric {
         let mut out = object([("count", json!(m.count))]);
         for name in names {
             let value = self.value(m, Some(name));
-            out.insert((*name).to_owned(), json!(value));
+            out.insert((*name).to_owned(), written(value));
             let text =
                 value.filter(|_| m.count > 0).and_then(|value| m.kind.text(value, self.format.as_ref()));
             out.extend(text.map(|text| (format!("{name}_as_string"), json!(text))));
@@ -1167,7 +1176,7 @@ impl Metric {
         // One value has no sampling variance: Elasticsearch writes "NaN".
         let json = |value: Option<f64>| match value {
             None if m.count > 0 => json!("NaN"),
-            value => json!(value),
+            value => written(value),
         };
         let mut out = Map::new();
         for name in [

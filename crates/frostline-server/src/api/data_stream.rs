@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use frostline_base::{ErrorKind, IndexName, wildcard_matches};
+use frostline_base::{Error, ErrorKind, IndexName, wildcard_matches};
 use frostline_catalog::{Access, Alias, DataStream, Index, RecordChange, Records, Settings};
 use frostline_ingest::{own_retention, retaining};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::by_query::TRIES_MAX;
 use crate::api::cat::size;
 use crate::api::index::index_uuid;
 use crate::api::names::{exists, make_stream, next_backing, parse, resolved};
@@ -128,17 +129,41 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
     }
     let found: Vec<IndexName> = found.into_iter().map(|(name, _)| name.clone()).collect();
     for name in found {
-        // The stream goes first, so that nothing is sent to it any more.
-        let gone = |_: &Records| Ok(vec![RecordChange::DataStream(name.clone(), None)]);
-        catalog.change_records("delete data stream", gone).await?;
-        let indices =
-            records.data_streams().get(&name).map(|stream| stream.indices.clone()).unwrap_or_default();
-        for index in indices.iter().filter(|index| records.has_index(index)) {
-            catalog.delete(index).await?;
-            call.state.node.unmount(index).await?;
-        }
+        delete_whole(&call, &name).await?;
     }
     Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// Deletes a stream and its indices at once: a stop leaves no index that belongs to no stream, and neither does a rollover
+/// meanwhile.
+async fn delete_whole(call: &Call, name: &IndexName) -> Result<()> {
+    let catalog = call.state.node.catalog();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let records = catalog.records().await?;
+        let Some(stream) = records.data_streams().get(name) else { return Ok(()) };
+        let is_there = |index: &&IndexName| records.has_index(index);
+        let indices: Vec<IndexName> = stream.indices.iter().filter(is_there).cloned().collect();
+        indices.iter().try_for_each(|index| records.check_deletion(index))?;
+        let gone = |left: &Records| match left.data_streams().get(name) {
+            None => Ok(Vec::new()),
+            Some(stream) if stream.indices.iter().any(|index| left.has_index(index)) => {
+                Err(Error::conflict(format!("the data stream {name} was just rolled over")))
+            }
+            Some(_) => Ok(vec![RecordChange::DataStream(name.clone(), None)]),
+        };
+        match catalog.delete_with(&indices, gone).await {
+            Err(e) if matches!(e.kind(), ErrorKind::Conflict | ErrorKind::NotFound) && tries < TRIES_MAX => {}
+            done => {
+                done?;
+                for index in &indices {
+                    call.state.node.unmount(index).await?;
+                }
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// `POST /{index}/_rollover/{new_index}`: the name's documents go to a new index from now on, where the conditions are

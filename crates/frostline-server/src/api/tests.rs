@@ -1628,6 +1628,23 @@ async fn nothing_rolls_over_to_an_index_that_is_there() {
 }
 
 #[tokio::test]
+async fn a_data_stream_and_its_indices_are_deleted_at_once() {
+    let tested = Tested::new();
+    let template = json!({ "index_patterns": ["events-*"], "data_stream": {} });
+    tested.ok("PUT", "/_index_template/events", &template.to_string()).await;
+    tested.ok("PUT", "/_data_stream/events-app", "").await;
+    tested.ok("POST", "/events-app/_rollover", "").await;
+    let before = tested.entries().len();
+    tested.ok("DELETE", "/_data_stream/events-app", "").await;
+    // A stop after the first entry leaves nothing behind.
+    let first = &tested.entries()[before];
+    for name in ["ds-events-app-000001", "ds-events-app-000002", "\"data_stream"] {
+        assert!(first.contains(name), "{name} is not in {first}");
+    }
+    assert_eq!(tested.error("DELETE", "/_data_stream/events-app", "").await.0, 404);
+}
+
+#[tokio::test]
 async fn data_streams_say_how_much_they_hold() {
     let tested = Tested::new();
     let template = json!({ "index_patterns": ["events-*"], "data_stream": {} });
