@@ -3,7 +3,7 @@
 //! 1. What a PostgreSQL needs to start: control files, transaction status, catalogs, and of its log what it will read.
 //! 2. The chunks of `autoprewarm.blocks`. The file is in no order, so those with most blocks come first.
 //! 3. The trace of earlier mounts.
-//! 4. All else, in the order of the packs.
+//! 4. All else, in the order of the packs, but what a server has of its log without need comes last.
 //!
 //! Each chunk is in one stage, the first that wants it; so are all that are equal to it, which are fetched with it.
 
@@ -158,7 +158,13 @@ impl<'a> Stages<'a> {
             batches.extend(self.take(FillStage::Autoprewarm, chunks));
         }
         batches.extend(self.take(FillStage::Trace, known.trace.chunks(self.tree)));
-        let rest = self.sorted.iter().map(|target| target.chunk).collect();
+        // What is left of the log is of before the last checkpoint, or was made for later.
+        let is_log = |target: &Target| {
+            let path = &self.tree.entries[target.file].path;
+            self.cluster.is_some() && order::rank(path, 0, self.cluster.as_deref()) == order::LOG
+        };
+        let (log, rest): (Vec<Target>, Vec<Target>) = self.sorted.iter().partition(|target| is_log(target));
+        let rest = rest.into_iter().chain(log).map(|target| target.chunk).collect();
         batches.extend(self.take(FillStage::Rest, rest));
         batches
     }

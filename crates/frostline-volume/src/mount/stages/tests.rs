@@ -88,6 +88,10 @@ async fn a_server_is_filled_in_the_order_in_which_it_needs_its_data() {
     let in_order: Vec<usize> = batches.iter().flat_map(|batch| batch.chunks.clone()).collect();
     let at = |path: &str, number| in_order.iter().position(|other| *other == chunk(path, number)).unwrap();
     assert!(at("base/5/16384", 1) < at("base/5/16384", 10) && at("base/5/16384", 10) < at("base/5/16384", 0));
+    assert!(
+        in_order.ends_with(&[0, 1].map(|n| chunk("pg_wal/000000010000000200000002", n))),
+        "nobody needs it"
+    );
     assert!(at("global/pg_control", 0) < at("base/5/1259", 0));
     let parts = parts(&tree, &batches);
     let stages: Vec<FillStage> = parts.iter().map(|part| part.stage).collect();
