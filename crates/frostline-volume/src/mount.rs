@@ -19,6 +19,9 @@ mod hydrate;
 mod lazy;
 mod pages;
 mod place;
+mod record;
+mod stages;
+mod touched;
 mod untouched;
 
 use std::ffi::OsString;
@@ -38,11 +41,13 @@ use frostline_store::{Repository, Speed};
 use crate::log::{Snapshot, SnapshotName};
 use crate::scan;
 use crate::snapshot::blocking;
+use crate::traces::Traces;
 use crate::tree::Tree;
 use crate::volumes::Volumes;
 use lazy::Lazy;
 use pages::Pages;
 use place::{Place, Record};
+use record::Recording;
 use untouched::Untouched;
 
 /// How often the status is written.
@@ -51,6 +56,7 @@ const STATUS_EVERY: Duration = Duration::from_secs(1);
 const SYNC_EVERY: u32 = 5;
 
 pub use guardian::guard;
+pub use stages::{FillPart, FillStage};
 
 /// What stands between programs and files of which data is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +126,12 @@ pub struct MountStatus {
     pub damaged_chunks: u64,
     /// Why the last fetch behind the users failed, such as a full disk. It is tried again.
     pub trouble: Option<String>,
+    /// What is fetched behind the users now.
+    #[serde(default)]
+    pub filling: Option<FillStage>,
+    /// In which order all of it is: known soon after the mount, and empty if nothing is fetched behind the users.
+    #[serde(default)]
+    pub order: Vec<FillPart>,
 }
 
 /// What became of a directory that was unmounted.
@@ -138,6 +150,7 @@ pub struct Mounted {
     record: Record,
     options: MountOptions,
     session: Session,
+    traces: Traces,
 }
 
 enum Session {
@@ -209,6 +222,7 @@ impl Volumes {
             Some(found) => found,
             None => Place::claim(directory, self.repository.url(), &snapshot)?,
         };
+        let traces = Traces::new(&self.repository, &self.random, &snapshot.volume, tree.key.as_ref());
         let (repository, given) = (self.repository.clone(), options.clone());
         let runtime = tokio::runtime::Handle::current();
         let (lazy, place, record, session) = blocking(move || {
@@ -235,7 +249,8 @@ impl Volumes {
             Ok((lazy, Arc::new(place), record, session))
         })
         .await?;
-        Ok(Mount::Mounted(Box::new(Mounted { lazy, place, record, options: options.clone(), session })))
+        let options = options.clone();
+        Ok(Mount::Mounted(Box::new(Mounted { lazy, place, record, options, session, traces })))
     }
 }
 
@@ -376,7 +391,8 @@ impl Mounted {
 
     /// Serves it until it is unmounted, and fills it meanwhile.
     pub async fn serve(self, progress: impl Fn(&MountStatus)) -> Result<Unmounted> {
-        let Mounted { lazy, place, record, options, session } = self;
+        let Mounted { lazy, place, record, options, session, traces } = self;
+        let traces = Arc::new(traces);
         let (mut served, asked) = match session {
             Session::Fuse(session) => (tokio::task::spawn_blocking(move || session.run()), None),
             Session::Fanotify(session) => {
@@ -391,9 +407,10 @@ impl Mounted {
         // A task of its own: it goes on while what it brought is synced.
         let mut filling = JoinSet::new();
         if options.hydrate {
-            let lazy = Arc::clone(&lazy);
-            filling.spawn(async move { hydrate::hydrate(&lazy, options.rate).await });
+            let (lazy, traces) = (Arc::clone(&lazy), Arc::clone(&traces));
+            filling.spawn(async move { hydrate::hydrate(&lazy, &traces, options.rate).await });
         }
+        let recording = Recording::start(&lazy, &traces);
         let mut meter = Meter::new(&lazy, &record);
         let mut tick = tokio::time::interval(STATUS_EVERY);
         let mut until_sync = 0_u32;
@@ -436,7 +453,7 @@ impl Mounted {
         }
         meter.is_whole = checkpoint(&lazy).await? == 0;
         let status = MountStatus { is_served: false, ..meter.status(&place, &lazy) };
-        blocking(move || {
+        let unmounted = blocking(move || {
             place.write_status(&status)?;
             if let Some(asked) = asked {
                 asked.let_go();
@@ -447,7 +464,10 @@ impl Mounted {
                 false => Ok(Unmounted::Incomplete),
             }
         })
-        .await
+        .await;
+        // Nobody waits for that: the directory is free.
+        recording.end().await;
+        unmounted
     }
 }
 
@@ -493,6 +513,8 @@ impl Meter {
             demand_misses: lazy.counts.misses.load(Ordering::Relaxed),
             damaged_chunks: lazy::lock(&lazy.counts.damaged).len() as u64,
             trouble: lazy::lock(&lazy.counts.trouble).clone(),
+            filling: *lazy::lock(&lazy.counts.filling),
+            order: lazy::lock(&lazy.counts.order).clone(),
         }
     }
 }

@@ -278,6 +278,7 @@ impl Session {
             };
             if !wanted.changes && self.lazy.is_settled(&file, &wanted.range) {
                 if !wanted.range.is_empty() {
+                    self.lazy.note(&file, &wanted.range);
                     self.lazy.count_hit();
                 }
                 self.answer(&event, None);

@@ -291,7 +291,12 @@ impl Beneath {
         file: File,
         pass: impl FnOnce(&File) -> io::Result<BackingId>,
     ) -> (FileHandle, FopenFlags, Option<Arc<BackingId>>) {
-        let is_whole = self.lazy.file(inode.number).is_none_or(|file| file.is_whole());
+        let lazy = self.lazy.file(inode.number);
+        let is_whole = lazy.is_none_or(|file| file.is_whole());
+        if let Some(file) = lazy.filter(|_| is_whole) {
+            // What is read of it may not be seen.
+            self.lazy.note(file, &(0..1));
+        }
         let mut opened = lock(&inode.opened);
         let mut passed = opened.passed.upgrade();
         let mut way = opened.way(is_whole, passed.is_some() || self.can_pass(&file));
@@ -710,6 +715,7 @@ impl Filesystem for Tree {
             Err(error) => return reply.error(error),
         };
         let range = offset..offset + u64::from(size);
+        let lazy = lazy.inspect(|file| self.0.lazy.note(file, &range));
         let Some(file) = lazy.filter(|file| !self.0.lazy.has(file, &range)) else {
             self.0.lazy.count_hit();
             let done = read(&open.file, &range).map_err(|e| io_errno(&e));

@@ -14,6 +14,7 @@ use crate::testing::{Bench, noise, options, snapshot, tree};
 mod asked;
 mod cuts;
 mod kills;
+mod recorded;
 
 /// Whether a file system can be mounted here.
 fn can_mount() -> bool {
