@@ -4,7 +4,7 @@
 //! /srv/data                     what users see: nothing but a note, until something is mounted on it
 //! /srv/.data.frostline-mount/   mode 0700
 //!     mount.json                which snapshot of which repository; is_made once all names are there
-//!     lock                      held by the process that serves it
+//!     lock                      held by the process that serves it, with its number
 //!     status.json               how far it is
 //!     root/                     the directory to be
 //!     absent/                   a second name for each file that is not whole
@@ -75,7 +75,11 @@ pub(super) fn paths(directory: &Path) -> Result<(PathBuf, PathBuf)> {
 
 /// Whether a snapshot is mounted on a directory of which data is absent.
 pub(super) fn lacks_data(directory: &Path) -> bool {
-    let Ok((_, state)) = paths(directory) else { return false };
+    paths(directory).is_ok_and(|(_, state)| has_absent(&state))
+}
+
+/// Whether a file is not whole.
+pub(super) fn has_absent(state: &Path) -> bool {
     std::fs::read_dir(state.join("absent")).is_ok_and(|mut absent| absent.next().is_some())
 }
 
@@ -83,6 +87,11 @@ pub(super) fn lacks_data(directory: &Path) -> bool {
 pub(super) fn is_served(state: &Path) -> bool {
     File::open(state.join("lock"))
         .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+}
+
+/// The process that serves, if one does.
+pub(super) fn server(state: &Path) -> Option<String> {
+    is_served(state).then(|| std::fs::read_to_string(state.join("lock")).unwrap_or_default())
 }
 
 impl Place {
@@ -256,7 +265,16 @@ fn lock(state: &Path) -> Result<Lock> {
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| scan::failed("open", &path, &e))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Lock(file)),
+        Ok(()) => {
+            let noted = file
+                .set_len(0)
+                .and_then(|()| file.write_all_at(std::process::id().to_string().as_bytes(), 0));
+            // It holds the lock, whether others can know who it is or not.
+            if let Err(error) = noted {
+                tracing::debug!(%error, "the number of this process is not noted");
+            }
+            Ok(Lock(file))
+        }
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::conflict(format!(
             "another process serves what is mounted beside {}: frostline volume umount ends it",
             state.display()

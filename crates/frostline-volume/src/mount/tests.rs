@@ -13,6 +13,7 @@ use crate::testing::{Bench, noise, options, snapshot, tree};
 
 mod asked;
 mod cuts;
+mod elsewhere;
 mod kills;
 
 /// Whether a file system can be mounted here.
@@ -61,13 +62,7 @@ struct Served(PathBuf, JoinHandle<Result<Unmounted>>);
 impl Served {
     /// Unmounts it; what its server and whoever unmounts it say of it.
     async fn unmount(&mut self) -> Unmounted {
-        // A child of another test has the files of this process open until it begins its program.
-        let mut unmounted = unmount_snapshot(&self.0).await;
-        while unmounted.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict) {
-            tokio::task::yield_now().await;
-            unmounted = unmount_snapshot(&self.0).await;
-        }
-        let unmounted = match unmounted {
+        let unmounted = match unmount_snapshot(&self.0).await {
             // It was whole, and nobody had to ask for its end.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return (&mut self.1).await.unwrap().unwrap();
