@@ -13,6 +13,7 @@ use crate::testing::{Bench, noise, options, snapshot, tree};
 
 mod asked;
 mod cuts;
+mod disks;
 mod elsewhere;
 mod kills;
 
