@@ -41,7 +41,7 @@ use frostline_store::{Repository, Speed};
 use crate::log::{Snapshot, SnapshotName};
 use crate::scan;
 use crate::snapshot::blocking;
-use crate::tree::Tree;
+use crate::tree::{Entry, Node, Tree};
 use crate::volumes::Volumes;
 use lazy::Lazy;
 use pages::Pages;
@@ -57,7 +57,7 @@ const SYNC_EVERY: u32 = 5;
 const CLOSING_ROUNDS: u32 = 500;
 const SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// Rounds between looks at who keeps a mount from ending.
-const LOOK_EVERY: u64 = 20;
+const LOOK_EVERY: u64 = 200;
 
 pub use guardian::guard;
 
@@ -287,10 +287,26 @@ fn check_same(place: &Place, record: &Record, name: &SnapshotName, repository: &
 /// `Invalid` for the directory of a mount of which data is absent, mounted or not: no snapshot can be taken of it.
 pub(crate) fn check_whole(directory: &Path) -> Result<()> {
     let is_incomplete = rustix::fs::getxattr(directory, fuse::INCOMPLETE, &mut [0; 8][..]).is_ok();
-    match is_incomplete || place::lacks_data(directory) || directory.join(place::NOTE).exists() {
+    let path = std::fs::canonicalize(directory).map_err(|e| scan::failed("find", directory, &e))?;
+    let is_inside = path.ancestors().any(place::is_state_with_absent);
+    match is_incomplete || is_inside || place::lacks_data(directory) || directory.join(place::NOTE).exists() {
         true => Err(Error::invalid(format!(
             "{} is a mounted snapshot of which data is absent: wait until frostline volume status says that it is whole",
             directory.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// `Invalid` for the directory in which a mount keeps files of which data is absent: what is absent would be zeros.
+pub(crate) fn check_entry(directory: &Path, entry: &Entry) -> Result<()> {
+    match matches!(entry.node, Node::Directory)
+        && place::is_state_with_absent(&scan::below(directory, &entry.path))
+    {
+        true => Err(Error::invalid(format!(
+            "{} has the files of a mounted snapshot of which data is absent: wait until it is whole, or leave out both \
+             directories with --exclude",
+            entry.show()
         ))),
         false => Ok(()),
     }
@@ -371,19 +387,21 @@ fn take_off(directory: &Path, mounted: Option<&MountLine>) -> Result<()> {
 /// Waits for the process that serves it, which syncs, finishes and ends. `Conflict` if it goes on because of somebody who
 /// has what was mounted.
 fn wait_for_end(directory: &Path, state: &Path, mounted: Option<&MountLine>) -> Result<()> {
-    let Ok(lock) = std::fs::File::open(state.join("lock")) else { return Ok(()) };
     for round in 1_u64.. {
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
-            locked => return locked.map_err(|e| scan::failed("wait for what serves", directory, &e.into())),
+        let Ok(lock) = std::fs::File::open(state.join("lock")) else { return Ok(()) };
+        let is_free = place::is_free(lock, FlockOperation::NonBlockingLockExclusive);
+        if is_free.map_err(|e| scan::failed("wait for what serves", directory, &e.into()))? {
+            return Ok(());
         }
-        let _ = rustix::event::poll(&mut [], Some(&guardian::PAUSE));
+        let _ = rustix::event::poll(&mut [], Some(&SOON));
         if !round.is_multiple_of(LOOK_EVERY) {
             continue;
         }
         let who = match mounted.filter(|mount| mount.is_fuse(fuse::NAME)) {
             Some(mount) => reach::where_mounted(&mount.device),
-            None if guardian::is_guarded(state) => guardian::who_reaches(state),
+            None if guardian::is_guarded(state) => {
+                guardian::who_reaches(state, place::server(state).as_deref())
+            }
             None => None,
         };
         if let Some(who) = who {

@@ -228,7 +228,7 @@ impl Session {
                     guardian::note_lent(&self.state);
                 }
                 is_shown = self::is_shown(&self.directory, &self.root);
-                if !is_shown && guardian::who_reaches(&self.state).is_none() {
+                if !is_shown && guardian::who_reaches(&self.state, None).is_none() {
                     break;
                 }
             }

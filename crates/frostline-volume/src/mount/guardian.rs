@@ -47,7 +47,7 @@ const DISMISSED: &[u8] = b".";
 const START_MAX: Duration = Duration::from_secs(30);
 /// Descriptors of the process that is gone, of which each may be that of somebody who waits, beside those of the files.
 const DESCRIPTORS: usize = 1 << 16;
-pub(super) const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const SECOND: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// How long the process that serves may be stopped.
 const STOPPED_MAX_S: u32 = if cfg!(test) { 2 } else { 60 };
@@ -220,7 +220,7 @@ fn refuse_all(directory: &Path, state: &Path) {
             if is_shown(directory, &root) {
                 let _ = unmount(directory, UnmountFlags::NOFOLLOW);
             }
-            if who_reaches(state).is_none() {
+            if who_reaches(state, None).is_none() {
                 forget_shown(state);
                 break;
             }
@@ -241,7 +241,7 @@ fn refuse(group: BorrowedFd<'_>, buffer: &mut [u8], state: &Path) {
 /// Whether a guardian lives.
 pub(super) fn is_guarded(state: &Path) -> bool {
     File::open(state.join(LOCK))
-        .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+        .is_ok_and(|file| place::is_free(file, FlockOperation::NonBlockingLockShared) != Ok(true))
 }
 
 /// This process while it takes the place of one that is gone, whose guardian lives.
@@ -351,11 +351,12 @@ pub(super) fn note_lent(state: &Path) {
     }
 }
 
-/// Somebody who can use files of which data is absent, as a person is told; none if nobody can.
-pub(super) fn who_reaches(state: &Path) -> Option<String> {
+/// Somebody who can use files of which data is absent, besides this process and another one, as a person is told; none if
+/// nobody can.
+pub(super) fn who_reaches(state: &Path, besides: Option<&str>) -> Option<String> {
     let is_lent = shown(state).any(|path| std::fs::read(path).is_ok_and(|text| text == LENT));
     if is_lent && place::has_absent(state) {
         return Some("an overlay was made of it".to_owned());
     }
-    reach::who_reaches(state)
+    reach::who_reaches(state, besides)
 }

@@ -36,6 +36,8 @@ const FORMAT: u32 = 1;
 pub(super) const RECORD: &str = "mount.json";
 /// What is in a directory that nothing is mounted on.
 pub(super) const NOTE: &str = ".frostline-mount";
+/// How the name of what is beside it ends.
+const HIDDEN: &str = ".frostline-mount";
 const NOTE_TEXT: &str =
     "A snapshot was mounted here and is not whole. Run the same `frostline volume mount` again.\n";
 
@@ -69,7 +71,7 @@ pub(super) fn paths(directory: &Path) -> Result<(PathBuf, PathBuf)> {
     let parent = std::fs::canonicalize(parent).map_err(|e| scan::failed("find", parent, &e))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
-    hidden.push(".frostline-mount");
+    hidden.push(HIDDEN);
     Ok((parent.join(name), parent.join(hidden)))
 }
 
@@ -86,12 +88,30 @@ pub(super) fn has_absent(state: &Path) -> bool {
 /// Waits for nobody: whether another process holds the lock.
 pub(super) fn is_served(state: &Path) -> bool {
     File::open(state.join("lock"))
-        .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+        .is_ok_and(|file| is_free(file, FlockOperation::NonBlockingLockShared) != Ok(true))
 }
 
-/// The process that serves, if one does.
+/// Whether a directory is what is beside one that a snapshot is mounted on, and not whole.
+pub(super) fn is_state_with_absent(directory: &Path) -> bool {
+    let name = directory.file_name().unwrap_or_default();
+    name.as_encoded_bytes().ends_with(HIDDEN.as_bytes()) && has_absent(directory)
+}
+
+/// The number of the process that serves, as long as one does.
 pub(super) fn server(state: &Path) -> Option<String> {
-    is_served(state).then(|| std::fs::read_to_string(state.join("lock")).unwrap_or_default())
+    std::fs::read_to_string(state.join("lock")).ok()
+}
+
+/// Whether nobody holds a lock in a file, which is then held for a moment.
+pub(super) fn is_free(file: File, operation: FlockOperation) -> rustix::io::Result<bool> {
+    match rustix::fs::flock(&file, operation) {
+        Ok(()) => {
+            drop(Lock(file));
+            Ok(true)
+        }
+        Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(false),
+        Err(e) => Err(e),
+    }
 }
 
 impl Place {

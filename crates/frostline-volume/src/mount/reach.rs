@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, statx};
 
-use super::place;
-
 /// Since Linux 6.8; an identity that no later mount gets.
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
@@ -131,9 +129,9 @@ fn mount_id(file: impl AsFd, which: StatxFlags) -> Option<u64> {
     Some(stat.stx_mnt_id)
 }
 
-/// Somebody who can use files of which data is absent, as a person is told; none if nobody can. `state` is the folder
-/// beside the directory, see `place`.
-pub(super) fn who_reaches(state: &Path) -> Option<String> {
+/// Somebody who can use files of which data is absent, besides this process and another one, as a person is told; none if
+/// nobody can. `state` is the folder beside the directory, see `place`.
+pub(super) fn who_reaches(state: &Path, besides: Option<&str>) -> Option<String> {
     let root = state.join("root");
     let Ok(open) = rustix::fs::open(&root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     else {
@@ -151,7 +149,7 @@ pub(super) fn who_reaches(state: &Path) -> Option<String> {
         }
     }
     let attached = everywhere.iter().flat_map(|(_, mounts)| mounts).map(|mount| mount.id).collect();
-    who_uses(state, &attached)
+    who_uses(state, besides, &attached)
 }
 
 /// The file system of a directory, and where in it that is, whatever was renamed or mounted over it.
@@ -162,18 +160,19 @@ fn place_of(open: impl AsFd, everywhere: &[(String, Vec<MountLine>)]) -> Option<
     Some((mount.device.clone(), mount.root.join(path.strip_prefix(&mount.on).ok()?)))
 }
 
-/// A process, but for those that serve, that has a file open that is not whole, or anything in a mount that has no place.
-fn who_uses(state: &Path, attached: &HashSet<u64>) -> Option<String> {
+/// Another process that has a file open that is not whole, or anything in a mount that has no place.
+fn who_uses(state: &Path, besides: Option<&str>, attached: &HashSet<u64>) -> Option<String> {
     let of = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
     let absent = std::fs::read_dir(state.join("absent")).into_iter().flatten().flatten();
     let files: HashSet<(u64, u64)> = absent.filter_map(|entry| entry.metadata().ok().map(of)).collect();
     let device = std::fs::symlink_metadata(state.join("root")).ok()?.dev();
-    let own = [Some(std::process::id().to_string()), place::server(state)];
+    let own = std::process::id().to_string();
+    let is_other = |process: &String| *process != own && Some(process.as_str()) != besides;
     let is_used = |stat: &Statx| {
         let of = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
         of == device && (files.contains(&(of, stat.stx_ino)) || !attached.contains(&stat.stx_mnt_id))
     };
-    let mut others = processes().into_iter().filter(|process| !own.contains(&Some(process.clone())));
+    let mut others = processes().into_iter().filter(is_other);
     others.find(|process| has_open(process, is_used)).map(|process| format!("process {process} uses it"))
 }
 

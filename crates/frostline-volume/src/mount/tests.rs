@@ -220,7 +220,13 @@ async fn what_is_not_whole_is_nobodys_to_read() {
     assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0);
     let state = place::paths(&target).unwrap().1;
     assert_eq!(fs::metadata(&state).unwrap().mode() & 0o7777, 0o700);
-    assert_eq!(taken(&target).await.unwrap_err().kind(), ErrorKind::Invalid);
+    // Nor is what is beside it, by itself or in the directory of both.
+    for at in [&target, &state.join("root/a"), folder.path()] {
+        assert_eq!(taken(at).await.unwrap_err().kind(), ErrorKind::Invalid, "{}", at.display());
+    }
+    let exclude = ["data", ".data.frostline-mount"].map(|name| glob::Pattern::new(name).unwrap()).to_vec();
+    let without = crate::SnapshotOptions { exclude, ..options() };
+    volumes.snapshot(folder.path(), &"other".parse().unwrap(), &without, |_| {}).await.unwrap();
     let status = mount_status(&target).unwrap();
     assert!(!status.is_served && !status.is_whole && status.done_bytes < status.bytes, "{status:?}");
     // Another snapshot is not put over it.
