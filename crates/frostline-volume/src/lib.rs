@@ -57,5 +57,5 @@ pub use restore::{RestoreOptions, RestoreProgress, Restored, Tablespace, Tablesp
 pub use seal::{KeyId, VolumeKey};
 pub use snapshot::{SnapshotOptions, SnapshotProgress, Summaries, Taken};
 pub use tree::{Entry, Meta, Node, SnapshotId, Time};
-pub use verify::{Verified, VolumeFault};
+pub use verify::{UnreadSnapshot, Verified, VolumeFault};
 pub use volumes::{Random, Volumes};

@@ -19,6 +19,7 @@ mod hydrate;
 mod lazy;
 mod pages;
 mod place;
+mod reach;
 mod record;
 mod stages;
 mod touched;
@@ -30,6 +31,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rustix::event::Timespec;
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
@@ -42,11 +45,12 @@ use crate::log::{Snapshot, SnapshotName};
 use crate::scan;
 use crate::snapshot::blocking;
 use crate::traces::Traces;
-use crate::tree::Tree;
+use crate::tree::{Entry, Node, Tree};
 use crate::volumes::Volumes;
 use lazy::Lazy;
 use pages::Pages;
 use place::{Place, Record};
+use reach::MountLine;
 use record::Recording;
 use untouched::Untouched;
 
@@ -54,6 +58,11 @@ use untouched::Untouched;
 const STATUS_EVERY: Duration = Duration::from_secs(1);
 /// How often what was filled is synced, so that a restart of the machine need not fetch it again.
 const SYNC_EVERY: u32 = 5;
+/// How often it is tried to unmount what no process uses.
+const CLOSING_ROUNDS: u32 = 500;
+const SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+/// Rounds between looks at who keeps a mount from ending.
+const LOOK_EVERY: u64 = 200;
 
 pub use guardian::guard;
 pub use stages::{FillPart, FillStage};
@@ -293,10 +302,26 @@ fn check_same(place: &Place, record: &Record, name: &SnapshotName, repository: &
 /// `Invalid` for the directory of a mount of which data is absent, mounted or not: no snapshot can be taken of it.
 pub(crate) fn check_whole(directory: &Path) -> Result<()> {
     let is_incomplete = rustix::fs::getxattr(directory, fuse::INCOMPLETE, &mut [0; 8][..]).is_ok();
-    match is_incomplete || place::lacks_data(directory) || directory.join(place::NOTE).exists() {
+    let path = std::fs::canonicalize(directory).map_err(|e| scan::failed("find", directory, &e))?;
+    let is_inside = path.ancestors().any(place::is_state_with_absent);
+    match is_incomplete || is_inside || place::lacks_data(directory) || directory.join(place::NOTE).exists() {
         true => Err(Error::invalid(format!(
             "{} is a mounted snapshot of which data is absent: wait until frostline volume status says that it is whole",
             directory.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// `Invalid` for the directory in which a mount keeps files of which data is absent: what is absent would be zeros.
+pub(crate) fn check_entry(directory: &Path, entry: &Entry) -> Result<()> {
+    match matches!(entry.node, Node::Directory)
+        && place::is_state_with_absent(&scan::below(directory, &entry.path))
+    {
+        true => Err(Error::invalid(format!(
+            "{} has the files of a mounted snapshot of which data is absent: wait until it is whole, or leave out both \
+             directories with --exclude",
+            entry.show()
         ))),
         false => Ok(()),
     }
@@ -330,32 +355,78 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
         if !state.join(place::RECORD).exists() {
             return refused(format!("no snapshot is mounted on {}", directory.display()));
         }
-        let starting = lazy::lock(&guardian::STARTING);
-        let unmounted = unmount(&directory, UnmountFlags::NOFOLLOW);
-        drop(starting);
-        match unmounted {
-            // Nothing is mounted on it.
-            Ok(()) | Err(Errno::INVAL) => {}
-            Err(Errno::BUSY) => {
-                return Err(Error::conflict(format!(
-                    "{} is in use: end what has files or its working directory in it (fuser -vm {})",
-                    directory.display(),
-                    directory.display()
-                )));
-            }
-            Err(e) => return Err(scan::failed("unmount", &directory, &e.into())),
-        }
-        // The process that serves it syncs, finishes and ends.
-        if let Ok(lock) = std::fs::File::open(state.join("lock")) {
-            let waited = rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive);
-            waited.map_err(|e| scan::failed("wait for what serves", &directory, &e.into()))?;
-        }
+        let mounted = ours_on(&directory, &state)?;
+        take_off(&directory, mounted.as_ref())?;
+        wait_for_end(&directory, &state, mounted.as_ref())?;
         match Place::open(&directory)? {
             Some((place, record)) if !place.finish(&record)? => Ok(Unmounted::Incomplete),
             _ => Ok(Unmounted::Whole),
         }
     })
     .await
+}
+
+/// What is mounted on a directory; `Conflict` if that is not the snapshot.
+fn ours_on(directory: &Path, state: &Path) -> Result<Option<MountLine>> {
+    let mounted = reach::mounted_on(directory);
+    let is_ours =
+        |mount: &MountLine| mount.is_fuse(fuse::NAME) || fanotify::is_shown(directory, &state.join("root"));
+    if mounted.as_ref().is_none_or(is_ours) {
+        return Ok(mounted);
+    }
+    Err(Error::conflict(format!(
+        "something else is mounted over {0}: unmount that first (umount {0})",
+        directory.display()
+    )))
+}
+
+/// Unmounts a directory. `Conflict` while somebody uses it.
+fn take_off(directory: &Path, mounted: Option<&MountLine>) -> Result<()> {
+    let in_use = |who: &str| Err(Error::conflict(format!("{} is in use: {who}", directory.display())));
+    for _ in 0..CLOSING_ROUNDS {
+        match unmount(directory, UnmountFlags::NOFOLLOW) {
+            // Nothing is mounted on it.
+            Ok(()) | Err(Errno::INVAL) => return Ok(()),
+            Err(Errno::BUSY) => {}
+            Err(e) => return Err(scan::failed("unmount", directory, &e.into())),
+        }
+        if let Some(who) = mounted.and_then(reach::who_is_in) {
+            return in_use(&who);
+        }
+        // The kernel closes the files of a program that has ended, or a child of this process has not begun its program.
+        let _ = rustix::event::poll(&mut [], Some(&SOON));
+    }
+    in_use("no process is seen that does, so perhaps a loop device, swap or an export of NFS")
+}
+
+/// Waits for the process that serves it, which syncs, finishes and ends. `Conflict` if it goes on because of somebody who
+/// has what was mounted.
+fn wait_for_end(directory: &Path, state: &Path, mounted: Option<&MountLine>) -> Result<()> {
+    for round in 1_u64.. {
+        let Ok(lock) = std::fs::File::open(state.join("lock")) else { return Ok(()) };
+        let is_free = place::is_free(lock, FlockOperation::NonBlockingLockExclusive);
+        if is_free.map_err(|e| scan::failed("wait for what serves", directory, &e.into()))? {
+            return Ok(());
+        }
+        let _ = rustix::event::poll(&mut [], Some(&SOON));
+        if !round.is_multiple_of(LOOK_EVERY) {
+            continue;
+        }
+        let who = match mounted.filter(|mount| mount.is_fuse(fuse::NAME)) {
+            Some(mount) => reach::where_mounted(&mount.device),
+            None if guardian::is_guarded(state) => {
+                guardian::who_reaches(state, place::server(state).as_deref())
+            }
+            None => None,
+        };
+        if let Some(who) = who {
+            return Err(Error::conflict(format!(
+                "{} is unmounted here, but {who}: it is served until that ends",
+                directory.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// How far what is mounted on a directory is, as its process last wrote it.

@@ -34,6 +34,8 @@ use frostline_base::Result;
 use super::lazy::{Lazy, LazyFile, lock, read};
 use crate::scan;
 
+/// Its name in lists of mounts.
+pub(super) const NAME: &str = "frostline";
 /// The directory has this attribute while data is absent.
 pub(super) const INCOMPLETE: &str = "user.frostline.incomplete";
 /// Nothing beneath changes but through the mount.
@@ -77,8 +79,8 @@ pub(super) fn mount(
     }));
     let mut options = fuser::Config::default();
     options.mount_options = vec![
-        MountOption::FSName("frostline".into()),
-        MountOption::Subtype("frostline".into()),
+        MountOption::FSName(NAME.into()),
+        MountOption::Subtype(NAME.into()),
         MountOption::DefaultPermissions,
         MountOption::Suid,
         MountOption::NoAtime,

@@ -406,6 +406,9 @@ async fn verify(config: &Config, names: &[String], key: Option<&Path>) -> Result
             let object = fault.object.as_deref().map(|object| format!(" [{object}]")).unwrap_or_default();
             say!("{}{file}: {}{object}", fault.snapshot, fault.what)?;
         }
+        for unread in &verified.unread {
+            say!("{}: not read: {}", unread.snapshot, unread.what)?;
+        }
         say!(
             "{}: {} ({}) are as they were written; {} found",
             show_count(verified.snapshots, "snapshot"),
@@ -415,7 +418,8 @@ async fn verify(config: &Config, names: &[String], key: Option<&Path>) -> Result
         )?;
         session.note_cost(config);
     }
-    Ok(if verified.faults.is_empty() { Outcome::Done } else { Outcome::Partial })
+    let is_all_sound = verified.faults.is_empty() && verified.unread.is_empty();
+    Ok(if is_all_sound { Outcome::Done } else { Outcome::Partial })
 }
 
 async fn prune(config: &Config, given: VolumePrune) -> Result<Outcome> {
