@@ -1,6 +1,6 @@
 //! `_analyze`: the tokens of a text.
 
-use frostline_split::{Field, FieldType, Placed, analyze};
+use frostline_split::{FieldType, Mapping, Placed, ValueType, analyze};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
@@ -44,7 +44,12 @@ pub(crate) async fn of_text(call: Call) -> Result<Answer> {
             Analyzer::Standard
         }
     };
-    Answer::json(&json!({ "tokens": analyzer.tokens(&texts)? }))
+    let tokens = analyzer.tokens(&texts, TOKENS_MAX).ok_or_else(|| {
+        ApiError::invalid(format!(
+            "The number of tokens produced by calling _analyze has exceeded the allowed maximum of [{TOKENS_MAX}]."
+        ))
+    })?;
+    Answer::json(&json!({ "tokens": tokens.iter().map(shown).collect::<Vec<_>>() }))
 }
 
 fn texts(body: &Map<String, Value>) -> Result<Vec<&str>> {
@@ -66,15 +71,25 @@ fn texts(body: &Map<String, Value>) -> Result<Vec<&str>> {
 
 /// How a text is taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Analyzer {
+pub(crate) enum Analyzer {
     /// Into the tokens that text has.
     Standard,
     /// Not at all.
     Keyword,
 }
 
+/// A token of a list of texts.
+pub(crate) struct Token {
+    pub(crate) placed: Placed,
+    /// Among the words of all texts.
+    pub(crate) position: usize,
+    /// In UTF-16 code units of all texts.
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
 impl Analyzer {
-    fn named(name: &str) -> Result<Analyzer> {
+    pub(crate) fn named(name: &str) -> Result<Analyzer> {
         match name {
             "default" | "standard" => Ok(Analyzer::Standard),
             "keyword" => Ok(Analyzer::Keyword),
@@ -84,60 +99,74 @@ impl Analyzer {
         }
     }
 
-    /// How a field is searched. One that is not known yet has text.
-    async fn of_field(call: &Call, index: &str, name: &str) -> Result<Analyzer> {
-        let index = call.state.node.index(&document::holder(call, index).await?).await?;
-        let resolved = index.mapping().resolve(name);
-        let is_text = |path: &str| {
-            let declared = index.mapping().field(path).and_then(Field::ty);
-            declared.is_none_or(|declared| matches!(declared, FieldType::Text | FieldType::MatchOnlyText))
+    /// How the text that a name means is searched; none where it means no text. One that is not known yet has text.
+    pub(crate) fn of_name(mapping: &Mapping, name: &str) -> Option<Analyzer> {
+        let resolved = mapping.resolve(name);
+        let is_text = |path: &str| match mapping.field(path) {
+            Some(field) => match field.ty() {
+                Some(ty) => matches!(ty, FieldType::Text | FieldType::MatchOnlyText),
+                None => field.readings.is_empty() || field.readings.contains_key(&ValueType::Text),
+            },
+            None => true,
         };
         match resolved.paths.as_slice() {
-            [] if resolved.is_time => {}
-            [] => return Ok(Analyzer::Standard),
+            [] if resolved.is_time => None,
+            [] => Some(Analyzer::Standard),
             paths if paths.iter().any(|(path, is_exact)| !is_exact && is_text(path)) => {
-                return Ok(Analyzer::Standard);
+                Some(Analyzer::Standard)
             }
-            paths if paths.iter().any(|(_, is_exact)| *is_exact) => return Ok(Analyzer::Keyword),
-            _ => {}
+            paths if paths.iter().any(|(_, is_exact)| *is_exact) => Some(Analyzer::Keyword),
+            _ => None,
         }
-        Err(ApiError::invalid(format!(
-            "Can't process field [{name}], Analysis requests are only supported on tokenized fields"
-        )))
     }
 
-    fn tokens(self, texts: &[&str]) -> Result<Vec<Value>> {
+    /// The same of a field of an index.
+    async fn of_field(call: &Call, index: &str, name: &str) -> Result<Analyzer> {
+        let index = call.state.node.index(&document::holder(call, index).await?).await?;
+        Analyzer::of_name(index.mapping(), name).ok_or_else(|| {
+            ApiError::invalid(format!(
+                "Can't process field [{name}], Analysis requests are only supported on tokenized fields"
+            ))
+        })
+    }
+
+    /// The tokens of the values of a field. None where there are more than `tokens_max`.
+    pub(crate) fn tokens(self, texts: &[&str], tokens_max: usize) -> Option<Vec<Token>> {
         let (mut tokens, mut next, mut offset) = (Vec::new(), 0, 0);
         for text in texts {
             let placed = match self {
-                Analyzer::Standard => analyze(text, TOKENS_MAX + 1),
+                Analyzer::Standard => analyze(text, tokens_max + 1),
                 Analyzer::Keyword => vec![whole(text)],
             };
-            if tokens.len() + placed.len() > TOKENS_MAX {
-                return Err(ApiError::invalid(format!(
-                    "The number of tokens produced by calling _analyze has exceeded the allowed maximum of [{TOKENS_MAX}]."
-                )));
+            if tokens.len() + placed.len() > tokens_max {
+                return None;
             }
             let first = next;
-            for token in placed {
-                next = next.max(first + token.position + token.words);
-                let mut shown = json!({
-                    "token": token.text,
-                    "start_offset": offset + token.start,
-                    "end_offset": offset + token.end,
-                    "type": kind(&token),
-                    "position": first + token.position,
-                });
-                if token.words > 1 {
-                    shown["positionLength"] = json!(token.words);
-                }
-                tokens.push(shown);
+            for placed in placed {
+                next = next.max(first + placed.position + placed.words);
+                let (position, start, end) =
+                    (first + placed.position, offset + placed.start, offset + placed.end);
+                tokens.push(Token { placed, position, start, end });
             }
             next += GAPS.0;
             offset += text.encode_utf16().count() + GAPS.1;
         }
-        Ok(tokens)
+        Some(tokens)
     }
+}
+
+fn shown(token: &Token) -> Value {
+    let mut shown = json!({
+        "token": token.placed.text,
+        "start_offset": token.start,
+        "end_offset": token.end,
+        "type": kind(&token.placed),
+        "position": token.position,
+    });
+    if token.placed.words > 1 {
+        shown["positionLength"] = json!(token.placed.words);
+    }
+    shown
 }
 
 /// A text as the only token of it.
