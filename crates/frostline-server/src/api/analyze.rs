@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use frostline_split::{Analysis, Field, FieldType, Placed, STOP_WORDS, analyze};
+use frostline_split::{Analysis, FieldType, Mapping, Placed, STOP_WORDS, ValueType, analyze};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
@@ -56,7 +56,7 @@ pub(crate) async fn of_text(call: Call) -> Result<Answer> {
             Analyzer::Standard
         }
     };
-    let tokens = shown(&tokens_of(&texts, |text| analyzer.tokens(text))?);
+    let tokens = shown(&analyzer.tokens(&texts, TOKENS_MAX).ok_or_else(too_many)?);
     Answer::json(&match explain {
         true => {
             let analyzer = json!({ "name": analyzer.name(), "tokens": tokens });
@@ -87,7 +87,7 @@ fn texts(body: &Map<String, Value>) -> Result<Vec<&str>> {
 
 /// How a text is taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Analyzer {
+pub(crate) enum Analyzer {
     /// Into the tokens that text has.
     Standard,
     /// As some fields are compared.
@@ -95,7 +95,7 @@ enum Analyzer {
 }
 
 impl Analyzer {
-    fn named(name: &str) -> Result<Analyzer> {
+    pub(crate) fn named(name: &str) -> Result<Analyzer> {
         match name {
             "default" | "standard" => Ok(Analyzer::Standard),
             other => Analysis::analyzer(other).map(Analyzer::Other).ok_or_else(|| {
@@ -107,67 +107,84 @@ impl Analyzer {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Analyzer::Standard => "standard",
             Analyzer::Other(analysis) => analysis.name(),
         }
     }
 
-    /// How a field is searched. One that is not known yet has text.
-    async fn of_field(call: &Call, index: &str, name: &str) -> Result<Analyzer> {
-        let index = call.state.node.index(&document::holder(call, index).await?).await?;
-        if let Some(analysis) = index.mapping().analysis_of(name) {
-            return Ok(Analyzer::Other(analysis));
+    /// How the text that a name means is searched; none where it means no text. One that is not known yet has text.
+    pub(crate) fn of_name(mapping: &Mapping, name: &str) -> Option<Analyzer> {
+        if let Some(analysis) = mapping.analysis_of(name) {
+            return Some(Analyzer::Other(analysis));
         }
-        let resolved = index.mapping().resolve(name);
-        let is_text = |path: &str| {
-            let declared = index.mapping().field(path).and_then(Field::ty);
-            declared.is_none_or(|declared| matches!(declared, FieldType::Text | FieldType::MatchOnlyText))
+        let resolved = mapping.resolve(name);
+        let is_text = |path: &str| match mapping.field(path) {
+            Some(field) => match field.ty() {
+                Some(ty) => matches!(ty, FieldType::Text | FieldType::MatchOnlyText),
+                None => field.readings.is_empty() || field.readings.contains_key(&ValueType::Text),
+            },
+            None => true,
         };
         match resolved.paths.as_slice() {
-            [] if resolved.is_time => {}
-            [] => return Ok(Analyzer::Standard),
+            [] if resolved.is_time => None,
+            [] => Some(Analyzer::Standard),
             paths if paths.iter().any(|(path, is_exact)| !is_exact && is_text(path)) => {
-                return Ok(Analyzer::Standard);
+                Some(Analyzer::Standard)
             }
-            paths if paths.iter().any(|(_, is_exact)| *is_exact) => {
-                return Ok(Analyzer::Other(Analysis::Keyword));
-            }
-            _ => {}
+            paths if paths.iter().any(|(_, is_exact)| *is_exact) => Some(Analyzer::Other(Analysis::Keyword)),
+            _ => None,
         }
-        Err(ApiError::invalid(format!(
-            "Can't process field [{name}], Analysis requests are only supported on tokenized fields"
-        )))
     }
 
-    fn tokens(self, text: &str) -> Vec<Placed> {
-        match self {
-            Analyzer::Standard => analyze(text, TOKENS_MAX + 1),
-            Analyzer::Other(analysis) => placed(text, analysis),
-        }
+    /// The same of a field of an index.
+    async fn of_field(call: &Call, index: &str, name: &str) -> Result<Analyzer> {
+        let index = call.state.node.index(&document::holder(call, index).await?).await?;
+        Analyzer::of_name(index.mapping(), name).ok_or_else(|| {
+            ApiError::invalid(format!(
+                "Can't process field [{name}], Analysis requests are only supported on tokenized fields"
+            ))
+        })
+    }
+
+    /// The tokens of the values of a field. None where there are more than `tokens_max`.
+    pub(crate) fn tokens(self, texts: &[&str], tokens_max: usize) -> Option<Vec<Placed>> {
+        tokens_of(texts, tokens_max, |text, most| match self {
+            Analyzer::Standard => analyze(text, most),
+            Analyzer::Other(analysis) => placed(text, analysis, most),
+        })
     }
 }
 
-/// The tokens of texts, as if they were values of a field.
-fn tokens_of(texts: &[&str], of: impl Fn(&str) -> Vec<Placed>) -> Result<Vec<Placed>> {
+/// The tokens of texts, as if they were values of a field, by a function that gives so many of one. None where there are
+/// more than `tokens_max`.
+fn tokens_of(
+    texts: &[&str],
+    tokens_max: usize,
+    of: impl Fn(&str, usize) -> Vec<Placed>,
+) -> Option<Vec<Placed>> {
     let (mut tokens, mut next, mut offset) = (Vec::new(), 0, 0);
     for text in texts {
         let first = next;
-        for token in of(text) {
+        for token in of(text, tokens_max + 1) {
             next = next.max(first + token.position + token.words);
             let (start, end) = (offset + token.start, offset + token.end);
             tokens.push(Placed { start, end, position: first + token.position, ..token });
         }
-        if tokens.len() > TOKENS_MAX {
-            return Err(ApiError::invalid(format!(
-                "The number of tokens produced by calling _analyze has exceeded the allowed maximum of [{TOKENS_MAX}]."
-            )));
+        if tokens.len() > tokens_max {
+            return None;
         }
         next += GAPS.0;
         offset += text.encode_utf16().count() + GAPS.1;
     }
-    Ok(tokens)
+    Some(tokens)
+}
+
+fn too_many() -> ApiError {
+    ApiError::invalid(format!(
+        "The number of tokens produced by calling _analyze has exceeded the allowed maximum of [{TOKENS_MAX}]."
+    ))
 }
 
 fn shown(tokens: &[Placed]) -> Value {
@@ -187,8 +204,8 @@ fn shown(tokens: &[Placed]) -> Value {
     tokens.iter().map(one).collect()
 }
 
-/// The words of a text by an analysis.
-fn placed(text: &str, analysis: Analysis) -> Vec<Placed> {
+/// At most so many words of a text by an analysis.
+fn placed(text: &str, analysis: Analysis, most: usize) -> Vec<Placed> {
     // Words come one after another, so each part of the text is counted once.
     let (mut at, mut units) = (0, 0);
     let mut upto = |end: usize| {
@@ -196,7 +213,7 @@ fn placed(text: &str, analysis: Analysis) -> Vec<Placed> {
         at = end;
         units
     };
-    let words = analysis.places(text).into_iter().take(TOKENS_MAX + 1);
+    let words = analysis.places(text).into_iter().take(most);
     let words = words.map(|(position, place)| {
         let own = text.get(place.clone()).unwrap_or_default();
         let (start, end) = (upto(place.start), upto(place.end));
@@ -256,34 +273,35 @@ impl Chain {
         Ok(Some(Chain { tokenizer, filters }))
     }
 
-    fn tokens(&self, text: &str) -> Vec<Placed> {
+    fn tokens(&self, text: &str, most: usize) -> Vec<Placed> {
         match self.tokenizer {
             "standard" => {
                 let units: Vec<u16> = text.encode_utf16().collect();
                 // A word is in a few tokens.
-                let words = analyze(text, 8 * TOKENS_MAX).into_iter().filter(|token| token.words == 1);
+                let words = analyze(text, 8 * most).into_iter().filter(|token| token.words == 1);
                 let as_written = words.map(|token| {
                     let own = units.get(token.start..token.end).unwrap_or_default();
                     Placed { text: String::from_utf16_lossy(own), ..token }
                 });
-                as_written.take(TOKENS_MAX + 1).collect()
+                as_written.take(most).collect()
             }
             "letter" => {
                 let units: Vec<u16> = text.encode_utf16().collect();
-                let as_written = placed(text, Analysis::Simple).into_iter().map(|token| {
+                let as_written = placed(text, Analysis::Simple, most).into_iter().map(|token| {
                     let own = units.get(token.start..token.end).unwrap_or_default();
                     Placed { text: String::from_utf16_lossy(own), ..token }
                 });
                 as_written.collect()
             }
-            "lowercase" => placed(text, Analysis::Simple),
-            "whitespace" => placed(text, Analysis::Whitespace),
-            _ => placed(text, Analysis::Keyword),
+            "lowercase" => placed(text, Analysis::Simple, most),
+            "whitespace" => placed(text, Analysis::Whitespace, most),
+            _ => placed(text, Analysis::Keyword, most),
         }
     }
 
     fn answer(&self, texts: &[&str], explain: bool) -> Result<Value> {
-        let mut tokens = tokens_of(texts, |text| self.tokens(text))?;
+        let mut tokens =
+            tokens_of(texts, TOKENS_MAX, |text, most| self.tokens(text, most)).ok_or_else(too_many)?;
         let tokenizer = json!({ "name": self.tokenizer, "tokens": shown(&tokens) });
         let mut filters = Vec::new();
         for (name, filter) in &self.filters {
