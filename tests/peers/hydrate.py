@@ -281,13 +281,13 @@ def stop(server):
     assert server.wait() == 0
 
 
-def reached(row, plain):
-    """Seconds from the command until pgbench runs at nine tenths of plain speed for three seconds; none if it does not."""
-    wanted = 0.9 * plain
+def reached(row, plain, share):
+    """Seconds from the command until pgbench runs at this share of plain speed for three seconds; endless if it does not."""
+    wanted = share * plain
     for second in range(len(row["tps"]) - 2):
         if min(row["tps"][second: second + 3]) >= wanted:
             return row["accepting_s"] + second
-    return None
+    return float("inf")
 
 
 def running(volume, rounds, seconds):
@@ -353,10 +353,10 @@ def table(record):
         plain = {row["round"]: statistics.median(row["tps"][-10:]) for row in rows if row["way"] == "plain"}
         for way in dict.fromkeys(row["way"] for row in rows):
             of = [row for row in rows if row["way"] == way]
-            times = [reached(row, plain[row["round"]]) for row in of]
-            first = [statistics.mean(row["tps"][:10]) / plain[row["round"]] for row in of]
+            half, near = ([reached(row, plain[row["round"]], share) for row in of] for share in (0.5, 0.9))
+            first = [statistics.mean(row["tps"][:4]) / plain[row["round"]] for row in of]
             misses = [row["demand_misses"] for row in of] if way != "plain" else [0]
-            print(f"hot, {way}: plain speed after {sorted(time if time is not None else float('inf') for time in times)} s, accepting {spread([row['accepting_s'] for row in of])}, first ten seconds over plain {spread(first)}, misses {statistics.median(misses)} ({min(misses)}-{max(misses)})")
+            print(f"hot, {way}: half of plain speed after {spread(half)} s, nine tenths after {spread(near)} s, accepting after {spread([row['accepting_s'] for row in of])} s, first four seconds over plain {spread(first)}, misses {statistics.median(misses)} ({min(misses)}-{max(misses)})")
     for when in ("while it fills", "after"):
         for what in ("SELECT", "all"):
             if rows := [row for row in record.get("running", []) if row["when"] == when and row["what"] == what]:

@@ -25,7 +25,7 @@ fn tree(files: &[(&str, u64)]) -> Tree {
                     tree.chunks.push(Chunk { digest, bytes: bytes as u32, pieces: Vec::new() });
                     left -= bytes;
                 }
-                Node::File { bytes, extents: vec![0..bytes], chunks: first..tree.chunks.len() }
+                Node::File { bytes, extents: vec![0..bytes; 1], chunks: first..tree.chunks.len() }
             }
         };
         tree.entries.push(Entry { path, meta: Meta::default(), node });

@@ -16,10 +16,13 @@ pub(super) async fn hydrate(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>
     let (mut stages, chunks) = (Stages::new(&lazy.tree), Chunks(lazy));
     let first = stages.start();
     // What it starts with is fetched while it is read what comes after.
-    let planned = async { stages.others(&Known::read(lazy, traces).await) };
-    let (others, ()) = tokio::join!(planned, fill(&chunks, first.clone().into(), rate));
-    let all = [first, others].concat();
-    stages::note(lazy, stages::parts(&lazy.tree, &all));
+    let planned = async {
+        let others = stages.others(&Known::read(lazy, traces).await);
+        let all = [first.clone(), others].concat();
+        *lock(&lazy.counts.order) = stages::parts(&lazy.tree, &all);
+        all
+    };
+    let (all, ()) = tokio::join!(planned, fill(&chunks, first.clone().into(), rate));
     loop {
         fill(&chunks, all.clone().into(), rate).await;
         *lock(&lazy.counts.filling) = None;

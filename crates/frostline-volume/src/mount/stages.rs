@@ -13,7 +13,7 @@ use std::sync::Arc;
 use frostline_base::Result;
 use serde::{Deserialize, Serialize};
 
-use super::lazy::{Lazy, lock};
+use super::lazy::Lazy;
 use crate::autoprewarm::{self, Hot};
 use crate::control::Control;
 use crate::order;
@@ -214,11 +214,6 @@ pub(super) fn parts(tree: &Tree, batches: &[Batch]) -> Vec<FillPart> {
         }
     }
     parts
-}
-
-/// What is filled now, for who asks how far it is.
-pub(super) fn note(lazy: &Lazy, parts: Vec<FillPart>) {
-    *lock(&lazy.counts.order) = parts;
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ fn tree(files: &[(&str, u64)]) -> Tree {
             tree.chunks.push(Chunk { digest, bytes: CHUNK as u32, pieces: Vec::new() });
         }
         let bytes = count * CHUNK;
-        let node = Node::File { bytes, extents: vec![0..bytes], chunks: first..tree.chunks.len() };
+        let node = Node::File { bytes, extents: vec![0..bytes; 1], chunks: first..tree.chunks.len() };
         tree.entries.push(Entry { path: path.as_bytes().to_vec(), meta: Meta::default(), node });
     }
     tree
