@@ -3,9 +3,9 @@
 # fix::real::inside of frostline-doctor, in a guest with two CPUs, two network queues and a kernel of Debian.
 #
 #     apt-get download linux-image-6.1.0-56-cloud-amd64
-#     scripts/doctor-guest.sh linux-image-*.deb [RULES [RECORD]]      # such as N03,M12, or all; what it found goes to the file
+#     scripts/doctor-guest.sh linux-image-*.deb [RULES [RECORD]]      # such as N03,M12, or all; what it found is added to the file
 #
-# Needs root, qemu-system-x86, busybox-static, kmod, ethtool, e2fsprogs and a Rust toolchain. Emulated, it takes some ten
+# Needs root, qemu-system-x86, busybox-static, kmod, xz-utils, ethtool, e2fsprogs and a Rust toolchain. Emulated, it takes some ten
 # minutes of a CPU. What it makes is in a temporary folder, and a tap device, both removed at the end.
 set -eu
 
@@ -25,18 +25,21 @@ trap clean EXIT
 trap 'exit 1' INT TERM
 
 dpkg -x "$package" "$work/package"
-kernel=$(ls "$work/package/lib/modules")
+# Below /lib, or since 2023 below /usr/lib.
+all=$(ls -d "$work"/package/lib/modules/* "$work"/package/usr/lib/modules/* 2> /dev/null | tail -1)
+kernel=$(basename "$all")
 tests=$(cargo test -q -p frostline-doctor --lib --no-run --message-format json |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
 
 mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/data" "$root/bin" "$root/etc"
 modules=$root/lib/modules/$kernel
 mkdir -p "$modules"
-cp "$work/package/lib/modules/$kernel/modules.builtin" "$work/package/lib/modules/$kernel/modules.order" "$modules"
+cp "$all/modules.builtin" "$all/modules.order" "$modules"
 # The modules that are loaded, with what they need.
-(cd "$work/package/lib/modules/$kernel" && find kernel -name '*.ko' |
+(cd "$all" && find kernel -name '*.ko*' |
     grep -E 'drivers/(virtio|net/virtio_net|net/net_failover|block/(loop|virtio_blk))|fs/(ext4|jbd2|mbcache)|lib/crc|crypto/crc|net/(core|netfilter/nf_conntrack|ipv4/netfilter/nf_defrag|ipv6/netfilter/nf_defrag)|libcrc32c' |
     while read -r module; do install -D "$module" "$modules/$module"; done)
+find "$modules" -name '*.xz' -exec xz -d {} +
 depmod -b "$root" "$kernel"
 
 # put PROGRAM PLACE: with the libraries that it loads
@@ -87,5 +90,5 @@ if [ -n "$record" ]; then
     {
         echo "Linux $kernel, $(qemu-system-x86_64 --version | head -1), $(date -u +%F)"
         tr -d '\r' < "$work/log" | grep -E 'changed and set back|all settings are equal'
-    } > "$record"
+    } >> "$record"
 fi

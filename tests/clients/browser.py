@@ -32,7 +32,8 @@ function look(frame, wide, high, korean) {
   const view = frame.contentWindow, doc = frame.contentDocument, root = doc.documentElement;
   const choice = doc.getElementById(korean ? 'korean' : 'english');
   if (choice) choice.checked = true;
-  const seen = {width: wide, korean, screens: root.scrollHeight / high, tooWide: root.scrollWidth - wide, small: [], faint: [], cut: [], overlapping: []};
+  const dark = view.matchMedia('(prefers-color-scheme: dark)').matches;
+  const seen = {width: wide, korean, dark, screens: root.scrollHeight / high, tooWide: root.scrollWidth - wide, small: [], faint: [], cut: [], overlapping: []};
   const walk = doc.createTreeWalker(doc.body, NodeFilter.SHOW_TEXT);
   while (walk.nextNode()) {
     const node = walk.currentNode, element = node.parentElement, text = node.data.trim();

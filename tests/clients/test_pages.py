@@ -37,6 +37,7 @@ def looked_at(tmp_path):
         for dark in (False, True):
             for seen in browser.look(page, tmp_path, dark):
                 where = f"{page.name}, {seen['width']} px, {'dark' if dark else 'light'}, {'Korean' if seen['korean'] else 'English'}"
+                assert seen["dark"] == dark, f"{where}: the browser shows the other scheme"
                 assert seen["screens"] <= SCREENS_MAX, f"{where}: {seen['screens']:.1f} screens"
                 assert seen["tooWide"] <= 0, f"{where}: {seen['tooWide']} px too wide"
                 for fault in ("small", "faint", "cut", "overlapping"):

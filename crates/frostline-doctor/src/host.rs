@@ -178,7 +178,10 @@ impl Host {
             None => Ok(all),
         });
         let inferred = inferred(&tree, &processes);
-        let not_inferred = tree.take_trouble().filter(|absent| absent.why != Why::Denied);
+        let trouble = tree.take_trouble();
+        // Whose files are where is not known without the processes.
+        let unread = processes.as_ref().err().filter(|absent| !absent.is_missing()).cloned();
+        let not_inferred = unread.or(trouble).filter(|absent| absent.why != Why::Denied);
         Host {
             tree,
             first,

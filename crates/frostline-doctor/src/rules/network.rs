@@ -911,7 +911,12 @@ fn offloads(host: &Host) -> Checked {
     for (nic, text) in said_by_ethtool(host, "k")? {
         for feature in ["tcp-segmentation-offload", "generic-receive-offload"] {
             let off = format!("{feature}: off");
-            if text.lines().any(|line| line.trim() == off) {
+            // Its kinds are indented below it; the device may have none of them.
+            let mut lines = text.lines().skip_while(|line| line.trim() != off);
+            let is_off = lines.next().is_some();
+            let mut kinds = lines.take_while(|line| line.starts_with([' ', '\t'])).peekable();
+            let is_fixed = kinds.peek().is_some() && kinds.all(|kind| kind.trim_end().ends_with("[fixed]"));
+            if is_off && !is_fixed {
                 found.push(
                     Found::new(nic.label(), format!("{feature} is off"))
                         .with("dev", nic.label())

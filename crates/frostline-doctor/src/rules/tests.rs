@@ -491,7 +491,7 @@ fn children_of_a_server_are_called_as_it_is() {
     let files = [
         ("proc/88/cmdline", server.as_str()),
         ("proc/89/cmdline", "postgres: 16/main: checkpointer \0"),
-        ("proc/89/limits", "Max open files            1024                 4096                 files\n"),
+        ("proc/89/limits", "Max open files            512                  4096                 files\n"),
         ("proc/89/cwd.link", "/data/main"),
         (conf, "fsync = off\n"),
     ];
@@ -510,6 +510,36 @@ fn writes_that_are_not_durable_are_judged_by_whose_they_are() {
     };
     let roles = [Some(Role::Log), Some(Role::Database), None, Some(Role::Cache)];
     assert_eq!(roles.map(severity), [High, Medium, Medium, Low]);
+}
+
+#[test]
+fn what_a_server_can_do_with_is_not_too_little() {
+    let outcome = |soft: u32| {
+        let limits = format!("Max open files            {soft}                 524288               files\n");
+        let server = "/usr/lib/postgresql/16/bin/postgres\0-D\0/data\0";
+        outcome_of("E07", &[("proc/88/cmdline", server), ("proc/88/limits", limits.as_str())])
+    };
+    assert_eq!(outcome(1024), Outcome::Quiet);
+    assert_eq!(outcome(512), Outcome::Finding(1));
+}
+
+#[test]
+fn an_offload_that_a_device_does_not_have_is_not_off() {
+    let outcome = |kinds: &str| {
+        let text = format!(
+            "scatter-gather: on\ntcp-segmentation-offload: off\n{kinds}generic-receive-offload: on\n"
+        );
+        with("N10", &[("commands/ethtool-k.eth0", text.as_str())]).outcome("N10")
+    };
+    assert_eq!(
+        outcome("\ttx-tcp-segmentation: off [fixed]\n\ttx-tcp6-segmentation: off [fixed]\n"),
+        Outcome::Quiet
+    );
+    assert_eq!(
+        outcome("\ttx-tcp-segmentation: off\n\ttx-tcp6-segmentation: off [fixed]\n"),
+        Outcome::Finding(1)
+    );
+    assert_eq!(outcome(""), Outcome::Finding(1));
 }
 
 #[test]
