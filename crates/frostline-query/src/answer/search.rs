@@ -726,9 +726,11 @@ struct TopHits<'a> {
     effort: RefCell<Effort>,
     /// How objects are read, by their paths and the indices of their documents.
     below: &'a HashMap<(String, &'a IndexName), OnceCell<Mapping>>,
-    /// How the hits of an index are shown, by what an aggregation says of it and the path of its objects.
-    ways: RefCell<HashMap<(String, &'a IndexName, String), Rc<Way<'a>>>>,
+    ways: RefCell<HashMap<WayKey<'a>, Rc<Way<'a>>>>,
 }
+
+/// By what an aggregation says of its hits, their index, and the path of the objects that they are.
+type WayKey<'a> = (String, &'a IndexName, String);
 
 /// How the hits of an aggregation in one index are shown.
 struct Way<'a> {

@@ -552,8 +552,9 @@ fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec
         let at = At::root(&position);
         let (name, mut body) = inner_body(how, &at, (&nested.path, &[], INNER_REFUSED))?;
         let highlight = body.remove("highlight").filter(|highlight| !highlight.is_null());
-        let mut request = inner_request(&name, body, context)
+        let mut request = SearchRequest::from_value(&Value::Object(body), context)
             .map_err(|error| error.context(format!("the {position} is not valid")))?;
+        check_inner_window(&name, &request)?;
         request.highlight = highlighted(highlight.as_ref(), &at, Some(query), context)?;
         let is_median = |sort: &Sort| !matches!(sort.mode, None | Some(SortMode::Min | SortMode::Max));
         if request.sort.iter().any(is_median) {
@@ -594,14 +595,13 @@ fn inner_body(
     Ok((name, body))
 }
 
-fn inner_request(name: &str, body: Map<String, Value>, context: &Context<'_>) -> Result<SearchRequest> {
-    let request = SearchRequest::from_value(&Value::Object(body), context)?;
+fn check_inner_window(name: &str, request: &SearchRequest) -> Result<()> {
     match request.from.saturating_add(request.size) {
         window if window > INNER_WINDOW_MAX => Err(Error::invalid(format!(
             "Inner result window is too large, the inner hit definition's [{name}]'s from + size must be less than or \
              equal to: [{INNER_WINDOW_MAX}] but was [{window}]"
         ))),
-        _ => Ok(request),
+        _ => Ok(()),
     }
 }
 
@@ -767,7 +767,8 @@ fn group_hits(value: &Value, of: &str, at: &At<'_>, context: &Context<'_>) -> Re
             inner.string("field")?;
             inner.finish()?;
         }
-        inner_request(&name, body.clone(), context)?;
+        let request = SearchRequest::from_value(&Value::Object(body.clone()), context)?;
+        check_inner_window(&name, &request)?;
         if all.iter().any(|known| known.name == name) {
             return Err(at.invalid(format_args!("[inner_hits] already contains an entry for key [{name}]")));
         }
