@@ -311,6 +311,7 @@ const SCOPED: &[&str] = &[
     "indices.data_streams_stats",
     "indices.delete",
     "indices.exists",
+    "indices.explain_data_lifecycle",
     "indices.flush",
     "indices.forcemerge",
     "indices.get",
