@@ -1194,6 +1194,15 @@ pub(crate) static APIS: &[Api] = &[
         answer: |call| Box::pin(lifecycle::delete(call)),
     },
     Api {
+        name: "indices.explain_data_lifecycle",
+        methods: GET,
+        paths: &["/{index}/_lifecycle/explain"],
+        action: Action::ViewIndex,
+        takes: &[INDICES],
+        ignores: &[CLUSTER, &["include_defaults"]],
+        answer: |call| Box::pin(lifecycle::explain(call)),
+    },
+    Api {
         name: "indices.get_data_stream_settings",
         methods: GET,
         paths: &["/_data_stream/{name}/_settings"],
@@ -1264,15 +1273,6 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[],
         ignores: &[CLUSTER],
         answer: |call| Box::pin(data_stream::modify(call)),
-    },
-    Api {
-        name: "indices.migrate_to_data_stream",
-        methods: POST,
-        paths: &["/_data_stream/_migrate/{name}"],
-        action: Action::Manage,
-        takes: &[],
-        ignores: &[CLUSTER],
-        answer: |call| Box::pin(data_stream::migrate(call)),
     },
     Api {
         name: "indices.rollover",

@@ -272,9 +272,9 @@ impl Cluster {
                 ["ingest.delete_pipeline", "ingest.put_pipeline"].contains(&api)
                     || Cluster::ReadPipelines.allows(api)
             }
+            // What documents become also tells which pipelines an index has: that needs all privileges.
             Cluster::ReadPipelines => {
-                ["ingest.get_pipeline", "ingest.processor_grok", "ingest.simulate", "simulate.ingest"]
-                    .contains(&api)
+                ["ingest.get_pipeline", "ingest.processor_grok", "ingest.simulate"].contains(&api)
             }
         }
     }
@@ -311,6 +311,7 @@ const SCOPED: &[&str] = &[
     "indices.data_streams_stats",
     "indices.delete",
     "indices.exists",
+    "indices.explain_data_lifecycle",
     "indices.flush",
     "indices.forcemerge",
     "indices.get",

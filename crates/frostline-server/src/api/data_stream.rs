@@ -284,47 +284,8 @@ async fn follow(
     })
 }
 
-/// `POST /_data_stream/_migrate/{name}`: an alias becomes a data stream of its indices, of which the one that takes documents
-/// is the last.
-pub(crate) async fn migrate(call: Call) -> Result<Answer> {
-    let name = parse(call.part("name").unwrap_or_default())?;
-    let catalog = call.state.node.catalog();
-    let records = catalog.records().await?;
-    let composed = compose(&records, name.as_str())?.filter(|composed| composed.data_stream);
-    let composed = composed.ok_or_else(|| {
-        ApiError::invalid(format!("no matching index template found for data stream [{name}]"))
-    })?;
-    let lifecycle = composed.lifecycle()?;
-    let plan = |records: &Records| {
-        let invalid = |reason: String| Err(frostline_base::Error::invalid(reason));
-        let Some(alias) = records.aliases().get(&name) else {
-            return invalid(format!("alias [{name}] does not exist"));
-        };
-        if alias.has_filter() {
-            return invalid(format!("alias [{name}] has a filter, which a data stream has not"));
-        }
-        let Some(last) = alias.write_index() else {
-            return invalid(format!("alias [{name}] must specify a write index"));
-        };
-        let others = alias.indices.iter().filter(|index| *index != last);
-        let mut indices: Vec<IndexName> = others.cloned().collect();
-        indices.sort_by_key(|index| records.created_ms(index));
-        indices.push(last.clone());
-        if let Some(index) = indices.iter().find(|index| stream_of(records, index).is_some()) {
-            return invalid(format!("index [{index}] is of a data stream already"));
-        }
-        let mut stream = DataStream::new(last.clone(), composed.template.clone());
-        stream.indices = indices;
-        stream.lifecycle.clone_from(&lifecycle);
-        let gone = RecordChange::Alias(name.clone(), None);
-        Ok(vec![gone, RecordChange::DataStream(name.clone(), Some(stream))])
-    };
-    catalog.change_records("migrate to data stream", plan).await?;
-    Answer::json(&json!({ "acknowledged": true }))
-}
-
 /// The data stream that an index is of.
-fn stream_of<'a>(records: &'a Records, index: &IndexName) -> Option<&'a IndexName> {
+pub(crate) fn stream_of<'a>(records: &'a Records, index: &IndexName) -> Option<&'a IndexName> {
     let mut streams = records.data_streams().iter();
     streams.find(|(_, stream)| stream.indices.contains(index)).map(|(name, _)| name)
 }

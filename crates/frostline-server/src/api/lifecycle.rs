@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use frostline_base::IndexName;
-use frostline_catalog::Lifecycle;
+use frostline_catalog::{Lifecycle, Wildcards};
 use frostline_ingest::{retention_ms, set_lifecycle};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::data_stream::matching;
+use crate::api::data_stream::{matching, stream_of};
+use crate::api::indices;
 use crate::error::{ApiError, Result};
 use crate::params::duration;
 use crate::state::{Call, only_in};
@@ -45,6 +46,30 @@ async fn set(call: &Call, lifecycle: Option<&Lifecycle>) -> Result<Answer> {
     let names: Vec<IndexName> = found.into_iter().map(|(name, _)| name.clone()).collect();
     set_lifecycle(catalog, &names, lifecycle).await?;
     Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// `GET /{index}/_lifecycle/explain`: which lifecycle indices have from their data streams.
+pub(crate) async fn explain(call: Call) -> Result<Answer> {
+    let found = indices::described(&call, Wildcards::SHOWN).await?;
+    let records = call.state.node.records().await?;
+    let now_ms = call.state.node.clock().now_us() / 1_000;
+    let each = found.iter().map(|index| {
+        let name = index.name();
+        let stream = stream_of(&records, name).and_then(|stream| records.data_streams().get(stream));
+        let lifecycle = stream.and_then(|stream| stream.lifecycle.as_ref());
+        let mut about =
+            json!({ "index": name, "managed_by_lifecycle": lifecycle.is_some_and(|of| of.enabled) });
+        if let Some(lifecycle) = lifecycle {
+            about["lifecycle"] = shown(lifecycle);
+        }
+        if let Some(made_ms) = records.created_ms(name) {
+            let age_ms = u64::try_from(now_ms - made_ms).unwrap_or_default();
+            about["index_creation_date_millis"] = json!(made_ms);
+            about["time_since_index_creation"] = json!(duration_text(Duration::from_millis(age_ms)));
+        }
+        (name.to_string(), about)
+    });
+    Answer::json(&json!({ "indices": each.collect::<Map<_, _>>() }))
 }
 
 /// Reads a lifecycle; none where the JSON is null.

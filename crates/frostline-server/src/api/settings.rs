@@ -156,7 +156,7 @@ impl Form {
             (Form::Size, other) => {
                 let size = text(other);
                 let number = size.strip_suffix(['b', 'B']).map(frostline_show::parse_bytes);
-                if size != "-1" && size != "0" && !number.is_some_and(|number| number.is_ok()) {
+                if size != "-1" && size != "0" && number.is_none_or(|number| number.is_err()) {
                     return wrong("as a size in bytes: unit is missing or unrecognized");
                 }
                 Some(value.clone())
@@ -478,6 +478,32 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_is_brought_back_has_the_settings_that_a_request_says() {
+        let kept = json!({ "closed": true, "default_pipeline": "a", "hidden": true, "index.codec": "zstd" });
+        let said = json!({ "index": { "default_pipeline": "b", "hidden": null, "refresh_interval": "9s" } });
+        let said = IndexSettings::read(Some(&said)).unwrap();
+        let over = |ignored: &[&str]| {
+            let ignored: Vec<String> = ignored.iter().map(|name| (*name).to_owned()).collect();
+            said.over(Some(&kept), &ignored).unwrap()
+        };
+        let all = json!({
+            "closed": true, "default_pipeline": "b", "index.codec": "zstd", "index.refresh_interval": "9s",
+        });
+        assert_eq!(over(&[]), all);
+        let without = json!({ "closed": true, "default_pipeline": "b", "index.refresh_interval": "9s" });
+        assert_eq!(over(&["index.cod*"]), without);
+        assert_eq!(over(&["codec", "index.refresh_interval"]), without, "what is said counts");
+        assert_eq!(IndexSettings::default().over(None, &[]), None);
+    }
+
+    #[test]
+    fn what_an_earlier_version_kept_is_read_as_it_is() {
+        let kept = json!({ "index.refresh_interval": "banana", "default_pipeline": "a" });
+        assert_eq!(IndexSettings::read_kept(&kept).default_pipeline(), Some("a"));
+        assert!(IndexSettings::read(Some(&kept)).is_err());
+    }
 
     #[test]
     fn settings_are_read_in_each_form() {

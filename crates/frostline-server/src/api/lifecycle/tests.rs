@@ -86,3 +86,17 @@ async fn the_index_that_follows_in_an_alias_keeps_documents_as_long_as_the_one_b
     tested.ok("POST", "/web/_rollover", "").await;
     assert_eq!(kept(&tested).await, [Some(60); 2]);
 }
+
+#[tokio::test]
+async fn indices_have_the_lifecycle_of_their_stream() {
+    let tested = with_stream(json!({ "lifecycle": { "data_retention": "2d" } })).await;
+    tested.ok("PUT", "/alone", "").await;
+    let explained = tested.ok("GET", "/*/_lifecycle/explain", "").await["indices"].clone();
+    let managed = &explained["ds-app-1-000001"];
+    assert_eq!(managed["managed_by_lifecycle"], true);
+    assert_eq!(managed["lifecycle"], json!({ "enabled": true, "data_retention": "2d" }));
+    assert_eq!(managed["index_creation_date_millis"], crate::testing::NOW_US / 1_000);
+    assert_eq!(explained["alone"]["managed_by_lifecycle"], false);
+    assert_eq!(explained["alone"].get("lifecycle"), None);
+    assert_eq!(tested.send("GET", "/none/_lifecycle/explain", "").await.status, 404);
+}
