@@ -87,7 +87,7 @@ impl Lookups {
                 _ => {
                     let held = read(&entry.path(), &name, metadata.len());
                     if let Err(error) = &held {
-                        tracing::warn!(?error, file = name, "a file of ingest pipelines cannot be used");
+                        tracing::warn!(?error, file = %name, "a file of ingest pipelines cannot be used");
                     }
                     let held = held.ok().or_else(|| known.and_then(|known| known.held.clone()));
                     File { seen, held }
