@@ -1,20 +1,26 @@
-//! An ingest pipeline and, as text, a condition. What is read runs over a document without a panic.
+//! An ingest pipeline and, as text, a condition, a script and a file of patterns. What is read runs over a document without
+//! a panic.
 #![no_main]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use frostline_pipeline::{Condition, Document, Pipeline, run};
+use frostline_pipeline::{Agents, Condition, Document, Edited, Pipeline, Script, run};
 use serde_json::{Value, json};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    let _ = Condition::parse(text);
-    let Ok(json) = serde_json::from_str::<Value>(text) else { return };
-    let Ok(pipeline) = Pipeline::parse(&json) else { return };
+    let _ = (Condition::parse(text), Agents::parse(text));
     let source = json!({
         "a": { "b": [1, "x", null, { "c": -0.5 }] }, "message": "10.0.0.1 - k=v [2024-05-06T07:08:09Z] \"é\"", "n": 7,
     });
     let Value::Object(source) = source else { return };
+    if let Ok(script) = Script::parse(&Value::from(text)) {
+        let (index, id, op) = ("logs".to_owned(), "7".to_owned(), "index".to_owned());
+        let mut edited = Edited { index, id, version: Some(1), op, source: source.clone() };
+        let _ = script.update(&mut edited, 1_714_979_289_000_000);
+    }
+    let Ok(json) = serde_json::from_str::<Value>(text) else { return };
+    let Ok(pipeline) = Pipeline::parse(&json) else { return };
     let mut document = Document::new("logs", None, source, 1_714_979_289_000_000);
     let pipeline = Arc::new(pipeline);
     let pipelines = BTreeMap::from([("p".to_owned(), Arc::clone(&pipeline))]);

@@ -318,8 +318,8 @@ def test_pipelines_change_documents_before_they_are_stored(known):
     client.index(index="lines-1", id="raw", **body(known, line, "document"))
     assert client.get_source(index="lines-1", id="raw") == line
     with pytest.raises(known.refusal) as refused:
-        ingest.put_pipeline(id="wrong", **body(known, {"processors": [{"user_agent": {"field": "agent"}}]}))
-    assert "user_agent" in str(refused.value)
+        ingest.put_pipeline(id="wrong", **body(known, {"processors": [{"enrich": {"field": "agent"}}]}))
+    assert "enrich" in str(refused.value)
     client.indices.delete_index_template(name="lines")
     client.indices.delete(index="piped,lines-1")
     for name in ("access", "cleaning"):

@@ -58,16 +58,16 @@ pub(crate) type Done<T = ()> = Result<T, Stop>;
 /// What [`Document::look`] says of processors and conditions.
 pub(crate) const READ: &str = "its processors and conditions look at too much";
 
+impl Failure {
+    /// One that is of no processor.
+    pub(crate) fn of(kind: &'static str, reason: String) -> Failure {
+        Failure { kind, reason, processor: "", tag: None, pipeline: String::new(), is_limit: false }
+    }
+}
+
 /// A failure of the processor that runs.
 pub(crate) fn failure(kind: &'static str, reason: impl Into<String>) -> Stop {
-    Stop::Fail(Box::new(Failure {
-        kind,
-        reason: reason.into(),
-        processor: "",
-        tag: None,
-        pipeline: String::new(),
-        is_limit: false,
-    }))
+    Stop::Fail(Box::new(Failure::of(kind, reason.into())))
 }
 
 /// What a processor was asked for does not go with the document.
@@ -75,7 +75,8 @@ pub(crate) fn unfit(reason: impl Into<String>) -> Stop {
     failure("illegal_argument_exception", reason)
 }
 
-fn limit(reason: String) -> Stop {
+/// A failure that nothing handles.
+pub(crate) fn limit(reason: String) -> Stop {
     match failure("illegal_argument_exception", reason) {
         Stop::Fail(failure) => Stop::Fail(Box::new(Failure { is_limit: true, ..*failure })),
         other => other,
@@ -186,6 +187,16 @@ impl Document {
         self.source
     }
 
+    /// Takes its fields for a while: without them it only counts.
+    pub(crate) fn take_source(&mut self) -> Value {
+        std::mem::replace(&mut self.source, Value::Object(Map::new()))
+    }
+
+    /// Sets all of its fields: an object.
+    pub(crate) fn set_source(&mut self, source: Value) {
+        self.source = source;
+    }
+
     /// Its fields: an object.
     pub fn source(&self) -> &Value {
         &self.source
@@ -277,6 +288,17 @@ impl Document {
             &Path { text: "_index".to_owned(), root: Root::Index, parts: Vec::new() },
             Value::String(name),
         )
+    }
+
+    /// Sets its `_id`; none or null takes it away.
+    pub(crate) fn put_id(&mut self, id: Option<Value>) -> Done {
+        match id {
+            None | Some(Value::Null) => {
+                self.id = Value::Null;
+                Ok(())
+            }
+            Some(id) => self.put(&Path { text: "_id".to_owned(), root: Root::Id, parts: Vec::new() }, id),
+        }
     }
 
     /// The members of the document, or of the object at a path.

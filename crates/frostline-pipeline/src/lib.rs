@@ -9,10 +9,11 @@
 //!   no `on_failure` or `ignore_failure` hides that.
 //! - **A document that fails may be half changed.** Whoever runs a pipeline drops it.
 //!
-//! The modules: `document` is what processors work on, `options`, `template`, `regular` and `condition` read what a
-//! processor says, `pipeline` runs it, and each other module is a family of processors.
+//! The modules: `document` is what processors work on, `options`, `template`, `regular`, `painless` and `condition` read
+//! what a processor says, `pipeline` runs it, and each other module is a family of processors.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod agents;
 mod condition;
 mod date;
 mod decode;
@@ -21,25 +22,31 @@ mod document;
 mod fields;
 mod fingerprint;
 mod flow;
+mod geo;
 mod grok;
 mod network;
 mod options;
+mod painless;
 mod pipeline;
 mod records;
 mod redact;
 mod regular;
 mod reroute;
+mod script;
 mod template;
 #[cfg(test)]
 mod tests;
 mod text;
 
+pub use agents::Agents;
 pub use condition::Condition;
 pub use document::{Document, Failure};
+pub use geo::Addresses;
 pub use grok::grok_patterns;
+pub use painless::{Edited, Script};
 pub use pipeline::{Outcome, Pipeline, Pipelines, Status, Trace, processors, run};
 
-/// What bounds a pipeline, and what it does to one document.
+/// What bounds a pipeline or a script, and what it does to one document.
 pub mod limits {
     /// Processors of a pipeline, with those inside others.
     pub const PROCESSORS_MAX: usize = 1_000;
@@ -49,10 +56,14 @@ pub mod limits {
     pub const PATTERN_BYTES_MAX: usize = 2 << 20;
     /// Processors inside processors, and pipelines that call pipelines.
     pub const NESTING_MAX: usize = 16;
-    /// The longest `if`.
-    pub const CONDITION_BYTES_MAX: usize = 64 << 10;
-    /// Parentheses and the like inside each other in an `if`.
-    pub const CONDITION_DEPTH_MAX: usize = 64;
+    /// The longest script or `if`.
+    pub const SCRIPT_BYTES_MAX: usize = 64 << 10;
+    /// Parentheses, blocks and the like inside each other in a script.
+    pub const SCRIPT_DEPTH_MAX: usize = 64;
+    /// Steps of a script that are inside each other when it runs.
+    pub const SCRIPT_CALLS_MAX: usize = 640;
+    /// Turns of the loops of a script in one run.
+    pub const SCRIPT_TURNS_MAX: usize = 1_000_000;
     /// Objects and arrays inside each other in a document.
     pub const DEPTH_MAX: usize = 100;
     /// Processors that run over one document, with those of `foreach` and of other pipelines.

@@ -15,6 +15,8 @@ use crate::template::Template;
 pub(crate) struct Counts {
     processors: usize,
     patterns: usize,
+    /// Files that processors cannot do without.
+    pub(crate) files: Vec<String>,
 }
 
 impl Counts {
@@ -157,13 +159,19 @@ impl<'a> Options<'a> {
 
     /// Compiles a pattern of this option, in which `^` and `$` are at the ends of lines if `is_lines`.
     pub(crate) fn pattern(&mut self, name: &str, text: &str, is_lines: bool) -> Result<Pattern> {
-        self.counts.patterns += 1;
-        if self.counts.patterns > PATTERNS_MAX {
-            return Err(
-                self.wrong(name, format!("is one of more than {PATTERNS_MAX} patterns of the pipeline"))
-            );
-        }
+        self.count_patterns(name, 1)?;
         Pattern::compile(text, is_lines).map_err(|what| self.wrong(name, what))
+    }
+
+    /// Counts patterns that are compiled.
+    pub(crate) fn count_patterns(&mut self, name: &str, count: usize) -> Result<()> {
+        self.counts.patterns += count;
+        match self.counts.patterns <= PATTERNS_MAX {
+            true => Ok(()),
+            false => {
+                Err(self.wrong(name, format!("is one of more than {PATTERNS_MAX} patterns of the pipeline")))
+            }
+        }
     }
 
     /// Refuses what nobody took.

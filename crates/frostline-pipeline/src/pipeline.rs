@@ -7,12 +7,15 @@ use std::sync::Arc;
 use frostline_base::{Error, Result};
 use serde_json::Value;
 
+use crate::agents::Agents;
 use crate::condition::Condition;
 use crate::document::{Document, Done, Failure, Stop, failure, weight};
+use crate::geo::Addresses;
 use crate::limits::NESTING_MAX;
 use crate::options::{Counts, Options};
 use crate::{
-    date, decode, dissect, fields, fingerprint, flow, grok, network, records, redact, reroute, text,
+    agents, date, decode, dissect, fields, fingerprint, flow, geo, grok, network, records, redact, reroute,
+    script, text,
 };
 
 /// Processors in their order, and what is done where one of them fails.
@@ -20,12 +23,24 @@ use crate::{
 pub struct Pipeline {
     steps: Vec<Step>,
     on_failure: Vec<Step>,
+    /// The files that its processors cannot do without.
+    files: Vec<String>,
 }
 
-/// The pipelines that a pipeline can call, by their ids.
+/// What a pipeline finds by a name: other pipelines by their ids, and what processors look things up in by files.
 pub trait Pipelines {
     /// The pipeline of an id, if there is one.
     fn get(&self, id: &str) -> Option<Arc<Pipeline>>;
+
+    /// The database of addresses in a file, if there is one.
+    fn addresses(&self, _file: &str) -> Option<Arc<Addresses>> {
+        None
+    }
+
+    /// The patterns of user agents in a file, if there is one.
+    fn agents(&self, _file: &str) -> Option<Arc<Agents>> {
+        None
+    }
 }
 
 impl Pipelines for BTreeMap<String, Arc<Pipeline>> {
@@ -119,9 +134,11 @@ pub(crate) const PROCESSORS: &[(&str, Read)] = &[
     ("fail", flow::fail),
     ("fingerprint", fingerprint::fingerprint),
     ("foreach", flow::foreach),
+    ("geoip", geo::geoip),
     ("grok", grok::grok),
     ("gsub", text::gsub),
     ("html_strip", decode::html_strip),
+    ("ip_location", geo::ip_location),
     ("join", text::join),
     ("json", records::json),
     ("kv", records::kv),
@@ -133,6 +150,7 @@ pub(crate) const PROCESSORS: &[(&str, Read)] = &[
     ("remove_by_pattern", fields::remove_by_pattern),
     ("rename", fields::rename),
     ("reroute", reroute::reroute),
+    ("script", script::script),
     ("set", fields::set),
     ("sort", text::sort),
     ("split", text::split),
@@ -141,6 +159,7 @@ pub(crate) const PROCESSORS: &[(&str, Read)] = &[
     ("uppercase", text::uppercase),
     ("uri_parts", decode::uri_parts),
     ("urldecode", decode::urldecode),
+    ("user_agent", agents::user_agent),
 ];
 
 /// The types of all processors.
@@ -158,7 +177,6 @@ const OF_ELASTICSEARCH: &[&str] = &[
     "normalize_for_stream",
     "recover_failure_document",
     "registered_domain",
-    "script",
     "set_security_user",
 ];
 
@@ -181,7 +199,13 @@ impl Pipeline {
                 Some(json) => read_steps(&json, "on_failure", 0, counts)?,
                 None => Vec::new(),
             },
+            files: std::mem::take(&mut counts.files),
         })
+    }
+
+    /// The files of patterns that its processors cannot do without.
+    pub fn files(&self) -> &[String] {
+        &self.files
     }
 }
 
@@ -215,14 +239,10 @@ pub(crate) fn read_step(json: &Value, place: &str, depth: usize, counts: &mut Co
     };
     let Some((kind, read)) = PROCESSORS.iter().find(|(known, _)| known == kind) else {
         return Err(wrong(match kind.as_str() {
-            "geoip" | "ip_location" | "user_agent" => format!(
-                "the processor [{kind}] is not supported: it needs data that Frostline does not have; \
-                 leave it out, or have the shipper add its fields"
-            ),
-            _ if OF_ELASTICSEARCH.contains(&kind.as_str()) => {
+            kind if OF_ELASTICSEARCH.contains(&kind) => {
                 format!("the processor [{kind}] is not supported: Frostline has no such processor")
             }
-            _ => format!("no processor type exists with name [{kind}]"),
+            kind => format!("no processor type exists with name [{kind}]"),
         }));
     };
     let place = format!("{place}.{kind}");
@@ -232,7 +252,7 @@ pub(crate) fn read_step(json: &Value, place: &str, depth: usize, counts: &mut Co
     options.tag.clone_from(&tag);
     let description = options.text("description")?;
     let ignore_failure = options.flag("ignore_failure", false)?;
-    let condition = options.take("if").map(|json| condition(&options, &json)).transpose()?;
+    let condition = options.take("if").map(|json| condition(&mut options, &json)).transpose()?;
     let on_failure = handlers(&mut options)?;
     let processor = read(&mut options)?;
     options.finish()?;
@@ -243,7 +263,7 @@ pub(crate) fn read_step(json: &Value, place: &str, depth: usize, counts: &mut Co
     Ok(Step { kind, tag, description, condition, ignore_failure, on_failure, processor })
 }
 
-fn condition(options: &Options<'_>, json: &Value) -> Result<Condition> {
+fn condition(options: &mut Options<'_>, json: &Value) -> Result<Condition> {
     let source = match json {
         Value::String(source) => source,
         Value::Object(script) => {
@@ -259,7 +279,9 @@ fn condition(options: &Options<'_>, json: &Value) -> Result<Condition> {
         }
         _ => return Err(options.wrong("if", "is neither a text nor an object")),
     };
-    Condition::parse(source).map_err(|error| options.wrong("if", error.what()))
+    let condition = Condition::parse(source).map_err(|error| options.wrong("if", error.what()))?;
+    options.count_patterns("if", condition.patterns())?;
+    Ok(condition)
 }
 
 /// Runs a pipeline over a document, with those that it calls. `trace` takes what each processor did.

@@ -665,15 +665,8 @@ fn what_is_not_understood_is_refused_with_its_place() {
     refused(json!({}), "pipeline", "[processors] required property is missing");
     refused(json!({ "processors": [], "procesors": [] }), "pipeline", "[procesors] is not known");
     refused(one(json!({ "sett": {} })), "processors[0]", "no processor type exists with name [sett]");
-    for missing in ["script", "enrich", "registered_domain"] {
+    for missing in ["enrich", "registered_domain"] {
         refused(one(json!({ missing: {} })), "processors[0]", "Frostline has no such processor");
-    }
-    for refusal in ["geoip", "user_agent"] {
-        refused(
-            one(json!({ refusal: { "field": "a" } })),
-            "processors[0]",
-            "is not supported: it needs data",
-        );
     }
     refused(
         one(json!({ "set": { "field": "a", "value": 1, "valeu": 1 } })),
@@ -696,9 +689,9 @@ fn what_is_not_understood_is_refused_with_its_place() {
         "a template without an end at 0",
     );
     refused(
-        one(json!({ "drop": { "if": "ctx.a instanceof String" } })),
+        one(json!({ "drop": { "if": "ctx.a.matches2('x')" } })),
         "processors[0].drop",
-        "[instanceof] is not supported in a condition at position 6",
+        "the method [matches2] is not supported in a script at position 6",
     );
     refused(
         one(json!({ "drop": { "if": { "source": "true", "lang": "mustache" } } })),

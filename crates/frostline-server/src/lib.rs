@@ -23,6 +23,7 @@ mod host;
 mod jobs;
 mod jwt;
 mod limits;
+mod lookups;
 mod media;
 mod metrics;
 mod mustache;

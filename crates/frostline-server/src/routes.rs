@@ -1131,6 +1131,15 @@ pub(crate) static APIS: &[Api] = &[
         answer: |call| Box::pin(pipeline::grok_patterns(call)),
     },
     Api {
+        name: "ingest.geo_ip_stats",
+        methods: GET,
+        paths: &["/_ingest/geoip/stats"],
+        action: Action::Monitor,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(pipeline::geoip_stats(call)),
+    },
+    Api {
         name: "indices.create_data_stream",
         methods: PUT,
         paths: &["/_data_stream/{name}"],

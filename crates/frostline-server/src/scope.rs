@@ -395,6 +395,7 @@ const MONITORED: &[&str] = &[
     "nodes.hot_threads",
     "nodes.info",
     "nodes.stats",
+    "ingest.geo_ip_stats",
     "ingest.processor_grok",
     "tasks.get",
     "tasks.list",

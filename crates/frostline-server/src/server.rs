@@ -26,6 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::api::security::{first_key, has_credentials};
 use crate::doors::syslog::Queue;
 use crate::doors::{grpc, syslog};
+use crate::lookups::Lookups;
 use crate::patience::Patience;
 use crate::rehearsal::rehearse;
 use crate::service::{Peer, Service};
@@ -57,16 +58,27 @@ pub struct Server {
     first_key: Option<String>,
 }
 
-/// Makes a server look at the files of its certificates at once.
+/// Makes a server look at once at the files of its certificates, and at those that ingest pipelines look things up in.
 #[derive(Clone, Debug)]
-pub struct Reload(Vec<Arc<Reloading>>);
+pub struct Reload {
+    tls: Vec<Arc<Reloading>>,
+    lookups: Arc<Lookups>,
+}
 
 impl Reload {
-    /// Uses the files as they are now for the connections that come, if they have changed and can be used.
+    /// Uses the files as they are now for the connections and documents that come, if they have changed and can be used.
     pub async fn now(&self) {
-        let all = self.0.clone();
-        // Files are read. Where that panics, the certificates stay.
-        let _ = tokio::task::spawn_blocking(move || all.iter().for_each(|tls| tls.reload())).await;
+        let Reload { tls, lookups } = self.clone();
+        let reload = move || {
+            tls.iter().for_each(|tls| tls.reload());
+            lookups.reload();
+        };
+        // Files are read. Where that panics, what was read stays.
+        let _ = tokio::task::spawn_blocking(reload).await;
+    }
+
+    fn has_files(&self) -> bool {
+        !self.tls.is_empty() || self.lookups.has_folder()
     }
 }
 
@@ -221,10 +233,11 @@ impl Server {
         self.first_key.as_deref()
     }
 
-    /// What makes it load its certificates again.
+    /// What makes it load its files again.
     pub fn reload(&self) -> Reload {
         let doors = [Some(&self.http), self.grpc.as_ref(), self.syslog_tls.as_ref()];
-        Reload(doors.into_iter().flatten().filter_map(|door| door.tls.clone()).collect())
+        let tls = doors.into_iter().flatten().filter_map(|door| door.tls.clone()).collect();
+        Reload { tls, lookups: Arc::clone(&self.state.lookups) }
     }
 
     /// Serves until `stop` resolves; then answers what it has begun, and stores what it has received, for as long as the
@@ -237,8 +250,8 @@ impl Server {
             // The sender says nothing: it is dropped.
             tokio::spawn(async move { upkeep.run(async { drop(stopped.await) }).await })
         });
-        let reloading = (!reload.0.is_empty()).then(|| {
-            let every = state.settings.tls_check_every;
+        let reloading = reload.has_files().then(|| {
+            let every = state.settings.files_check_every;
             tokio::spawn(async move {
                 loop {
                     tokio::time::sleep(every).await;

@@ -36,8 +36,10 @@ pub struct Settings {
     pub key_concurrency: Option<NonZeroU32>,
     /// The certificate of TLS; none for connections without it.
     pub tls: Option<Tls>,
-    /// How often its files are looked at.
-    pub tls_check_every: Duration,
+    /// A folder of files that ingest pipelines look things up in; none has none.
+    pub ingest_files: Option<PathBuf>,
+    /// How often its files and those of the certificate are looked at.
+    pub files_check_every: Duration,
     /// How often mounts are looked at, and what is missing of those that are to be here as a whole is fetched.
     pub mounts_check_every: Duration,
     /// The address of OpenTelemetry's gRPC; none does not listen. With a certificate, it speaks TLS.
@@ -105,7 +107,8 @@ impl Default for Settings {
             key_rate: None,
             key_concurrency: None,
             tls: None,
-            tls_check_every: Duration::from_secs(10),
+            ingest_files: None,
+            files_check_every: Duration::from_secs(10),
             mounts_check_every: Duration::from_secs(60),
             otlp_grpc: None,
             otlp_index: "logs-otlp".to_owned(),

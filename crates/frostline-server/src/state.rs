@@ -26,6 +26,7 @@ use crate::find::Finder;
 use crate::jobs::Jobs;
 use crate::jwt::Jwt;
 use crate::limits::ClientLimits;
+use crate::lookups::Lookups;
 use crate::metrics::{Metrics, Refusal};
 use crate::params::Params;
 use crate::routes::Captures;
@@ -58,6 +59,8 @@ pub(crate) struct State {
     pub(crate) pits: Pits,
     pub(crate) async_searches: AsyncSearches,
     pub(crate) pipelines: Compiled,
+    /// What pipelines look things up in.
+    pub(crate) lookups: Arc<Lookups>,
     pub(crate) metrics: Metrics,
     /// What was done to each index.
     pub(crate) counts: IndexCounts,
@@ -96,6 +99,7 @@ impl State {
             pits: Pits::default(),
             async_searches: AsyncSearches::default(),
             pipelines: Compiled::default(),
+            lookups: Arc::new(Lookups::open(settings.ingest_files.clone())?),
             metrics: Metrics::new(node.clock().now_us()),
             counts: IndexCounts::default(),
             merges: Arc::default(),

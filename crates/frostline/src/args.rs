@@ -454,6 +454,10 @@ pub(crate) struct Serve {
     /// Index of syslog messages
     #[arg(long, default_value = "logs-syslog", value_name = "NAME")]
     pub(crate) syslog_index: String,
+    /// Folder of files for ingest pipelines: databases of addresses (.mmdb) for geoip, and patterns (.yml) for user_agent;
+    /// they are loaded again when they change
+    #[arg(long, value_name = "DIR")]
+    pub(crate) ingest_files: Option<PathBuf>,
     /// Also store partial answers that took much reading in the repository, where other servers find them
     #[arg(long)]
     pub(crate) share_answers: bool,

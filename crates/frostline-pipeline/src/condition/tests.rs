@@ -39,12 +39,15 @@ fn conditions_hold_or_not() {
         "ctx.ok",
         "return ctx.ok == true;",
         "ctx.none == null && ctx.status != '404'",
+        "ctx.message =~ /^GET/ && ctx.host.tags instanceof List && ctx.status + 1 == 405",
+        "ctx.host.tags.length > 1 ? ctx.ok : false",
+        "def n = 0; for (t in ctx.host.tags) { n++; } n == 2",
     ] {
         assert_eq!(holds(condition), Ok(true), "{condition}");
-        assert_eq!(
-            holds(&format!("!({})", condition.trim_start_matches("return ").trim_end_matches(';'))),
-            Ok(false)
-        );
+        if !condition.contains(';') || condition.starts_with("return") {
+            let inner = condition.trim_start_matches("return ").trim_end_matches(';');
+            assert_eq!(holds(&format!("!({inner})")), Ok(false), "{condition}");
+        }
     }
 }
 
@@ -100,8 +103,10 @@ fn what_cannot_be_evaluated_fails() {
         ("ctx.status", "script_exception"),
         ("ctx.missing", "script_exception"),
         ("ctx.status.contains('x')", "script_exception"),
-        ("ctx.host.tags[7] == 1", "script_exception"),
+        ("ctx.host.tags[7] == 1", "index_out_of_bounds_exception"),
         ("ctx.message.x == 1", "script_exception"),
+        ("ctx.host.tags.add('c')", "script_exception"),
+        ("ctx.host.put('a', 1) == null", "illegal_argument_exception"),
     ] {
         assert_eq!(holds(condition), Err(kind), "{condition}");
     }
@@ -112,19 +117,16 @@ fn what_is_not_of_the_grammar_is_invalid_with_its_position() {
     for (condition, what) in [
         ("", "unexpected the end at position 0"),
         ("ctx.a ==", "unexpected the end at position 8"),
-        ("ctx.a = 1", "unexpected [=] at position 6"),
-        ("ctx.a == 1 == 2", "unexpected [==] at position 11"),
-        ("ctx.a instanceof Map", "[instanceof] is not supported in a condition at position 6"),
-        ("ctx.a =~ /x/", "patterns are not supported in a condition: found a match at position 6"),
+        ("ctx.a = 1", "a condition cannot change [ctx] at position 6"),
+        ("ctx.a++ == 1", "a condition cannot change [ctx] at position 5"),
+        ("params.a == 1", "unexpected [params] at position 0"),
         ("foo.a == 1", "unexpected [foo] at position 0"),
-        ("ctx.a.matches('x')", "the method [matches] is not supported in a condition at position 6"),
+        ("ctx.a.matches2('x')", "the method [matches2] is not supported in a script at position 6"),
         ("ctx.a.contains()", "[contains] takes 1 arguments at position 6"),
         ("ctx.a == 'x", "a text without an end at position 9"),
-        ("ctx.a == 1 + 1", "unexpected [+] at position 11"),
         ("ctx.a == 1x", "a number that is not understood at position 9"),
         ("ctx.ä == 1", "unexpected character [ä] at position 4"),
-        ("true; false", "unexpected [false] at position 6"),
-        ("true ? false : true", "unexpected [?] at position 5"),
+        ("true false", "unexpected [false] at position 5"),
     ] {
         let error = Condition::parse(condition).unwrap_err();
         assert_eq!(error.what(), what, "{condition}");

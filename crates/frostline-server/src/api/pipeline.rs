@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use frostline_catalog::{INDEX_SETTINGS, Records};
-use frostline_pipeline::{Document, Failure, Outcome, Pipeline, Pipelines, Status, Trace};
+use frostline_pipeline::{Addresses, Agents, Document, Failure, Outcome, Pipeline, Pipelines, Status, Trace};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::info::uuid;
 use crate::api::kept::Kind;
 use crate::api::names::parse;
 use crate::api::settings::IndexSettings;
@@ -135,6 +136,20 @@ pub(crate) async fn grok_patterns(call: Call) -> Result<Answer> {
     Answer::json(&json!({ "patterns": patterns.collect::<Map<String, Value>>() }))
 }
 
+/// `GET /_ingest/geoip/stats`: the databases of this server, which are put here and not downloaded.
+pub(crate) async fn geoip_stats(call: Call) -> Result<Answer> {
+    let databases: Vec<Value> =
+        call.state.lookups.databases().into_iter().map(|name| json!({ "name": name })).collect();
+    let count = databases.len();
+    Answer::json(&json!({
+        "stats": {
+            "successful_downloads": 0, "failed_downloads": 0, "total_download_time": 0,
+            "databases_count": count, "skipped_updates": 0, "expired_databases": 0,
+        },
+        "nodes": { uuid(&call.state): { "databases": databases, "files_in_temp": [] } },
+    }))
+}
+
 /// The pipelines of a repository at one time.
 pub(crate) struct Known {
     pub(crate) state: Arc<State>,
@@ -144,6 +159,14 @@ pub(crate) struct Known {
 impl Pipelines for Known {
     fn get(&self, id: &str) -> Option<Arc<Pipeline>> {
         self.state.pipelines.get(&self.records, id).ok().flatten()
+    }
+
+    fn addresses(&self, file: &str) -> Option<Arc<Addresses>> {
+        self.state.lookups.addresses(file)
+    }
+
+    fn agents(&self, file: &str) -> Option<Arc<Agents>> {
+        self.state.lookups.agents(file)
     }
 }
 
@@ -157,8 +180,18 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + 
 pub(crate) async fn put(call: Call) -> Result<Answer> {
     let (id, body) = KEPT.given(&call)?;
     aside({
-        let body = body.clone();
-        move || parsed(&body).map(drop)
+        let (body, state) = (body.clone(), Arc::clone(&call.state));
+        move || {
+            let pipeline = parsed(&body)?;
+            match pipeline.files().iter().find(|file| state.lookups.agents(file).is_none()) {
+                None => Ok(()),
+                Some(file) => Err(ApiError::new(
+                    StatusCode::BAD_REQUEST,
+                    "parse_exception",
+                    format!("[regex_file] regex file [{file}] doesn't exist: put it into the folder of --ingest-files"),
+                )),
+            }
+        }
     })
     .await?;
     KEPT.put(&call, id, &body).await

@@ -306,8 +306,11 @@ async fn health(connection: &mut Secured) -> std::io::Result<String> {
 async fn a_renewed_certificate_is_loaded_and_open_connections_stay() {
     let pki = Pki::new();
     let first = pki.renew();
-    let settings =
-        Settings { tls: Some(pki.tls()), tls_check_every: Duration::from_secs(3_600), ..Settings::default() };
+    let settings = Settings {
+        tls: Some(pki.tls()),
+        files_check_every: Duration::from_secs(3_600),
+        ..Settings::default()
+    };
     let server = start(settings).await;
     let mut open = secured(&server, &first, None).await.unwrap();
     assert!(health(&mut open).await.unwrap().starts_with("HTTP/1.1 200"));
@@ -337,8 +340,8 @@ async fn every_listener_uses_a_renewed_certificate() {
     let pki = Pki::new();
     let first = pki.renew();
     let here = Some("127.0.0.1:0".parse().unwrap());
-    let tls_check_every = Duration::from_secs(3_600);
-    let settings = Settings { tls: Some(pki.tls()), tls_check_every, ..Settings::default() };
+    let files_check_every = Duration::from_secs(3_600);
+    let settings = Settings { tls: Some(pki.tls()), files_check_every, ..Settings::default() };
     let server = start(Settings { otlp_grpc: here, syslog_tls: here, ..settings }).await;
     let is_trusted = async |address: SocketAddr, trusted| {
         let connection = TcpStream::connect(address).await.unwrap();
@@ -361,7 +364,7 @@ async fn a_renewed_certificate_is_noticed() {
     let pki = Pki::new();
     pki.renew();
     let settings =
-        Settings { tls: Some(pki.tls()), tls_check_every: Duration::from_millis(5), ..Settings::default() };
+        Settings { tls: Some(pki.tls()), files_check_every: Duration::from_millis(5), ..Settings::default() };
     let server = start(settings).await;
     let second = pki.renew();
     // Until it is.

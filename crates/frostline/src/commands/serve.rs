@@ -29,6 +29,7 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
     (settings.slow_query, settings.slow_query_body) = (given.slow_query, given.slow_query_body);
     settings = Settings {
         publish: given.publish,
+        ingest_files: given.ingest_files,
         otlp_grpc: given.otlp_grpc,
         otlp_index: given.otlp_index,
         syslog: given.syslog,

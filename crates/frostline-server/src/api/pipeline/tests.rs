@@ -40,10 +40,10 @@ async fn what_is_no_pipeline_is_refused_with_its_place() {
     for (body, at) in [
         (json!({ "processors": [{ "drop": {} }, { "sett": {} }] }), "processors[1]"),
         (
-            json!({ "processors": [{ "set": { "field": "a", "value": 1, "if": "ctx.a =~ /x/" } }] }),
+            json!({ "processors": [{ "set": { "field": "a", "value": 1, "if": "ctx.a =~ /x" } }] }),
             "processors[0].set",
         ),
-        (json!({ "processors": [{ "geoip": { "field": "ip" } }] }), "processors[0]"),
+        (json!({ "processors": [{ "enrich": { "field": "ip" } }] }), "processors[0]"),
     ] {
         let refused = tested.send("PUT", "/_ingest/pipeline/p", &body.to_string()).await;
         let error = &refused.json()["error"];
