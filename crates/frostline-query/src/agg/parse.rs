@@ -641,16 +641,20 @@ impl Parser<'_> {
             Ok((date(min)?, date(max)?))
         };
         let (extended, hard) = (bounds("extended_bounds")?, bounds("hard_bounds")?);
-        // As in Elasticsearch, the bucket of the first bound is inside; that of the last one is so for ranges alone, of which
+        // As in Elasticsearch, bounds are rounded as if there were no offset, and the end of hard ones is outside. Of ranges,
         // what has a part of the bounds is inside.
-        let is_of_ranges = self.tree.fields[field].of_ranges().is_some();
-        let end = |us: i64| rounding.key(us).saturating_add(i64::from(is_of_ranges));
-        let hard = (hard.0.map(|us| rounding.key(us)), hard.1.map(end));
+        let plain = Rounding { offset_us: 0, ..rounding.clone() };
+        let shifted = |us: i64| plain.key(us).saturating_add(rounding.offset_us);
+        let after_last = |us: i64| rounding.key(us).saturating_add(1);
+        let hard = match self.tree.fields[field].of_ranges().is_some() {
+            true => (hard.0.map(|us| rounding.key(us)), hard.1.map(after_last)),
+            false => (hard.0.map(|us| plain.key(us)), hard.1.map(|us| plain.key(us))),
+        };
         let missing = params.take("missing");
         let histogram = DateHistogram {
             field,
             missing_us: missing.map(|value| self.missing_date(&value, Some(&format), &zone)).transpose()?,
-            extended: (extended.0.map(|us| rounding.key(us)), extended.1.map(|us| rounding.key(us))),
+            extended: (extended.0.map(shifted), extended.1.map(shifted)),
             hard,
             min_doc_count,
             keyed: params.flag("keyed")?.unwrap_or(false),

@@ -606,7 +606,9 @@ impl Writer<'_> {
             let ends = (rows.first().map(|row| row.key.time()), rows.last().map(|row| row.key.time()));
             let ends = widen(ends, of.extended);
             rows = self.filled(rows, ends, |key| Key::Time(of.rounding.next(key.time())), Key::Time)?;
-            rows.retain(inside);
+            // What extends them may be in the bucket of the last bound, too.
+            let last = of.hard.1.map(|end| end.saturating_add(of.rounding.offset_us));
+            rows.retain(|row| inside(row) || last == Some(row.key.time()));
         }
         rows.retain(|row| row.count >= of.min_doc_count);
         sort(&mut rows, &of.order, view, usize::MAX);

@@ -354,6 +354,33 @@ fn date_histogram_fills_gaps_and_bounds() {
     ] {
         check_counts(&docs, day(json!({ "hard_bounds": bounds })), &days);
     }
+    let bounds = json!({"min": 1_704_069_000_000i64, "max": 1_704_069_000_000i64});
+    check_counts(
+        &json!([]),
+        day(json!({ "extended_bounds": bounds, "offset": "-1h" })),
+        &[("2023-12-31".into(), 0)],
+    );
+    check_counts(
+        &json!([]),
+        day(json!({ "extended_bounds": bounds, "offset": "+1h" })),
+        &[("2024-01-01".into(), 0)],
+    );
+    let bounds = json!({"min": 1_704_110_400_000i64, "max": 1_704_196_800_000i64});
+    check_counts(
+        &docs,
+        day(json!({ "hard_bounds": bounds, "extended_bounds": bounds })),
+        &[("2024-01-01".into(), 3), ("2024-01-02".into(), 0)],
+    );
+    check_counts(
+        &docs,
+        day(json!({"hard_bounds": bounds, "extended_bounds": bounds, "offset": "+1h"})),
+        &[("2024-01-01".into(), 1), ("2024-01-02".into(), 0)],
+    );
+    check_counts(
+        &docs,
+        day(json!({"hard_bounds": {"max": 1_704_069_000_000i64}, "offset": "+1h"})),
+        &[("2023-12-31".into(), 2)],
+    );
     check_counts(&json!([{}]), day(json!({"missing": "2020-02-02"})), &[("2020-02-02".into(), 1)]);
     let keyed = answer(docs.as_array().unwrap(), &json!({"a": day(json!({"keyed": true}))})).unwrap();
     assert_eq!(keyed["a"]["buckets"]["2024-01-01"]["doc_count"], 3);
