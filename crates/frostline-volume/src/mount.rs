@@ -356,6 +356,10 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
             return refused(format!("no snapshot is mounted on {}", directory.display()));
         }
         let mounted = ours_on(&directory, &state)?;
+        // The process that serves may not have seen yet that an overlay was mounted.
+        if reach::is_layer(&state.join("root")) {
+            guardian::note_lent(&state);
+        }
         take_off(&directory, mounted.as_ref())?;
         wait_for_end(&directory, &state, mounted.as_ref())?;
         match Place::open(&directory)? {
