@@ -205,6 +205,72 @@ def summarizing(clusters, tmp_path):
     return lambda name, *more: clusters(name, binaries=native / "bin", settings=("summarize_wal=on", "autovacuum=off", *more))
 
 
+def in_place(directory, path, offset):
+    """Whether a mount has fetched this: it is on the disk below, where else is a hole."""
+    file = os.open(directory.parent / f".{directory.name}.frostline-mount" / "root" / path, os.O_RDONLY)
+    try:
+        return os.lseek(file, offset, os.SEEK_DATA) == offset
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="a mount needs root and /dev/fuse")
+@pytest.mark.parametrize("version", ["Debian", "17"])
+def test_a_mount_fills_what_the_server_had_in_its_buffers_before_the_rest(frostline, clusters, request, version):
+    make = clusters if version == "Debian" else lambda name, **more: request.getfixturevalue("summarizing")(name)
+    source = make("source").make().start()
+    if source.sql("SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_prewarm'") == "0":
+        pytest.skip("PostgreSQL has no pg_prewarm")
+    tablespace(source, "space")
+    source.sql("CREATE EXTENSION pg_prewarm")
+    for name, place in (("cold", "pg_default"), ("hot", "pg_default"), ("moved", "space")):
+        # Text that does not pack.
+        word = "(SELECT string_agg(md5((n * 40 + m)::text), '') FROM generate_series(1, 40) m)"
+        source.sql(f"CREATE TABLE {name} (id int PRIMARY KEY, word text) TABLESPACE {place}; ALTER TABLE {name} ALTER word SET STORAGE PLAIN")
+        source.sql(f"INSERT INTO {name} SELECT n, {word} FROM generate_series(1, {40_000 if name == 'cold' else 12_000}) n")
+    source.sql("VACUUM ANALYZE")
+    source.stop("fast")
+    source.settings = (*source.settings, "shared_preload_libraries=pg_prewarm", "shared_buffers=64MB")
+    source.start()
+    ranges = {"hot": (5_000, 6_200), "moved": (9_000, 10_000)}
+    read = lambda cluster, name: cluster.sql(f"SET enable_seqscan = off; SELECT count(*), sum(hashtext(word)) FROM {name} WHERE id BETWEEN {ranges[name][0]} AND {ranges[name][1]}")
+    want = {name: read(source, name) for name in ranges}
+    assert int(source.sql("SELECT autoprewarm_dump_now()")) > 300
+    taken = snapshot(frostline, source)
+    relation = lambda name: source.sql(f"SELECT pg_relation_filepath('{name}'), pg_relation_filenode('{name}'), pg_relation_size('{name}')").split("|")
+    lines = [line.split(",") for line in (source.data / "autoprewarm.blocks").read_text().split()[1:]]
+    blocks = [(path, int(line[4]) * 8192) for path, number, _ in map(relation, ranges) for line in lines if line[2] == number and line[3] == "0"]
+    assert len({path for path, _ in blocks}) == 2 and len(blocks) > 300
+    cold, _, size = relation("cold")
+    copy = clusters("copy", binaries=source.binaries)
+    with frostline.start("volume", "mount", taken["name"], copy.data, "--rate", "16MiB") as mount:
+        try:
+            while not all(in_place(copy.data, path, offset) for path, offset in blocks):
+                assert mount.poll() is None
+            absent = sum(not in_place(copy.data, cold, offset) for offset in range(0, int(size), 512 << 10))
+            assert absent > int(size) / (512 << 10) / 2, "most of what nobody read is still to come"
+            copy.start()
+            assert {name: read(copy, name) for name in ranges} == want
+            while not (order := frostline.ok("volume", "status", copy.data)["order"]):
+                assert mount.poll() is None
+            assert [part["stage"] for part in order] == ["start", "autoprewarm", "rest"]
+            assert order[1]["bytes"] < order[2]["bytes"] / 2
+        finally:
+            copy.stop("fast")
+            frostline.run("volume", "umount", copy.data)
+    # What the server read on it is known to the next mount, wherever that is.
+    again = clusters("again", binaries=source.binaries)
+    with frostline.start("volume", "mount", taken["name"], again.data, "--rate", "1MiB") as mount:
+        try:
+            while not os.path.ismount(again.data) or not (order := frostline.ok("volume", "status", again.data)["order"]):
+                assert mount.poll() is None
+            assert [part["stage"] for part in order] == ["start", "autoprewarm", "trace", "rest"]
+        finally:
+            frostline.run("volume", "umount", again.data)
+
+
 def snapshot(frostline, cluster, *options):
     return frostline.ok("volume", "snapshot", cluster.data, "--name", "pg", "--postgres", cluster.conninfo, *options)
 

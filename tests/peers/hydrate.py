@@ -1,6 +1,6 @@
 """How fast a mounted snapshot fills, what that costs its readers, and what is left of it when all data is in place.
 
-python3 hydrate.py --out FILE.json --work DIR --frostline BINARY [--bytes 1GiB] [--rounds 3] [--scale 20] [--parts fill,demand,running,after]
+python3 hydrate.py --out FILE.json --work DIR --frostline BINARY [--bytes 1GiB] [--rounds 3] [--scale 20] [--parts fill,demand,hot,running,after]
 python3 hydrate.py --table FILE.json
 
 BINARY is frostline or target/PROFILE/examples/volume of frostline-volume. Its repository is a directory with the timing of a
@@ -10,6 +10,8 @@ each round, with cold caches:
 fill     volume mount until all data is in place and synced, beside volume restore and a sync; then both where the store's
          link is the limit, 100 MB/s
 demand   reads of 8 KiB of absent data, each in a chunk of its own: nothing else fetched; filling at 28.4 MiB/s; unlimited
+hot      pgbench -S over a tenth of the rows on a mount that fills at 28.4 MiB/s: nothing is known of what is hot; the
+         snapshot has autoprewarm.blocks; an earlier mount has left a trace. Beside it a plain copy
 running  PostgreSQL on a mount with --mode fanotify, started at once and never restarted, beside one on a plain copy: pgbench
          before all data is in place, and after
 after    fio and pgbench on a plain copy, on a second one (which shows what the machine alone does to a ratio), on the mount
@@ -26,7 +28,7 @@ import time
 from pathlib import Path
 
 from machine import cold, pressure
-from restore import RATE, Server, postgres, run
+from restore import PORT, RATE, Server, postgres, run
 
 CHUNK = 512 << 10
 
@@ -188,15 +190,104 @@ def after(volume, rounds, seconds, bytes_):
     return rows
 
 
-def serve(data, port):
+def serve(data, port, *more):
     """A server that is never restarted."""
-    settings = ["listen_addresses=", "unix_socket_directories=/tmp", f"port={port}", "shared_buffers=256MB", "max_wal_size=4GB", "recovery_init_sync_method=syncfs"]
+    settings = ["listen_addresses=", "unix_socket_directories=/tmp", f"port={port}", "shared_buffers=256MB", "max_wal_size=4GB", "recovery_init_sync_method=syncfs", *more]
     command, options = postgres("postgres", "-D", data, *[word for one in settings for word in ("-c", one)])
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
     ready, options = postgres("pg_isready", "-q", "-h", "/tmp", "-p", port, "-U", "postgres")
     while subprocess.run(ready, **options).returncode:
         assert process.poll() is None, f"PostgreSQL does not start on {data}"
     return process
+
+
+class Hot:
+    """A tenth of pgbench's accounts, and who reads them."""
+
+    def __init__(self, volume, scale):
+        self.volume, self.script, self.data = volume, volume.work / "hot.sql", volume.work / "hot" / "data"
+        self.data.parent.mkdir()
+        shutil.chown(self.data.parent, "postgres", "postgres")
+        rows = scale * 100_000
+        self.script.write_text(f"\\set aid random({rows // 2}, {rows // 2 + rows // 10})\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n")
+        self.script.chmod(0o644)
+        run("initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-N")
+        # What is in the log that a server does not need would be filled, too.
+        small = ("max_wal_size=64MB", "min_wal_size=32MB")
+        server = serve(self.data, PORT, *small)
+        run("pgbench", "-i", "-q", "-s", scale, "-h", "/tmp", "-p", PORT, "-U", "postgres", "postgres")
+        stop(server)
+        for name in ("unknown", "traced"):
+            volume.snapshot(self.data.parent, name)
+        mounted = Mounted(volume, "traced", volume.work / "recorded", RATE)
+        self.read(mounted.directory / "data", 30)
+        mounted.remove()
+        server = serve(self.data, PORT, "shared_preload_libraries=pg_prewarm")
+        self.pgbench(20)
+        stop(server)
+        self.blocks = sum(1 for _ in open(self.data / "autoprewarm.blocks")) - 1
+        volume.snapshot(self.data.parent, "listed")
+
+    def pgbench(self, seconds):
+        """Transactions of each second."""
+        command, options = postgres("pgbench", "-h", "/tmp", "-p", PORT, "-U", "postgres", "-n", "-c", 4, "-P", 1, "-T", seconds, "-f", self.script, "postgres")
+        ran = subprocess.run(command, capture_output=True, text=True, **options)
+        assert ran.returncode == 0, ran.stderr
+        return [float(line.split()[3]) for line in ran.stderr.splitlines() if line.startswith("progress:")]
+
+    def read(self, data, seconds):
+        server = serve(data, PORT)
+        accepting = time.monotonic()
+        tps = self.pgbench(seconds)
+        stop(server)
+        return accepting, tps
+
+    def on_plain(self, seconds):
+        cold()
+        since = time.monotonic()
+        accepting, tps = self.read(self.data, seconds)
+        return {"way": "plain", "accepting_s": accepting - since, "tps": tps}
+
+    def on_mount(self, way, seconds):
+        """Whatever a round before recorded is forgotten."""
+        traces, kept = self.volume.work / "repo" / "_volumes" / "traces", self.volume.work / "traces"
+        if not kept.exists():
+            shutil.copytree(traces, kept)
+        shutil.rmtree(traces, ignore_errors=True)
+        if way == "traced":
+            shutil.copytree(kept, traces)
+        cold()
+        mounted = Mounted(self.volume, way, self.volume.work / "mounted", RATE)
+        accepting, tps = self.read(mounted.directory / "data", seconds)
+        status = mounted.status()
+        mounted.remove()
+        return {"way": way, "accepting_s": accepting - mounted.since, "tps": tps, **{key: status[key] for key in ("demand_hits", "demand_misses", "bytes", "done_bytes", "order")}}
+
+
+def hot(volume, scale, rounds, seconds):
+    of, rows = Hot(volume, scale), []
+    ways = {"plain": of.on_plain, **{way: lambda seconds, way=way: of.on_mount(way, seconds) for way in ("unknown", "listed", "traced")}}
+    for round_ in range(rounds):
+        names = list(ways)
+        for name in names[round_ % 4:] + names[: round_ % 4]:
+            row = {"round": round_, **ways[name](seconds), "psi": pressure()}
+            rows.append(row)
+            print(json.dumps({key: row[key] for key in row if key != "order"}), flush=True)
+    return {"blocks": of.blocks, "rows": rows}
+
+
+def stop(server):
+    server.terminate()
+    assert server.wait() == 0
+
+
+def reached(row, plain):
+    """Seconds from the command until pgbench runs at nine tenths of plain speed for three seconds; none if it does not."""
+    wanted = 0.9 * plain
+    for second in range(len(row["tps"]) - 2):
+        if min(row["tps"][second: second + 3]) >= wanted:
+            return row["accepting_s"] + second
+    return None
 
 
 def running(volume, rounds, seconds):
@@ -257,6 +348,15 @@ def table(record):
         all_ = sorted(ms for row in record["demand"] if row["way"] == way for ms in row["ms"])
         at = lambda share: all_[min(len(all_) - 1, int(share * len(all_)))]
         print(f"demand, {way}: {len(all_)} reads that waited, median {at(0.5):.0f} ms, 90 % {at(0.9):.0f}, 99 % {at(0.99):.0f}, most {all_[-1]:.0f}")
+    if found := record.get("hot"):
+        rows = found["rows"]
+        plain = {row["round"]: statistics.median(row["tps"][-10:]) for row in rows if row["way"] == "plain"}
+        for way in dict.fromkeys(row["way"] for row in rows):
+            of = [row for row in rows if row["way"] == way]
+            times = [reached(row, plain[row["round"]]) for row in of]
+            first = [statistics.mean(row["tps"][:10]) / plain[row["round"]] for row in of]
+            misses = [row["demand_misses"] for row in of] if way != "plain" else [0]
+            print(f"hot, {way}: plain speed after {sorted(time if time is not None else float('inf') for time in times)} s, accepting {spread([row['accepting_s'] for row in of])}, first ten seconds over plain {spread(first)}, misses {statistics.median(misses)} ({min(misses)}-{max(misses)})")
     for when in ("while it fills", "after"):
         for what in ("SELECT", "all"):
             if rows := [row for row in record.get("running", []) if row["when"] == when and row["what"] == what]:
@@ -276,7 +376,7 @@ def main():
     parser.add_argument("--bytes", type=int, default=1 << 30)
     for name, default in (("rounds", 3), ("after-rounds", 6), ("reads", 300), ("scale", 20), ("seconds", 8)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--parts", default="fill,demand,running,after")
+    parser.add_argument("--parts", default="fill,demand,hot,running,after")
     given = parser.parse_args()
     if given.table:
         return table(json.loads(Path(given.table).read_text()))
@@ -289,28 +389,32 @@ def main():
         for _ in range(given.bytes >> 20):
             file.write(os.urandom(1 << 20))
     volume.snapshot(volume.work / "noise", "noise")
-    (volume.work / "pg").mkdir()
-    shutil.chown(volume.work / "pg", "postgres", "postgres")
-    run("initdb", "-D", volume.work / "pg" / "data", "-U", "postgres", "-A", "trust", "-N")
-    server = Server(volume.work / "pg" / "data", time.monotonic())
-    run("pgbench", "-i", "-q", "-s", given.scale, "-h", "/tmp", "-p", 5599, "-U", "postgres", "postgres")
-    server.stop()
-    volume.snapshot(volume.work / "pg", "pg")
-    both = volume.work / "both"
-    both.mkdir()
-    both.chmod(0o755)
-    os.link(volume.work / "noise" / "file", both / "file")
-    subprocess.run(["cp", "-al", volume.work / "pg" / "data", both / "data"], check=True)
-    volume.snapshot(both, "both")
-    shutil.rmtree(both)
+    names = given.parts.split(",")
+    if {"running", "after"} & set(names):
+        (volume.work / "pg").mkdir()
+        shutil.chown(volume.work / "pg", "postgres", "postgres")
+        run("initdb", "-D", volume.work / "pg" / "data", "-U", "postgres", "-A", "trust", "-N")
+        server = Server(volume.work / "pg" / "data", time.monotonic())
+        run("pgbench", "-i", "-q", "-s", given.scale, "-h", "/tmp", "-p", 5599, "-U", "postgres", "postgres")
+        server.stop()
+        volume.snapshot(volume.work / "pg", "pg")
+    if "after" in names:
+        both = volume.work / "both"
+        both.mkdir()
+        both.chmod(0o755)
+        os.link(volume.work / "noise" / "file", both / "file")
+        subprocess.run(["cp", "-al", volume.work / "pg" / "data", both / "data"], check=True)
+        volume.snapshot(both, "both")
+        shutil.rmtree(both)
     record = {"date": time.strftime("%Y-%m-%d"), "kernel": os.uname().release, "bytes": given.bytes, "scale": given.scale}
     parts = {
         "fill": lambda: fill(volume, given.rounds),
         "demand": lambda: demand(volume, given.bytes, given.rounds, given.reads),
+        "hot": lambda: hot(volume, given.scale, given.rounds, given.seconds),
         "running": lambda: running(volume, given.after_rounds, given.seconds),
         "after": lambda: after(volume, given.after_rounds, given.seconds, given.bytes),
     }
-    for name in given.parts.split(","):
+    for name in names:
         record[name] = parts[name]()
         Path(given.out).write_text(json.dumps(record, indent=1) + "\n")
     table(record)

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::facts::config;
-use crate::host::{FROSTLINE_FILES, Host, JVM_FILES, LIBVIRT_FILES, SEARCH_FILES, Said};
+use crate::host::{FROSTLINE_FILES, Host, JVM_FILES, LIBVIRT_FILES, Said};
 use crate::live::{self, COUNTERS};
 use crate::tree::{TABLE_BYTES_MAX, Tree};
 
@@ -304,6 +304,15 @@ fn facts(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
     for server in crate::host::postgres(tree, running.as_deref().map_err(Clone::clone)).unwrap_or_default() {
         let text = kept(&server.settings, POSTGRES_KEPT, " = ");
         files.insert(server.config.trim_start_matches('/').to_owned(), text.into_bytes());
+        if let Some(data) = server.data {
+            let log = format!("{}/pg_wal", data.trim_start_matches('/'));
+            files.extend(tree.link(&log).ok().map(|folder| (format!("{log}.link"), folder.into_bytes())));
+        }
+    }
+    for file in crate::host::search_files(running.as_deref().map_err(Clone::clone)).unwrap_or_default() {
+        if let Ok(text) = tree.text(&file.path) {
+            files.insert(file.path, kept(&config::yaml(&text), SEARCH_KEPT, ": ").into_bytes());
+        }
     }
     let mut keep = |patterns: &[&str], part: &dyn Fn(&str) -> String| {
         for path in patterns.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
@@ -312,7 +321,6 @@ fn facts(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
             }
         }
     };
-    keep(SEARCH_FILES, &|text| kept(&config::yaml(text), SEARCH_KEPT, ": "));
     keep(JVM_FILES, &|text| {
         text.lines().filter(|line| line.contains("-Xm")).map(|line| format!("{line}\n")).collect()
     });
@@ -374,13 +382,15 @@ fn processes(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
         let folder = format!("proc/{}", process.pid);
         let wanted = process.is_qemu() || process.is_search();
         let main = |argument: &&String| {
-            ["-Xm", "org.elasticsearch.", "org.opensearch.", "tap,"]
-                .iter()
-                .any(|kept| argument.starts_with(kept))
+            let kept =
+                ["-Xm", "org.elasticsearch.", "org.opensearch.", "tap,", "-Des.path.", "-Dopensearch.path."];
+            kept.iter().any(|kept| argument.starts_with(kept))
                 || (process.is_qemu()
                     && ["mem-path", "hugetlb=on"].iter().any(|kept| argument.contains(kept)))
         };
-        let mut line = vec![process.name.clone()];
+        // Children of a server have a title instead of a command line.
+        let is_title = process.arguments.first().is_some_and(|first| first.contains(':'));
+        let mut line = vec![format!("{}{}", process.name, if is_title { ":" } else { "" })];
         if wanted {
             line.extend(process.arguments.iter().filter(main).cloned());
         }

@@ -656,10 +656,12 @@ impl Host {
 
     /// The settings of Elasticsearch and OpenSearch nodes, by file.
     pub(crate) fn search_nodes(&self) -> Fact<Vec<(String, BTreeMap<String, String>)>> {
-        let may_run = self.search_may_run()?;
+        if !self.search_may_run()? {
+            return Ok(Vec::new());
+        }
         let mut found = Vec::new();
-        for path in SEARCH_FILES.iter().filter(|_| may_run) {
-            match self.text(path) {
+        for file in search_files(self.processes())? {
+            match self.text(&file.path) {
                 // The last line of a file that was cut.
                 Ok(text)
                     if text
@@ -667,10 +669,10 @@ impl Host {
                         .last()
                         .is_some_and(|line| !text.ends_with('\n') && !line.contains(':')) =>
                 {
-                    return Err(Absent::damaged(path, "ends in the middle of a line"));
+                    return Err(Absent::damaged(&file.path, "ends in the middle of a line"));
                 }
-                Ok(text) => found.push((path.to_string(), config::yaml(&text))),
-                Err(e) if e.is_missing() => {}
+                Ok(text) => found.push((file.path, config::yaml(&text))),
+                Err(e) if e.is_missing() && !file.is_named => {}
                 Err(e) => return Err(e),
             }
         }
@@ -691,9 +693,8 @@ pub(crate) const JVM_FILES: &[&str] = &[
     "etc/opensearch/jvm.options",
     "etc/opensearch/jvm.options.d/*.options",
 ];
-/// Where the settings of search nodes are.
-pub(crate) const SEARCH_FILES: &[&str] =
-    &["etc/elasticsearch/elasticsearch.yml", "etc/opensearch/opensearch.yml"];
+/// Where packages put the settings of search nodes.
+const SEARCH_FILES: &[&str] = &["etc/elasticsearch/elasticsearch.yml", "etc/opensearch/opensearch.yml"];
 /// Where Frostline's own settings are.
 pub(crate) const FROSTLINE_FILES: &[&str] = &[
     "etc/frostline/config.toml",
@@ -770,10 +771,21 @@ impl Block {
 impl Process {
     /// Whether it is an Elasticsearch or OpenSearch node.
     pub(crate) fn is_search(&self) -> bool {
+        // The launcher of Elasticsearch 8 is a JVM, too, with a heap of 64 MiB.
         let main = |argument: &String| {
-            argument.starts_with("org.elasticsearch.") || argument.starts_with("org.opensearch.")
+            (argument.starts_with("org.elasticsearch.") || argument.starts_with("org.opensearch."))
+                && argument.contains(".bootstrap.")
         };
         self.name == "java" && self.arguments.iter().any(main)
+    }
+
+    /// What a search node was started with: `path.conf`, `path.home`.
+    fn search_path(&self, name: &str) -> Option<&str> {
+        self.arguments.iter().find_map(|argument| {
+            ["-Des.", "-Dopensearch."]
+                .iter()
+                .find_map(|prefix| argument.strip_prefix(prefix)?.strip_prefix(name)?.strip_prefix('='))
+        })
     }
 
     /// Whether it is a virtual machine.
@@ -808,13 +820,48 @@ fn process(tree: &Tree, pid: u32) -> Option<Process> {
     let line = tree.text_up_to(&format!("proc/{pid}/cmdline"), 64 << 10).ok()?;
     let arguments: Vec<String> =
         line.split(['\0', '\n']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
-    let program = arguments.first().map(|program| program.rsplit('/').next().unwrap_or("").to_owned());
-    // Some servers replace their command line by a title: "postgres: checkpointer".
-    let title = program.map(|program| program.split([':', ' ']).next().unwrap_or("").to_owned());
-    let name = title.filter(|title| !title.is_empty());
+    // Some servers replace their command line by a title: "postgres: 15/main: checkpointer".
+    let title = arguments.first().map(|program| program.split(": ").next().unwrap_or_default());
+    let program = title.map(|program| program.rsplit('/').next().unwrap_or_default());
+    let name = program.map(|name| name.split([':', ' ']).next().unwrap_or_default().to_owned());
+    let name = name.filter(|name| !name.is_empty());
     let name =
         name.or_else(|| tree.text(&format!("proc/{pid}/comm")).ok().map(|comm| comm.trim().to_owned()))?;
     Some(Process { pid, name, arguments })
+}
+
+/// A file with the settings of a search node.
+pub(crate) struct SearchFile {
+    pub(crate) path: String,
+    /// Whether a node that runs was told to read it: then it is there.
+    is_named: bool,
+    /// Where that node keeps its data unless the file says so.
+    data: Option<String>,
+}
+
+/// The settings that the search nodes were told to read; of others, and where none runs, those of packages.
+pub(crate) fn search_files(processes: Fact<&[Process]>) -> Fact<Vec<SearchFile>> {
+    let file = |path: String, is_named, data| SearchFile { path, is_named, data };
+    let installed = || SEARCH_FILES.iter().map(|path| file((*path).to_owned(), false, None)).collect();
+    let nodes: Vec<&Process> = match processes {
+        Ok(all) => all.iter().filter(|process| process.is_search()).collect(),
+        Err(e) if e.is_missing() => return Ok(installed()),
+        Err(e) => return Err(e),
+    };
+    if nodes.is_empty() || nodes.iter().any(|node| node.search_path("path.conf").is_none()) {
+        return Ok(installed());
+    }
+    let of = |node: &Process| {
+        let folder = node.search_path("path.conf")?.trim_matches('/').to_owned();
+        let kind = if node.arguments.iter().any(|argument| argument.starts_with("org.opensearch.")) {
+            "opensearch"
+        } else {
+            "elasticsearch"
+        };
+        let data = node.search_path("path.home").map(|home| format!("{home}/data"));
+        Some(file(format!("{folder}/{kind}.yml"), true, data))
+    };
+    Ok(nodes.into_iter().filter_map(of).collect())
 }
 
 /// See [`Host::postgres`].
@@ -928,10 +975,16 @@ fn machines(tree: &Tree) -> Fact<Vec<(String, Machine)>> {
 fn inferred(tree: &Tree, processes: &Fact<Vec<Process>>) -> Vec<(String, Role)> {
     let mut roles = Vec::new();
     let servers = processes.as_ref().map(|all| postgres(tree, Ok(all))).ok().and_then(Result::ok);
-    roles.extend(servers.into_iter().flatten().filter_map(|server| Some((server.data?, Role::Database))));
-    for path in SEARCH_FILES {
-        let settings = tree.text(path).map(|text| config::yaml(&text)).unwrap_or_default();
-        roles.extend(settings.get("path.data").map(|folder| (folder.clone(), Role::Database)));
+    for data in servers.into_iter().flatten().filter_map(|server| server.data) {
+        // Where its log has a disk of its own.
+        let log = tree.link(&format!("{}/pg_wal", data.trim_start_matches('/')));
+        roles.extend(log.ok().map(|folder| (folder, Role::Log)));
+        roles.push((data, Role::Database));
+    }
+    for file in search_files(processes.as_deref().map_err(Clone::clone)).unwrap_or_default() {
+        let settings = tree.text(&file.path).map(|text| config::yaml(&text)).unwrap_or_default();
+        let data = settings.get("path.data").cloned().or(file.data).unwrap_or_default();
+        roles.extend(config::items(&data).into_iter().map(|folder| (folder.to_owned(), Role::Database)));
     }
     for path in FROSTLINE_FILES.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
         let settings = tree.text(&path).map(|text| config::frostline(&text)).unwrap_or_default();

@@ -134,7 +134,7 @@ pub(crate) fn commands(tree: &Tree) -> Files {
     keep("ss".to_owned(), &["ss", "-tinH", "state", "established"]);
     let mounts = tree.text("proc/mounts").map(|text| crate::facts::mounts(&text)).unwrap_or_default();
     if mounts.iter().any(|mount| mount.kind == "zfs") {
-        let properties = "recordsize,atime,relatime,compression,primarycache";
+        let properties = "recordsize,atime,relatime,compression,primarycache,sync";
         keep(
             "zfs-get".to_owned(),
             &["zfs", "get", "-Hp", "-o", "name,property,value", "-t", "filesystem", properties],

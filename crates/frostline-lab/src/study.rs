@@ -58,8 +58,8 @@ pub struct Study {
     pub cells: Vec<Cell>,
     /// The ratios that are requested.
     pub comparisons: Vec<Comparison>,
-    /// Id of the cell that is run twice under two labels.
-    pub control: Option<String>,
+    /// Ids of the cells that are run twice under two labels.
+    pub controls: Vec<String>,
     /// How much is done in each mode.
     pub variants: BTreeMap<&'static str, Variant>,
     /// The file as it was read, kept with each run.

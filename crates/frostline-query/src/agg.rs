@@ -39,7 +39,7 @@ mod wire;
 pub use collect::{Batch, Collector, LevelRows, Scope};
 pub use column::{FieldColumn, Reading};
 pub use parse::{ParseContext, aggregation_names};
-pub use render::{FinalizeOptions, HitSource};
+pub use render::{FinalizeOptions, HitObject, HitSource};
 pub use state::{AggState, HitAddress};
 
 use serde::{Deserialize, Serialize};
@@ -482,6 +482,9 @@ struct TopHits {
     from: usize,
     size: usize,
     sort: Vec<SortBy>,
+    /// The level of the objects that the hits are, and the paths that lead to them from the outside; none of documents.
+    level: Option<usize>,
+    paths: Vec<String>,
     /// What hits show of their documents, as the body of a search says it.
     #[serde(with = "wire::json")]
     shown: Value,
@@ -571,6 +574,8 @@ struct MedianDeviation {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct TopMetrics {
+    /// That of the objects that are compared; none of documents.
+    level: Option<usize>,
     sort: SortBy,
     size: usize,
     /// Each with its name in the answer, and how its dates are written.

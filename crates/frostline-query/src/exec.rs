@@ -16,6 +16,7 @@ pub(crate) mod leaf;
 pub(crate) mod matching;
 pub(crate) mod needle;
 pub(crate) mod nulls;
+pub(crate) mod objects;
 pub(crate) mod odd_columns;
 pub(crate) mod odd_numbers;
 pub(crate) mod order;

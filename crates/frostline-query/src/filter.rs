@@ -9,7 +9,7 @@ pub(crate) mod pattern;
 
 use std::cmp::Ordering;
 
-use frostline_split::{Mapping, Span};
+use frostline_split::{Analysis, Mapping, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::geo::{Relation as PointRelation, Shape};
@@ -287,6 +287,22 @@ impl Filter {
             Filter::Nested(nested) => nested.candidates.clone(),
             leaf => leaf.clone(),
         }
+    }
+
+    /// The field of a condition that is asked of values by their analysis, and this.
+    pub(crate) fn analyzed(&self) -> Option<(&FieldRef, Analysis)> {
+        let field = match self {
+            Filter::Match { field, .. } | Filter::Phrase { field, .. } | Filter::Pattern { field, .. } => {
+                field.as_ref()?
+            }
+            // Without a normalizer these compare values as they are written.
+            Filter::Equals { field, .. } | Filter::Range { field, .. } => {
+                field.normalizer()?;
+                field
+            }
+            _ => return None,
+        };
+        Some((field, field.analysis()?))
     }
 
     /// Whether it asks in which index a document is.

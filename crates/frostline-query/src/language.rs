@@ -37,8 +37,8 @@ pub(crate) use point_in_time::Versions;
 pub use point_in_time::{Held, IndexVersion, PointInTime};
 pub(crate) use request::ValueForm;
 pub use request::{
-    FieldFormat, HITS_WINDOW_MAX, InnerHits, Missing, SearchRequest, Slice, Sort, SortBy, SortMode,
-    SourceFilter, TotalHits,
+    FieldFormat, GroupHits, HITS_WINDOW_MAX, InnerHits, Missing, SearchRequest, Slice, Sort, SortBy,
+    SortMode, SourceFilter, TotalHits,
 };
 
 /// What a query is read against.

@@ -17,6 +17,7 @@
 //! Independent reads happen at the same time: the dictionary blocks of all
 //! terms of a filter together, then the postings that are not inside the blocks, then pages.
 
+mod analyzed;
 mod equal;
 mod ids;
 mod lookup;
@@ -161,6 +162,7 @@ impl<'a> View<'a> {
     /// Whether answering may read column pages, so that it is better asked of few rows.
     fn reads_values(self, filter: &Filter) -> bool {
         match filter {
+            leaf if leaf.analyzed().is_some() => true,
             Filter::All | Filter::None | Filter::Exists { .. } | Filter::Ids(_) => false,
             Filter::Equals { field, .. } => self.is_unindexed(field),
             Filter::Range { field, .. } => !field.is_time(),
@@ -186,6 +188,9 @@ impl<'a> View<'a> {
     }
 
     async fn select_leaf(self, filter: &Filter, among: Option<&RoaringBitmap>) -> Result<Rows> {
+        if let Some((field, analysis)) = filter.analyzed() {
+            return self.analyzed(field, analysis, filter, among).await;
+        }
         match filter {
             Filter::Equals { field, values } => self.equals(field, values, among).await,
             Filter::Match { field, text, minimum, prefix_last } => {

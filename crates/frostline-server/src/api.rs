@@ -17,6 +17,7 @@ pub(crate) mod index;
 pub(crate) mod indices;
 pub(crate) mod info;
 pub(crate) mod ingest;
+pub(crate) mod kept;
 pub(crate) mod lifecycle;
 pub(crate) mod lookup;
 pub(crate) mod mapping;
@@ -31,6 +32,7 @@ pub(crate) mod rewrite;
 pub(crate) mod scroll;
 pub(crate) mod search;
 pub(crate) mod search_body;
+pub(crate) mod search_pipeline;
 pub(crate) mod search_template;
 pub(crate) mod security;
 pub(crate) mod settings;
@@ -39,8 +41,10 @@ pub(crate) mod shared_cache;
 pub(crate) mod snapshot;
 pub(crate) mod sql;
 pub(crate) mod stats;
+pub(crate) mod stream_settings;
 pub(crate) mod tasks;
 pub(crate) mod template;
+pub(crate) mod term_vectors;
 pub(crate) mod terms_enum;
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::error::{ApiError, Result};
 use crate::jwt::Jwt;
 use crate::limits::Attempts;
 use crate::metrics::Refusal;
-use crate::scope::{Grant, Scope, Snapshots};
+use crate::scope::{Cluster, Grant, Scope, Snapshots};
 use crate::state::State;
 
 /// The kinds of the records.
@@ -83,6 +83,9 @@ pub(crate) struct Credential {
     /// What it may do with snapshots without being allowed everything.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub(crate) snapshots: Snapshots,
+    /// What else it may do without being allowed everything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) cluster: Vec<Cluster>,
     /// The roles that a user was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) roles: Vec<String>,
@@ -214,7 +217,10 @@ impl Auth {
                 key: Some((id.to_owned(), key.name)),
                 roles: Vec::new(),
                 realm: Realm::Native,
-                scope: Scope::of(key.grants).monitoring(key.monitor).with_snapshots(key.snapshots),
+                scope: Scope::of(key.grants)
+                    .monitoring(key.monitor)
+                    .with_snapshots(key.snapshots)
+                    .with_cluster(key.cluster),
             }),
             None => Err(unauthenticated("unable to authenticate with this API key")),
         }
@@ -365,6 +371,7 @@ pub(crate) fn of_hash(state: &State, hash: String) -> Credential {
         monitor: false,
         role_descriptors: Value::Null,
         snapshots: Snapshots::Nothing,
+        cluster: Vec::new(),
         roles: Vec::new(),
         metadata: Value::Null,
     }

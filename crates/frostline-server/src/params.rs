@@ -13,6 +13,26 @@ use crate::routes::Api;
 pub(crate) const COMMON: &[&str] =
     &["error_trace", "filter_path", "format", "human", "pretty", "source", "source_content_type"];
 
+/// Of those that change nothing here, the ones that change nothing of an answer anywhere: how long is waited for what does not
+/// wait, and where what is one is computed. Nobody has to be told of these, and many clients send them with every request.
+const SILENT: &[&str] = &[
+    "batched_reduce_size",
+    "ccs_minimize_roundtrips",
+    "cluster_manager_timeout",
+    "ignore_throttled",
+    "local",
+    "master_timeout",
+    "max_concurrent_searches",
+    "max_concurrent_shard_requests",
+    "payloads",
+    "pre_filter_shard_size",
+    "preference",
+    "realtime",
+    "retry_on_conflict",
+    "timeout",
+    "wait_for_active_shards",
+];
+
 /// The parameters of a request. Of a name that comes twice the last counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Params(Vec<(String, String)>);
@@ -23,13 +43,16 @@ impl Params {
         Params(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
-    /// Refuses a name that nobody knows. Those that Elasticsearch knows and that change nothing here.
+    /// Refuses a name that nobody knows. Those that Elasticsearch knows, that change nothing here, and of which a client
+    /// should be told.
     pub(crate) fn check(&self, api: &Api, path: &str) -> Result<Vec<&str>> {
         let takes = || api.takes.iter().flat_map(|some| some.iter()).chain(COMMON).copied();
         let mut ignored = Vec::new();
         for (name, _) in &self.0 {
             if api.ignores.iter().any(|some| some.contains(&name.as_str())) {
-                ignored.push(name.as_str());
+                if !SILENT.contains(&name.as_str()) {
+                    ignored.push(name.as_str());
+                }
             } else if !takes().any(|known| known == name) {
                 let meant = nearest(name, takes());
                 let meant = meant.map_or(String::new(), |known| format!(" -> did you mean [{known}]?"));

@@ -150,7 +150,7 @@ impl Snapshots {
     /// What a cluster privilege of Elasticsearch's allows.
     pub(crate) fn of(privilege: &str) -> Snapshots {
         match privilege {
-            "manage" => Snapshots::Manage,
+            "all" | "manage" => Snapshots::Manage,
             "create_snapshot" => Snapshots::Create,
             "monitor_snapshot" => Snapshots::Monitor,
             _ => Snapshots::Nothing,
@@ -180,6 +180,102 @@ impl Snapshots {
             "snapshot.create" => Snapshots::Create,
             "searchable_snapshots.mount" | "snapshot.delete" | "snapshot.restore" => Snapshots::Manage,
             _ => Snapshots::Nothing,
+        }
+    }
+}
+
+/// What may be done beside indices and snapshots by somebody who may not do everything, by Elasticsearch's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Cluster {
+    /// All that is no security, and what the others allow.
+    Manage,
+    ManageIndexTemplates,
+    ManageIlm,
+    ReadIlm,
+    /// Of ingest.
+    #[serde(rename = "manage_ingest_pipelines")]
+    ManagePipelines,
+    #[serde(rename = "read_pipeline")]
+    ReadPipelines,
+}
+
+impl Cluster {
+    const EACH: [Cluster; 6] = [
+        Cluster::ManageIndexTemplates,
+        Cluster::ManageIlm,
+        Cluster::ReadIlm,
+        Cluster::ManagePipelines,
+        Cluster::ReadPipelines,
+        Cluster::Manage,
+    ];
+
+    /// What a cluster privilege of Elasticsearch's allows; none where that is said elsewhere, or nothing.
+    pub(crate) fn of(privilege: &str) -> Option<Cluster> {
+        match privilege {
+            "all" => Some(Cluster::Manage),
+            "manage_pipeline" => Some(Cluster::ManagePipelines),
+            name => Cluster::EACH.into_iter().find(|privilege| privilege.name() == name),
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Cluster::Manage => "manage",
+            Cluster::ManageIndexTemplates => "manage_index_templates",
+            Cluster::ManageIlm => "manage_ilm",
+            Cluster::ReadIlm => "read_ilm",
+            Cluster::ManagePipelines => "manage_ingest_pipelines",
+            Cluster::ReadPipelines => "read_pipeline",
+        }
+    }
+
+    fn allows(self, api: &str) -> bool {
+        match self {
+            Cluster::Manage => {
+                const ITS_OWN: [&str; 12] = [
+                    "cluster.put_settings",
+                    "cluster.reroute",
+                    "delete_script",
+                    "get_script",
+                    "put_script",
+                    "search_pipeline.delete",
+                    "search_pipeline.get",
+                    "search_pipeline.put",
+                    "searchable_snapshots.cache_stats",
+                    "searchable_snapshots.clear_cache",
+                    "snapshot.cleanup_repository",
+                    "tasks.cancel",
+                ];
+                let others = [Cluster::ManageIndexTemplates, Cluster::ManageIlm, Cluster::ManagePipelines];
+                ITS_OWN.contains(&api) || others.into_iter().any(|other| other.allows(api))
+            }
+            Cluster::ManageIndexTemplates => [
+                "cluster.delete_component_template",
+                "cluster.get_component_template",
+                "cluster.put_component_template",
+                "indices.delete_index_template",
+                "indices.delete_template",
+                "indices.get_index_template",
+                "indices.get_template",
+                "indices.put_index_template",
+                "indices.put_template",
+                "indices.simulate_index_template",
+                "indices.simulate_template",
+            ]
+            .contains(&api),
+            Cluster::ManageIlm => {
+                ["ilm.delete_lifecycle", "ilm.put_lifecycle"].contains(&api) || Cluster::ReadIlm.allows(api)
+            }
+            Cluster::ReadIlm => ["ilm.get_lifecycle", "ilm.get_status"].contains(&api),
+            Cluster::ManagePipelines => {
+                ["ingest.delete_pipeline", "ingest.put_pipeline"].contains(&api)
+                    || Cluster::ReadPipelines.allows(api)
+            }
+            Cluster::ReadPipelines => {
+                ["ingest.get_pipeline", "ingest.processor_grok", "ingest.simulate", "simulate.ingest"]
+                    .contains(&api)
+            }
         }
     }
 }
@@ -221,6 +317,9 @@ const SCOPED: &[&str] = &[
     "indices.get_alias",
     "indices.get_data_lifecycle",
     "indices.get_data_stream",
+    "indices.get_data_stream_mappings",
+    "indices.get_data_stream_options",
+    "indices.get_data_stream_settings",
     "indices.get_field_mapping",
     "indices.get_mapping",
     "indices.get_settings",
@@ -237,9 +336,12 @@ const SCOPED: &[&str] = &[
     "indices.validate_query",
     "info",
     "license.get",
+    "license.get_basic_status",
+    "license.get_trial_status",
     "mget",
     "msearch",
     "msearch_template",
+    "mtermvectors",
     "open_point_in_time",
     "openapi",
     "otlp.logs",
@@ -256,8 +358,10 @@ const SCOPED: &[&str] = &[
     "cluster.health",
     "security.authenticate",
     "terms_enum",
+    "termvectors",
     "update",
     "update_by_query",
+    "xpack.info",
 ];
 
 /// APIs that the cluster privilege `monitor` allows as well: they say what the server is and does, which templates there are,
@@ -279,10 +383,12 @@ const MONITORED: &[&str] = &[
     "cluster.allocation_explain",
     "cluster.get_component_template",
     "cluster.get_settings",
+    "cluster.info",
     "cluster.pending_tasks",
     "cluster.remote_info",
     "cluster.state",
     "cluster.stats",
+    "health_report",
     "indices.get_index_template",
     "indices.get_template",
     "nodes.hot_threads",
@@ -292,6 +398,7 @@ const MONITORED: &[&str] = &[
     "ingest.processor_grok",
     "tasks.get",
     "tasks.list",
+    "xpack.usage",
 ];
 
 /// Of those of [`SCOPED`], the ones that whoever sees only some of the fields can use: they ask indices without the others, and show
@@ -312,10 +419,12 @@ const FIELD_SCOPED: &[&str] = &[
     "license.get",
     "mget",
     "msearch",
+    "mtermvectors",
     "open_point_in_time",
     "openapi",
     "search",
     "security.authenticate",
+    "termvectors",
 ];
 
 /// The indices that a request may touch.
@@ -327,17 +436,19 @@ pub(crate) struct Scope {
     /// Whether figures of the server may be read.
     monitors: bool,
     snapshots: Snapshots,
+    cluster: Arc<[Cluster]>,
 }
 
 impl Scope {
     pub(crate) fn all() -> Scope {
-        Scope { grants: None, privilege: Privilege::View, monitors: true, snapshots: Snapshots::Manage }
+        Scope::of(None)
     }
 
     pub(crate) fn of(grants: Option<Vec<Grant>>) -> Scope {
         let monitors = grants.is_none();
         let snapshots = if monitors { Snapshots::Manage } else { Snapshots::Nothing };
-        Scope { grants: grants.map(Arc::from), privilege: Privilege::View, monitors, snapshots }
+        let (privilege, cluster) = (Privilege::View, Arc::default());
+        Scope { grants: grants.map(Arc::from), privilege, monitors, snapshots, cluster }
     }
 
     /// The same, which may also read figures of the server if `monitors`.
@@ -348,6 +459,11 @@ impl Scope {
     /// The same, which may also do this with snapshots.
     pub(crate) fn with_snapshots(self, snapshots: Snapshots) -> Scope {
         Scope { snapshots: self.snapshots.max(snapshots), ..self }
+    }
+
+    /// The same, which may also do this.
+    pub(crate) fn with_cluster(self, cluster: Vec<Cluster>) -> Scope {
+        Scope { cluster: cluster.into(), ..self }
     }
 
     pub(crate) fn is_all(&self) -> bool {
@@ -371,7 +487,8 @@ impl Scope {
             Action::Probe => true,
             Action::Observe => self.monitors,
             _ if needed != Snapshots::Nothing => self.snapshots >= needed,
-            _ => self.is_all() || SCOPED.contains(&api.name) || (self.monitors && is_monitored),
+            _ if self.is_all() || SCOPED.contains(&api.name) => true,
+            _ => (self.monitors && is_monitored) || self.cluster.iter().any(|may| may.allows(api.name)),
         };
         if is_allowed && self.limits_fields() && api.action != Action::Probe && api.action != Action::Observe
         {
@@ -380,7 +497,8 @@ impl Scope {
         if is_allowed {
             return Ok(Scope { privilege, ..self.clone() });
         }
-        let or = if is_monitored { Some("monitor") } else { needed.name() };
+        let of_cluster = || Cluster::EACH.into_iter().find(|may| may.allows(api.name)).map(Cluster::name);
+        let or = if is_monitored { Some("monitor") } else { needed.name().or_else(of_cluster) };
         let or = or.map_or(String::new(), |privilege| format!(" or the cluster privilege [{privilege}]"));
         let name = api.name;
         let reason =
@@ -580,6 +698,54 @@ mod tests {
         }
         let refused = of(Snapshots::Monitor).for_api(api("snapshot.create"), "a key").unwrap_err();
         assert!(refused.reason.contains("[create_snapshot]"), "{}", refused.reason);
+    }
+
+    #[test]
+    fn a_cluster_privilege_allows_what_it_names_and_nothing_else() {
+        let may = |cluster: &str, name: &str| {
+            let cluster = vec![Cluster::of(cluster).unwrap()];
+            scope(&["*"], &["read"]).with_cluster(cluster).for_api(api(name), "a key")
+        };
+        let each = [
+            ("manage_index_templates", "indices.put_index_template"),
+            ("manage_ilm", "ilm.put_lifecycle"),
+            ("manage_ingest_pipelines", "ingest.put_pipeline"),
+        ];
+        for (privilege, _) in each {
+            for (of, name) in each {
+                let allowed = may(privilege, name);
+                assert_eq!(allowed.is_ok(), privilege == of, "{privilege} {name}");
+                if let Err(refused) = allowed {
+                    assert!(
+                        refused.reason.ends_with(&format!("or the cluster privilege [{of}]")),
+                        "{refused:?}"
+                    );
+                }
+            }
+            for name in ["sql.query", "security.create_api_key", "search_pipeline.put", "tasks.cancel"] {
+                assert!(may(privilege, name).is_err(), "{privilege} {name}");
+            }
+        }
+        assert!(
+            may("read_pipeline", "ingest.get_pipeline").is_ok() && may("read_ilm", "ilm.get_status").is_ok()
+        );
+        assert!(
+            may("read_pipeline", "ingest.put_pipeline").is_err()
+                && may("read_ilm", "ilm.put_lifecycle").is_err()
+        );
+        for name in
+            ["ilm.put_lifecycle", "ingest.put_pipeline", "indices.put_template", "put_script", "tasks.cancel"]
+        {
+            assert!(may("manage", name).is_ok(), "{name}");
+        }
+        for api in APIS.iter().filter(|api| api.name.starts_with("security.") || api.name == "sql.query") {
+            let is_for_all = api.name == "security.authenticate";
+            assert_eq!(may("manage", api.name).is_ok(), is_for_all, "{}", api.name);
+        }
+        for privilege in Cluster::EACH {
+            assert_eq!(Cluster::of(privilege.name()), Some(privilege));
+            assert_eq!(serde_json::to_value(privilege).unwrap(), privilege.name());
+        }
     }
 
     #[test]

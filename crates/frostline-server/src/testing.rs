@@ -98,6 +98,13 @@ impl Tested {
         ingest.run(inputs, &index.parse().unwrap(), IngestOptions::default()).await.unwrap();
     }
 
+    /// The entries of the repository's log.
+    pub(crate) fn entries(&self) -> Vec<String> {
+        let log = self.folder.path().join("repo/_frostline/log");
+        let read = |number| std::fs::read_to_string(log.join(format!("{number:020}.json"))).ok();
+        (0..).map_while(read).collect()
+    }
+
     pub(crate) async fn request<B>(&self, request: Request<B>) -> Answered
     where
         B: hyper::body::Body<Data = Bytes> + Unpin,

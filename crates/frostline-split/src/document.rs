@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use crate::mapping::{FieldType, Kind, Mapping, Mode, Templated, ValueType};
+use crate::mapping::{Field, FieldType, Kind, Mapping, Mode, Templated, ValueType};
 use crate::ranges::{RangeEnd, RangeEnds, RangeType};
 use crate::values::{
     Moment, ip_text, parse_big, parse_double, parse_ip, parse_long, parse_moment, parse_moment_field,
@@ -536,6 +536,14 @@ impl<'a> Parser<'a> {
         if plan.is_ignored {
             return Ok(Planned::Ignored);
         }
+        match plan.declared {
+            Some(FieldType::ConstantKeyword) => self.check_constant(node, path, start),
+            Some(ty) if ty.is_flattened() => {
+                let why = format!("of type [{}]: expected an object", ty.name());
+                self.fault(node, &why);
+            }
+            _ => {}
+        }
         if plan.range.is_some() || (plan.is_in_range && self.in_ranges == 0) {
             self.check_block(node, plan.range, start);
         }
@@ -563,6 +571,20 @@ impl<'a> Parser<'a> {
                 let shown: String = self.written(start).chars().take(SHOWN_MAX).collect();
                 Err(self.refused(node, &format!("{shown:?} is not a valid {}", declared.name())))
             }
+        }
+    }
+
+    /// A value of a field that may have one alone is that.
+    fn check_constant(&mut self, node: NodeId, path: PathId, start: usize) {
+        let name = self.out.paths.path(path);
+        let Some(constant) = self.mapping.field(name).and_then(Field::constant) else { return };
+        if constant != self.written(start) {
+            let given: String = self.written(start).chars().take(SHOWN_MAX).collect();
+            let why = format!(
+                "[constant_keyword] field [{name}] only accepts values that are equal to the value defined in the mappings \
+                 [{constant}], but got [{given}]"
+            );
+            self.fault(node, &why);
         }
     }
 
@@ -740,6 +762,11 @@ pub(crate) fn plain_length(bytes: &[u8]) -> usize {
     }
     let is_plain = |b: &&u8| **b != b'"' && **b != b'\\' && **b >= 0x20;
     length + tail.iter().take_while(is_plain).count()
+}
+
+/// Whether JSON writes a text as it is.
+pub(crate) fn is_plain(text: &str) -> bool {
+    plain_length(text.as_bytes()) == text.len()
 }
 
 fn digits(bytes: &[u8], from: usize) -> usize {

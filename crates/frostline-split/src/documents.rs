@@ -7,13 +7,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayAccessor, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int16Array, Int64Array,
-    ListArray, RecordBatch, StringArray, TimestampMicrosecondArray,
+    Array, ArrayAccessor, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int16Array, Int32Array,
+    Int64Array, ListArray, RecordBatch, StringArray, TimestampMicrosecondArray,
 };
-use arrow::buffer::OffsetBuffer;
+use arrow::buffer::{BooleanBuffer, OffsetBuffer};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{
-    DataType, Field as ArrowField, Float64Type, Int16Type, Int64Type, Schema, TimestampMicrosecondType,
+    DataType, Field as ArrowField, Float64Type, Int16Type, Int32Type, Int64Type, Schema,
+    TimestampMicrosecondType,
 };
 use bytes::Bytes;
 use frostline_base::{ByteRange, Error, Result};
@@ -21,7 +22,7 @@ use roaring::RoaringBitmap;
 
 use crate::bytes_codec::{Cursor, checksum, put_bytes, put_varint};
 use crate::columns::{ColumnRead, KnownTexts, TextAs};
-use crate::document::Value;
+use crate::document::{Value, is_plain};
 use crate::dynamic::DynamicPairs;
 use crate::footer::{
     Chunk, ColumnKind, RowGroup, own_name, put_chunk, read_chunk, read_text, read_type, type_code,
@@ -200,8 +201,12 @@ fn render(group: &RowGroup, wanted: &RoaringBitmap, bytes: &Bytes) -> Result<Rec
         Some((path, ty)) => readings.contains(&(path.as_str(), *ty)),
         None => !column.chunk.kind.is_of_identity(),
     };
-    let needed: Vec<_> = others.into_iter().filter(is_needed).collect();
-    let group_cells = GroupCells::new(&needed, &read(&needed, TextAs::Plain)?);
+    // A text of a list that is shorter than the rows is looked at once.
+    let is_listed = |column: &&GroupColumn| column.chunk.dictionary.is_some() && !column.chunk.kind.is_list();
+    let (listed, plain): (Vec<_>, Vec<_>) = others.into_iter().filter(is_needed).partition(is_listed);
+    let mut group_cells = GroupCells::default();
+    group_cells.extend(&listed, &read(&listed, TextAs::Dictionary)?);
+    group_cells.extend(&plain, &read(&plain, TextAs::Plain)?);
     let cells_of = |shape: &Shape| -> Vec<Cells> {
         shape.readings().map(|(path, ty)| group_cells.of(path, ty)).collect()
     };
@@ -307,6 +312,7 @@ impl Parts {
 }
 
 /// The columns of a row group that hold values.
+#[derive(Default)]
 struct GroupCells {
     columns: HashMap<(String, ValueType), Cells>,
     time: Option<TimestampMicrosecondArray>,
@@ -325,13 +331,12 @@ struct Cells {
 }
 
 impl GroupCells {
-    fn new(columns: &[&GroupColumn], batch: &RecordBatch) -> GroupCells {
-        let mut cells = GroupCells { columns: HashMap::new(), time: None, nanos: None, dynamic: None };
+    fn extend(&mut self, columns: &[&GroupColumn], batch: &RecordBatch) {
         for (column, array) in columns.iter().zip(batch.columns()) {
             let nanos = |array: &ArrayRef| array.as_primitive_opt::<Int16Type>().cloned();
             match (&column.reading, column.chunk.kind) {
                 (Some(reading), kind) => {
-                    let of = cells.columns.entry(reading.clone()).or_default();
+                    let of = self.columns.entry(reading.clone()).or_default();
                     let list = array.as_list_opt::<i32>().cloned();
                     match (kind, list) {
                         (ColumnKind::FieldNanos { .. }, None) => of.scalar_nanos = nanos(array),
@@ -344,12 +349,11 @@ impl GroupCells {
                         }
                     }
                 }
-                (None, ColumnKind::Time) => cells.time = array.as_primitive_opt().cloned(),
-                (None, ColumnKind::Nanos) => cells.nanos = nanos(array),
-                (None, _) => cells.dynamic = TextLists::new(array),
+                (None, ColumnKind::Time) => self.time = array.as_primitive_opt().cloned(),
+                (None, ColumnKind::Nanos) => self.nanos = nanos(array),
+                (None, _) => self.dynamic = TextLists::new(array),
             }
         }
-        cells
     }
 
     fn of(&self, path: &str, ty: ValueType) -> Cells {
@@ -402,6 +406,47 @@ enum Values {
     Big(StringArray),
     Ip(StringArray),
     Text(StringArray),
+    Listed(Listed),
+}
+
+/// Texts of a dictionary, and which of them have no characters that JSON does not allow; none where that is not known.
+#[derive(Clone)]
+struct Listed {
+    keys: Int32Array,
+    texts: StringArray,
+    is_ip: bool,
+    plain: Option<BooleanBuffer>,
+}
+
+impl Listed {
+    /// None where the array has no dictionary of texts.
+    fn new(array: &ArrayRef, is_ip: bool) -> Option<Listed> {
+        let listed = array.as_dictionary_opt::<Int32Type>()?;
+        let texts = listed.values().as_string_opt::<i32>()?.clone();
+        // Of a few rows each text is looked at when it is written.
+        let plain = (!is_ip && texts.len() <= listed.len()).then(|| {
+            let is_plain = |at| texts.is_valid(at) && is_plain(texts.value(at));
+            BooleanBuffer::collect_bool(texts.len(), is_plain)
+        });
+        Some(Listed { keys: listed.keys().clone(), texts, is_ip, plain })
+    }
+
+    /// The place of a row's text.
+    fn place(&self, row: usize) -> Option<usize> {
+        let is_there = row < self.keys.len() && self.keys.is_valid(row);
+        let place = usize::try_from(is_there.then(|| self.keys.value(row))?).ok()?;
+        (place < self.texts.len() && self.texts.is_valid(place)).then_some(place)
+    }
+
+    fn at(&self, row: usize) -> Option<Value<'_>> {
+        let text = self.texts.value(self.place(row)?);
+        Some(if self.is_ip { Value::Ip(text) } else { Value::Text(text) })
+    }
+
+    fn plain_text(&self, row: usize) -> Option<&str> {
+        let place = self.place(row)?;
+        self.plain.as_ref()?.value(place).then(|| self.texts.value(place))
+    }
 }
 
 impl Values {
@@ -414,6 +459,9 @@ impl Values {
             ValueType::Double => Values::Double(array.as_primitive_opt::<Float64Type>()?.clone()),
             ValueType::Date => Values::Date(array.as_primitive_opt::<TimestampMicrosecondType>()?.clone()),
             ValueType::Big => Values::Big(text()?),
+            ValueType::Ip | ValueType::Text if matches!(array.data_type(), DataType::Dictionary(..)) => {
+                Values::Listed(Listed::new(array, ty == ValueType::Ip)?)
+            }
             ValueType::Ip => Values::Ip(text()?),
             ValueType::Text => Values::Text(text()?),
         })
@@ -432,6 +480,7 @@ impl Values {
             Values::Big(values) => Value::Big(get(values, at)?),
             Values::Ip(values) => Value::Ip(get(values, at)?),
             Values::Text(values) => Value::Text(get(values, at)?),
+            Values::Listed(values) => values.at(at)?,
         })
     }
 }
@@ -489,6 +538,14 @@ impl Row for GroupRow<'_> {
         let (value, after) = self.cells.get(reading)?.value(self.row, *next)?;
         *next = after;
         Some(value)
+    }
+
+    fn next_plain_text(&mut self, reading: usize) -> Option<&str> {
+        let next = self.next.get_mut(reading).filter(|next| **next == 0)?;
+        let Some(Values::Listed(listed)) = &self.cells.get(reading)?.scalar else { return None };
+        let text = listed.plain_text(self.row)?;
+        *next = 1;
+        Some(text)
     }
 
     fn time(&mut self) -> Option<Moment> {

@@ -5,6 +5,7 @@
 //! it is given. `docs/format/split.md` is the byte map.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod analysis;
 mod byte_counts;
 mod column_lists;
 mod columns;
@@ -47,6 +48,7 @@ mod writer;
 
 pub(crate) use frostline_base::bytes_codec;
 
+pub use analysis::{Analysis, STOP_WORDS};
 pub use byte_counts::{ByteCounts, FieldBytes, SplitBytes};
 pub use column_lists::{ColumnList, ColumnListRead};
 pub use columns::{ColumnRead, KnownTexts, TextAs};

@@ -17,6 +17,7 @@ use arrow::datatypes::{DataType, Field as ArrowField, Schema, SchemaRef, TimeUni
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
+use crate::analysis::Analysis;
 use crate::ranges::RangeType;
 use crate::{Error, Result};
 
@@ -161,6 +162,19 @@ struct Display {
     format: Option<String>,
     /// The `scaling_factor` of its numbers.
     factor: Option<String>,
+    /// The one value that a `constant_keyword` may have.
+    #[serde(default)]
+    constant: Option<String>,
+    /// What the author of nested objects says of their parents, whose values theirs always are here.
+    #[serde(default)]
+    in_parent: bool,
+    #[serde(default)]
+    in_root: bool,
+    /// How its text is compared, and by its other names, where it is not as all text is.
+    #[serde(default)]
+    analysis: Option<Analysis>,
+    #[serde(default)]
+    analysis_of_names: BTreeMap<String, Analysis>,
 }
 
 /// Where the values of one type of one field are.
@@ -731,7 +745,8 @@ impl Mapping {
 
     /// Adds whose values are meant by a name that is no alias.
     fn add_named<'a>(&'a self, name: &str, resolved: &mut Resolved<'a>) {
-        let is_exact = self.field(name).and_then(Field::ty).is_some_and(FieldType::is_exact);
+        let is_exact = self.field(name).and_then(Field::ty).is_some_and(FieldType::is_exact)
+            || self.is_in_flattened(name);
         self.add_values_of(name, is_exact, resolved);
         if let Some((parent, ty)) = self.of_other_name(name) {
             self.add_values_of(parent, ty.is_exact(), resolved);
@@ -744,6 +759,31 @@ impl Mapping {
         let declared = self.field(parent).and_then(|field| field.other_name(other_name));
         let ty = declared.or((other_name == "keyword").then_some(FieldType::Keyword))?;
         Some((parent, ty))
+    }
+
+    /// How the text is compared that a name means, where it is not as all text is.
+    pub fn analysis_of(&self, name: &str) -> Option<Analysis> {
+        let own = |name: &str| {
+            let of_field = self.field(name).and_then(|field| field.display.analysis);
+            let of_other_name = || {
+                let (parent, other) = name.rsplit_once('.')?;
+                self.field(parent)?.display.analysis_of_names.get(other).copied()
+            };
+            of_field.or_else(of_other_name)
+        };
+        if let Some(of) = self.aliases.get(name) {
+            return own(of);
+        }
+        own(name).or_else(|| {
+            let full = self.passed_through().map(|parent| format!("{parent}.{name}"));
+            { full }.find_map(|full| own(&full))
+        })
+    }
+
+    /// Whether a field is in an object of which all values are compared whole.
+    fn is_in_flattened(&self, path: &str) -> bool {
+        let mut above = path.match_indices('.').filter_map(|(end, _)| self.field(&path[..end])?.ty());
+        above.any(FieldType::is_flattened)
     }
 
     fn add_values_of<'a>(&'a self, path: &str, is_exact: bool, resolved: &mut Resolved<'a>) {
@@ -936,6 +976,11 @@ impl Field {
         self.display.format.as_deref()
     }
 
+    /// The one value that documents of an author may have in it.
+    pub fn constant(&self) -> Option<&str> {
+        self.display.constant.as_deref()
+    }
+
     /// What its numbers are multiplied by before they are rounded, where it is a `scaled_float`.
     pub fn scaling_factor(&self) -> Option<f64> {
         let templated = || self.templated.as_ref()?.scaling_factor.as_ref();
@@ -1012,6 +1057,14 @@ impl Display {
         // None is the least.
         self.format = self.format.take().max(other.format.clone());
         self.factor = self.factor.take().max(other.factor.clone());
+        self.constant = self.constant.take().max(other.constant.clone());
+        self.in_parent |= other.in_parent;
+        self.in_root |= other.in_root;
+        self.analysis = self.analysis.max(other.analysis);
+        for (name, analysis) in &other.analysis_of_names {
+            let known = self.analysis_of_names.entry(name.clone()).or_insert(*analysis);
+            *known = (*known).max(*analysis);
+        }
     }
 }
 

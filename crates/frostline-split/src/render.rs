@@ -107,6 +107,11 @@ fn inner(written: &[u8]) -> &[u8] {
 pub trait Row {
     /// The next value of the reading with this number among those of the shape.
     fn next_value(&mut self, reading: usize) -> Option<Value<'_>>;
+    /// The same, if it is a text without characters that JSON does not allow, and is known to be one: else none, and the value
+    /// is still the next.
+    fn next_plain_text(&mut self, _reading: usize) -> Option<&str> {
+        None
+    }
     /// The time.
     fn time(&mut self) -> Option<Moment>;
     /// The next literal.
@@ -252,6 +257,12 @@ impl Slot {
     fn write(&self, row: &mut impl Row, out: &mut Vec<u8>) -> Result<()> {
         let missing = || corrupt("asks for a value that its row does not have");
         let is_literal = matches!(self.spelling, Spelling::Literal(_) | Spelling::LiteralTime);
+        if self.spelling.is_plain_text()
+            && let Some(text) = self.reading.and_then(|reading| row.next_plain_text(reading as usize))
+        {
+            out.extend_from_slice(text.as_bytes());
+            return Ok(());
+        }
         let value = match self.reading {
             Some(reading) => row.next_value(reading as usize),
             None => row.time().map(Value::Date),

@@ -4,11 +4,17 @@ use frostline_base::Result;
 use frostline_commits::Entry as _;
 use object_store::path::Path;
 
+use crate::autoprewarm::{Hot, blocks};
+use crate::control::Control;
 use crate::log::{LogEntry, State};
 use crate::pack::Directory;
 use crate::piece::{self, CHUNK_BYTES, Pages};
 use crate::seal::VolumeKey;
-use crate::tree::{Block, Head, Order, Pack, SnapshotId, decode_chunks, decode_entries, decode_packs};
+use crate::trace::Trace;
+use crate::tree::{
+    Block, Chunk, Entry, Head, Meta, Node, Order, Pack, SnapshotId, Tree, decode_chunks, decode_entries,
+    decode_packs,
+};
 
 /// The head of a tree.
 pub fn head(bytes: &[u8]) -> bool {
@@ -105,6 +111,56 @@ pub fn log(bytes: &[u8]) -> bool {
     assert!(again.is_ok_and(|again| again == entry));
     State::default().apply(entry);
     true
+}
+
+/// A trace behind its digest. What was read and is written again is read as the same, and chunks of a tree are found.
+pub fn trace(bytes: &[u8]) -> bool {
+    let _ = (Trace::decode(bytes, None), key_of_trace().map(|seal| Trace::decode(bytes, Some(&seal))));
+    let Ok(trace) = Trace::decode_body(bytes) else { return false };
+    let again = trace.encode(None).and_then(|object| Trace::decode(&object, None));
+    assert!(again.is_ok_and(|again| again == trace));
+    let tree = small_tree();
+    let chunks = trace.chunks(&tree);
+    assert!(chunks.len() <= tree.chunks.len() && chunks.iter().all(|chunk| *chunk < tree.chunks.len()));
+    let after = trace.after(&tree, &[(4, 3), (3, 0)], |entry| entry == 3);
+    assert!(after.chunks(&tree).starts_with(&[2, 0]));
+    !trace.is_empty()
+}
+
+fn key_of_trace() -> Option<crate::seal::Seal> {
+    VolumeKey::from_random([1, 2]).of("trace").ok()
+}
+
+/// A control file of PostgreSQL of 256 bytes, and its list of blocks.
+pub fn autoprewarm(bytes: &[u8]) -> bool {
+    let Some((control, list)) = bytes.split_at_checked(256) else { return false };
+    let control = Control::read(control);
+    let needs = control.as_ref().is_some_and(|control| control.needs_log(list));
+    let sizes = control.as_ref().map(|control| control.sizes).unwrap_or_default();
+    let tree = small_tree();
+    let Some(hot) = Hot::of(list, &tree, b"", sizes) else { return false };
+    assert!(hot.chunks.keys().all(|chunk| *chunk < tree.chunks.len()));
+    let listed = blocks(list).map_or(0, Iterator::count) as u64;
+    assert_eq!(hot.blocks + hot.unknown, listed);
+    control.is_some() && !needs || hot.blocks > 0
+}
+
+/// A directory of PostgreSQL with a table of two chunks behind a hole.
+fn small_tree() -> Tree {
+    let chunk = |seed: u8| Chunk { digest: crate::Digest::of(&[seed]), bytes: 524_288, pieces: Vec::new() };
+    let entry = |path: &str, node| Entry { path: path.into(), meta: Meta::default(), node };
+    let file =
+        |extents: Vec<frostline_base::ByteRange>, chunks| Node::File { bytes: 2 << 20, extents, chunks };
+    let entries = vec![
+        entry("", Node::Directory),
+        entry("base", Node::Directory),
+        entry("base/5", Node::Directory),
+        entry("base/5/16384", file(vec![0..524_288], 0..1)),
+        entry("base/5/16385", file(vec![524_288..1 << 20, 1_572_864..2 << 20], 1..3)),
+        entry("global", Node::Directory),
+        entry("global/1262", file(vec![0..524_288], 3..4)),
+    ];
+    Tree { entries, chunks: (0..4).map(chunk).collect(), ..Tree::default() }
 }
 
 #[cfg(test)]

@@ -16,7 +16,9 @@
 //! - **Any number of writers at once.** Snapshots and prunes may run beside one another.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod autoprewarm;
 mod btree;
+mod control;
 mod diff;
 mod digest;
 mod freeze;
@@ -36,6 +38,8 @@ mod seal;
 mod snapshot;
 #[cfg(test)]
 mod testing;
+mod trace;
+mod traces;
 mod tree;
 mod verify;
 mod volumes;
@@ -45,12 +49,13 @@ pub use digest::Digest;
 pub use frostline_base::{Error, Result};
 pub use log::{Consistency, Snapshot, SnapshotName, Totals, VolumeName};
 pub use mount::{
-    Mount, MountMode, MountOptions, MountStatus, Mounted, Unmounted, guard, mount_status, unmount_snapshot,
+    FillPart, FillStage, Mount, MountMode, MountOptions, MountStatus, Mounted, Unmounted, guard,
+    mount_status, unmount_snapshot,
 };
 pub use prune::{Prune, Pruned};
 pub use restore::{RestoreOptions, RestoreProgress, Restored, Tablespace, TablespaceMapping};
 pub use seal::{KeyId, VolumeKey};
 pub use snapshot::{SnapshotOptions, SnapshotProgress, Summaries, Taken};
 pub use tree::{Entry, Meta, Node, SnapshotId, Time};
-pub use verify::{Verified, VolumeFault};
+pub use verify::{UnreadSnapshot, Verified, VolumeFault};
 pub use volumes::{Random, Volumes};

@@ -19,6 +19,10 @@ mod hydrate;
 mod lazy;
 mod pages;
 mod place;
+mod reach;
+mod record;
+mod stages;
+mod touched;
 mod untouched;
 
 use std::ffi::OsString;
@@ -27,6 +31,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rustix::event::Timespec;
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
@@ -38,19 +44,28 @@ use frostline_store::{Repository, Speed};
 use crate::log::{Snapshot, SnapshotName};
 use crate::scan;
 use crate::snapshot::blocking;
-use crate::tree::Tree;
+use crate::traces::Traces;
+use crate::tree::{Entry, Node, Tree};
 use crate::volumes::Volumes;
 use lazy::Lazy;
 use pages::Pages;
 use place::{Place, Record};
+use reach::MountLine;
+use record::Recording;
 use untouched::Untouched;
 
 /// How often the status is written.
 const STATUS_EVERY: Duration = Duration::from_secs(1);
 /// How often what was filled is synced, so that a restart of the machine need not fetch it again.
 const SYNC_EVERY: u32 = 5;
+/// How often it is tried to unmount what no process uses.
+const CLOSING_ROUNDS: u32 = 500;
+const SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+/// Rounds between looks at who keeps a mount from ending.
+const LOOK_EVERY: u64 = 200;
 
 pub use guardian::guard;
+pub use stages::{FillPart, FillStage};
 
 /// What stands between programs and files of which data is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +135,12 @@ pub struct MountStatus {
     pub damaged_chunks: u64,
     /// Why the last fetch behind the users failed, such as a full disk. It is tried again.
     pub trouble: Option<String>,
+    /// What is fetched behind the users now.
+    #[serde(default)]
+    pub filling: Option<FillStage>,
+    /// In which order all of it is: known soon after the mount, and empty if nothing is fetched behind the users.
+    #[serde(default)]
+    pub order: Vec<FillPart>,
 }
 
 /// What became of a directory that was unmounted.
@@ -138,6 +159,7 @@ pub struct Mounted {
     record: Record,
     options: MountOptions,
     session: Session,
+    traces: Traces,
 }
 
 enum Session {
@@ -209,6 +231,7 @@ impl Volumes {
             Some(found) => found,
             None => Place::claim(directory, self.repository.url(), &snapshot)?,
         };
+        let traces = Traces::new(&self.repository, &self.random, &snapshot.volume, tree.key.as_ref());
         let (repository, given) = (self.repository.clone(), options.clone());
         let runtime = tokio::runtime::Handle::current();
         let (lazy, place, record, session) = blocking(move || {
@@ -235,7 +258,8 @@ impl Volumes {
             Ok((lazy, Arc::new(place), record, session))
         })
         .await?;
-        Ok(Mount::Mounted(Box::new(Mounted { lazy, place, record, options: options.clone(), session })))
+        let options = options.clone();
+        Ok(Mount::Mounted(Box::new(Mounted { lazy, place, record, options, session, traces })))
     }
 }
 
@@ -278,10 +302,26 @@ fn check_same(place: &Place, record: &Record, name: &SnapshotName, repository: &
 /// `Invalid` for the directory of a mount of which data is absent, mounted or not: no snapshot can be taken of it.
 pub(crate) fn check_whole(directory: &Path) -> Result<()> {
     let is_incomplete = rustix::fs::getxattr(directory, fuse::INCOMPLETE, &mut [0; 8][..]).is_ok();
-    match is_incomplete || place::lacks_data(directory) || directory.join(place::NOTE).exists() {
+    let path = std::fs::canonicalize(directory).map_err(|e| scan::failed("find", directory, &e))?;
+    let is_inside = path.ancestors().any(place::is_state_with_absent);
+    match is_incomplete || is_inside || place::lacks_data(directory) || directory.join(place::NOTE).exists() {
         true => Err(Error::invalid(format!(
             "{} is a mounted snapshot of which data is absent: wait until frostline volume status says that it is whole",
             directory.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// `Invalid` for the directory in which a mount keeps files of which data is absent: what is absent would be zeros.
+pub(crate) fn check_entry(directory: &Path, entry: &Entry) -> Result<()> {
+    match matches!(entry.node, Node::Directory)
+        && place::is_state_with_absent(&scan::below(directory, &entry.path))
+    {
+        true => Err(Error::invalid(format!(
+            "{} has the files of a mounted snapshot of which data is absent: wait until it is whole, or leave out both \
+             directories with --exclude",
+            entry.show()
         ))),
         false => Ok(()),
     }
@@ -315,32 +355,78 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
         if !state.join(place::RECORD).exists() {
             return refused(format!("no snapshot is mounted on {}", directory.display()));
         }
-        let starting = lazy::lock(&guardian::STARTING);
-        let unmounted = unmount(&directory, UnmountFlags::NOFOLLOW);
-        drop(starting);
-        match unmounted {
-            // Nothing is mounted on it.
-            Ok(()) | Err(Errno::INVAL) => {}
-            Err(Errno::BUSY) => {
-                return Err(Error::conflict(format!(
-                    "{} is in use: end what has files or its working directory in it (fuser -vm {})",
-                    directory.display(),
-                    directory.display()
-                )));
-            }
-            Err(e) => return Err(scan::failed("unmount", &directory, &e.into())),
-        }
-        // The process that serves it syncs, finishes and ends.
-        if let Ok(lock) = std::fs::File::open(state.join("lock")) {
-            let waited = rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive);
-            waited.map_err(|e| scan::failed("wait for what serves", &directory, &e.into()))?;
-        }
+        let mounted = ours_on(&directory, &state)?;
+        take_off(&directory, mounted.as_ref())?;
+        wait_for_end(&directory, &state, mounted.as_ref())?;
         match Place::open(&directory)? {
             Some((place, record)) if !place.finish(&record)? => Ok(Unmounted::Incomplete),
             _ => Ok(Unmounted::Whole),
         }
     })
     .await
+}
+
+/// What is mounted on a directory; `Conflict` if that is not the snapshot.
+fn ours_on(directory: &Path, state: &Path) -> Result<Option<MountLine>> {
+    let mounted = reach::mounted_on(directory);
+    let is_ours =
+        |mount: &MountLine| mount.is_fuse(fuse::NAME) || fanotify::is_shown(directory, &state.join("root"));
+    if mounted.as_ref().is_none_or(is_ours) {
+        return Ok(mounted);
+    }
+    Err(Error::conflict(format!(
+        "something else is mounted over {0}: unmount that first (umount {0})",
+        directory.display()
+    )))
+}
+
+/// Unmounts a directory. `Conflict` while somebody uses it.
+fn take_off(directory: &Path, mounted: Option<&MountLine>) -> Result<()> {
+    let in_use = |who: &str| Err(Error::conflict(format!("{} is in use: {who}", directory.display())));
+    for _ in 0..CLOSING_ROUNDS {
+        match unmount(directory, UnmountFlags::NOFOLLOW) {
+            // Nothing is mounted on it.
+            Ok(()) | Err(Errno::INVAL) => return Ok(()),
+            Err(Errno::BUSY) => {}
+            Err(e) => return Err(scan::failed("unmount", directory, &e.into())),
+        }
+        if let Some(who) = mounted.and_then(reach::who_is_in) {
+            return in_use(&who);
+        }
+        // The kernel closes the files of a program that has ended, or a child of this process has not begun its program.
+        let _ = rustix::event::poll(&mut [], Some(&SOON));
+    }
+    in_use("no process is seen that does, so perhaps a loop device, swap or an export of NFS")
+}
+
+/// Waits for the process that serves it, which syncs, finishes and ends. `Conflict` if it goes on because of somebody who
+/// has what was mounted.
+fn wait_for_end(directory: &Path, state: &Path, mounted: Option<&MountLine>) -> Result<()> {
+    for round in 1_u64.. {
+        let Ok(lock) = std::fs::File::open(state.join("lock")) else { return Ok(()) };
+        let is_free = place::is_free(lock, FlockOperation::NonBlockingLockExclusive);
+        if is_free.map_err(|e| scan::failed("wait for what serves", directory, &e.into()))? {
+            return Ok(());
+        }
+        let _ = rustix::event::poll(&mut [], Some(&SOON));
+        if !round.is_multiple_of(LOOK_EVERY) {
+            continue;
+        }
+        let who = match mounted.filter(|mount| mount.is_fuse(fuse::NAME)) {
+            Some(mount) => reach::where_mounted(&mount.device),
+            None if guardian::is_guarded(state) => {
+                guardian::who_reaches(state, place::server(state).as_deref())
+            }
+            None => None,
+        };
+        if let Some(who) = who {
+            return Err(Error::conflict(format!(
+                "{} is unmounted here, but {who}: it is served until that ends",
+                directory.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// How far what is mounted on a directory is, as its process last wrote it.
@@ -376,7 +462,8 @@ impl Mounted {
 
     /// Serves it until it is unmounted, and fills it meanwhile.
     pub async fn serve(self, progress: impl Fn(&MountStatus)) -> Result<Unmounted> {
-        let Mounted { lazy, place, record, options, session } = self;
+        let Mounted { lazy, place, record, options, session, traces } = self;
+        let traces = Arc::new(traces);
         let (mut served, asked) = match session {
             Session::Fuse(session) => (tokio::task::spawn_blocking(move || session.run()), None),
             Session::Fanotify(session) => {
@@ -391,9 +478,10 @@ impl Mounted {
         // A task of its own: it goes on while what it brought is synced.
         let mut filling = JoinSet::new();
         if options.hydrate {
-            let lazy = Arc::clone(&lazy);
-            filling.spawn(async move { hydrate::hydrate(&lazy, options.rate).await });
+            let (lazy, traces) = (Arc::clone(&lazy), Arc::clone(&traces));
+            filling.spawn(async move { hydrate::hydrate(&lazy, &traces, options.rate).await });
         }
+        let recording = Recording::start(&lazy, &traces);
         let mut meter = Meter::new(&lazy, &record);
         let mut tick = tokio::time::interval(STATUS_EVERY);
         let mut until_sync = 0_u32;
@@ -436,7 +524,7 @@ impl Mounted {
         }
         meter.is_whole = checkpoint(&lazy).await? == 0;
         let status = MountStatus { is_served: false, ..meter.status(&place, &lazy) };
-        blocking(move || {
+        let unmounted = blocking(move || {
             place.write_status(&status)?;
             if let Some(asked) = asked {
                 asked.let_go();
@@ -447,7 +535,10 @@ impl Mounted {
                 false => Ok(Unmounted::Incomplete),
             }
         })
-        .await
+        .await;
+        // Nobody waits for that: the directory is free.
+        recording.end().await;
+        unmounted
     }
 }
 
@@ -493,6 +584,8 @@ impl Meter {
             demand_misses: lazy.counts.misses.load(Ordering::Relaxed),
             damaged_chunks: lazy::lock(&lazy.counts.damaged).len() as u64,
             trouble: lazy::lock(&lazy.counts.trouble).clone(),
+            filling: *lazy::lock(&lazy.counts.filling),
+            order: lazy::lock(&lazy.counts.order).clone(),
         }
     }
 }

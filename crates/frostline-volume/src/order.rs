@@ -5,6 +5,10 @@
 
 /// The rank of large files, and of tables and indexes.
 pub(crate) const LARGE: u8 = 6;
+/// The rank of catalogs: a server reads what is of a lower rank, and these, when it starts.
+pub(crate) const CATALOG: u8 = 2;
+/// The rank of the log.
+pub(crate) const LOG: u8 = 4;
 /// The rank of the first chunk of a table or an index, which has the root or leads to it.
 pub(crate) const START: u8 = 3;
 
@@ -18,11 +22,11 @@ pub(crate) fn rank(path: &[u8], bytes: u64, cluster: Option<&[u8]>) -> u8 {
     match first {
         b"global" => 0,
         b"pg_xact" | b"pg_multixact" | b"pg_commit_ts" | b"pg_logical" | b"pg_notify" => 1,
-        b"base" | b"pg_tblspc" | b"frostline_tablespaces" if is_catalog(name) => 2,
+        b"base" | b"pg_tblspc" | b"frostline_tablespaces" if is_catalog(name) => CATALOG,
         // Much of it may be of before the last checkpoint.
-        b"pg_wal" => 4,
+        b"pg_wal" => LOG,
         b"base" | b"pg_tblspc" | b"frostline_tablespaces" => LARGE,
-        _ if inside == first => 0,
+        _ if inside == first && bytes <= SMALL_BYTES => 0,
         _ => small,
     }
 }
@@ -70,6 +74,11 @@ mod tests {
         let inner = super::cluster([&b"pg/data/global/pg_control"[..]].into_iter());
         assert_eq!(inner.as_deref(), Some(&b"pg/data"[..]));
         assert_eq!(rank(b"pg/data/base/5/1259", 8_192, inner.as_deref()), 2);
+        assert_eq!(
+            rank(b"pg/data/core", 1 << 30, inner.as_deref()),
+            LARGE,
+            "no server reads it when it starts"
+        );
         assert_eq!(rank(b"pg/database/5/1259", 8_192, inner.as_deref()), 5, "a name that only begins alike");
     }
 

@@ -4,7 +4,7 @@
 //! - Whatever a snapshot refers to that is there, or is being written, or was removed less than `retain_ms` ago, stays.
 //! - The objects are listed *before* the log is read, so each listed object was written by a snapshot that the log
 //!   knows, or knew.
-//! - Nothing is deleted that no snapshot of ours can have written.
+//! - Nothing is deleted that no snapshot of ours can have written, nor a mount of one.
 //! - Stopped at any moment it leaves every snapshot whole; the next prune finishes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -17,6 +17,7 @@ use frostline_store::Listed;
 
 use crate::log::{LogEntry, Snapshot, SnapshotName, State, VolumeName};
 use crate::reader;
+use crate::traces::{TRACES, parts};
 use crate::tree::{DATA, SnapshotId, pack_key, tree_key};
 use crate::volumes::Volumes;
 
@@ -83,6 +84,7 @@ impl Volumes {
             return Err(Error::invalid("times are not negative"));
         }
         let listed: Vec<Listed> = self.repository.list(DATA).try_collect().await?;
+        let traces: Vec<Listed> = self.repository.list(TRACES).try_collect().await?;
         let (entry_id, now_ms) = ((self.random)(), self.now_ms());
         let before = self.log.read().await?;
         let plan = |state: &State| {
@@ -119,6 +121,10 @@ impl Volumes {
             done.deleted_bytes += object.bytes;
             done.deleted.push(object.key);
         }
+        for trace in stale(&after, traces) {
+            done.deleted_bytes += trace.bytes;
+            done.deleted.push(trace.key);
+        }
         if !wanted.dry_run {
             self.repository.delete(&done.deleted).await?;
         }
@@ -154,6 +160,25 @@ impl Volumes {
             futures::stream::iter(heads).buffer_unordered(READS_AT_ONCE).try_collect().await?;
         Ok(keys.into_iter().flatten().collect())
     }
+}
+
+/// The traces that no mount reads any more: those of volumes that are no more, and all but the newest of the others.
+fn stale(state: &State, traces: Vec<Listed>) -> Vec<Listed> {
+    let there = state.snapshots.values().map(|snapshot| &snapshot.volume);
+    let there: HashSet<&str> =
+        there.chain(state.running.values().map(|running| &running.volume)).map(VolumeName::as_str).collect();
+    // By volume, and of one in the order of their numbers.
+    let mut newest: Vec<Listed> = Vec::new();
+    let mut stale = Vec::new();
+    for trace in traces.into_iter().filter(|trace| parts(&trace.key).is_some()) {
+        let volume = |key: &str| parts(key).map(|(volume, _)| volume.to_owned());
+        let last = newest.pop_if(|last| volume(&last.key) == volume(&trace.key));
+        stale.extend(last);
+        newest.push(trace);
+    }
+    let is_there = |trace: &Listed| parts(&trace.key).is_some_and(|(volume, _)| there.contains(volume));
+    stale.extend(newest.into_iter().filter(|trace| !is_there(trace)));
+    stale
 }
 
 fn is_given_up(before: &State, after: &State, id: SnapshotId) -> bool {

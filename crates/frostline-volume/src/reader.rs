@@ -147,12 +147,31 @@ pub(crate) fn targets<'a>(tree: &'a Tree) -> Vec<Target> {
 /// The same in batches of about so many stored bytes, and of four times as many of files, in the order of the packs.
 /// Equal chunks are in one batch.
 pub(crate) fn batches(tree: &Tree, mut targets: Vec<Target>, stored_bytes: u64) -> Vec<Vec<Target>> {
-    let pieces = |target: &Target| tree.chunks[target.chunk].pieces.as_slice();
-    targets.sort_by(|a, b| pieces(a).cmp(pieces(b)));
+    sort(tree, &mut targets);
+    cut(tree, runs(tree, &targets), stored_bytes)
+}
+
+/// Sorts chunks in the order of the packs.
+pub(crate) fn sort(tree: &Tree, targets: &mut [Target]) {
+    targets.sort_by(|a, b| tree.chunks[a.chunk].pieces.cmp(&tree.chunks[b.chunk].pieces));
+}
+
+/// The runs of equal chunks among those that are sorted.
+pub(crate) fn runs<'a>(tree: &'a Tree, sorted: &'a [Target]) -> impl Iterator<Item = &'a [Target]> {
+    sorted.chunk_by(|a, b| tree.chunks[a.chunk].pieces == tree.chunks[b.chunk].pieces)
+}
+
+/// Runs of equal chunks in batches, in their order: see [`batches`].
+pub(crate) fn cut<'a>(
+    tree: &Tree,
+    runs: impl Iterator<Item = &'a [Target]>,
+    stored_bytes: u64,
+) -> Vec<Vec<Target>> {
     let mut batches: Vec<Vec<Target>> = Vec::new();
     let mut bytes = stored_bytes;
-    for run in targets.chunk_by(|a, b| pieces(a) == pieces(b)) {
-        let stored: u64 = run.first().into_iter().flat_map(pieces).map(|piece| u64::from(piece.bytes)).sum();
+    for run in runs {
+        let pieces = run.first().map_or(&[][..], |target| &tree.chunks[target.chunk].pieces);
+        let stored: u64 = pieces.iter().map(|piece| u64::from(piece.bytes)).sum();
         let of_files: u64 = run.iter().map(|target| u64::from(tree.chunks[target.chunk].bytes)).sum();
         let of_run = stored.max(of_files / 4);
         if bytes + of_run > stored_bytes {

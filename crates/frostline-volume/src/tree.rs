@@ -2,6 +2,7 @@
 
 mod decode;
 mod encode;
+mod find;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -16,6 +17,7 @@ pub(crate) use decode::{
     Block, Head, decode_chunks, decode_entries, decode_packs, read_chunks, read_entries,
 };
 pub(crate) use encode::encode;
+pub(crate) use find::Finder;
 
 /// The identity of a snapshot: 128 random bits, written as 32 hexadecimal digits.
 pub use frostline_base::SplitId as SnapshotId;

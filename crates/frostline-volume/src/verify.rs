@@ -10,7 +10,7 @@ use frostline_base::{Error, ErrorKind, Result};
 use crate::digest::Digest;
 use crate::log::Snapshot;
 use crate::reader::{Target, assemble, batches, directory, fetch, targets};
-use crate::seal::VolumeKey;
+use crate::seal::{self, VolumeKey};
 use crate::snapshot::blocking;
 use crate::tree::{Pack, Tree};
 use crate::volumes::Volumes;
@@ -29,6 +29,17 @@ pub struct Verified {
     pub bytes: u64,
     /// What is damaged.
     pub faults: Vec<VolumeFault>,
+    /// Snapshots that were not read, because their key was not given.
+    pub unread: Vec<UnreadSnapshot>,
+}
+
+/// A snapshot of which nothing is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnreadSnapshot {
+    /// The snapshot.
+    pub snapshot: String,
+    /// Which key it needs.
+    pub what: String,
 }
 
 /// Something that is damaged or missing.
@@ -53,7 +64,8 @@ pub struct VolumeFault {
 type Place = (Digest, Option<Pack>, u32);
 
 impl Volumes {
-    /// Reads every chunk of these snapshots. `progress` gets the bytes that were read, of how many.
+    /// Reads every chunk of these snapshots but those whose key was not given; `Denied` if that is all of them. `progress`
+    /// gets the bytes that were read, of how many.
     pub async fn verify(
         &self,
         snapshots: &[Snapshot],
@@ -63,8 +75,15 @@ impl Volumes {
         let (mut sound, mut packs) = (HashSet::new(), HashSet::new());
         let (mut done_bytes, mut total) = (0, 0);
         for snapshot in snapshots {
-            done.snapshots += 1;
             let name = snapshot.name().to_string();
+            if let Err(error) = seal::check(self.key.as_ref(), snapshot) {
+                done.unread.push(UnreadSnapshot { snapshot: name, what: error.what().to_owned() });
+                if done.unread.len() == snapshots.len() {
+                    return Err(error);
+                }
+                continue;
+            }
+            done.snapshots += 1;
             let tree = match self.tree(snapshot).await {
                 Ok(tree) => tree,
                 Err(error) => {

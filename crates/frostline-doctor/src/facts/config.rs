@@ -65,6 +65,18 @@ pub(crate) fn yaml(text: &str) -> BTreeMap<String, String> {
     let mut path: Vec<(usize, String)> = Vec::new();
     for line in text.lines() {
         let trimmed = line.trim_start();
+        if let Some(item) = trimmed.strip_prefix("- ") {
+            // Items may stand below the first letter of their name.
+            path.retain(|(depth, _)| *depth <= line.len() - trimmed.len());
+            let full: Vec<&str> = path.iter().map(|(_, name)| name.as_str()).collect();
+            let item = item.split(" #").next().unwrap_or("").trim();
+            let list: &mut String = settings.entry(full.join(".")).or_default();
+            *list = match list.strip_suffix(']') {
+                Some(items) => format!("{items}, {item}]"),
+                None => format!("[{item}]"),
+            };
+            continue;
+        }
         let Some((name, value)) = trimmed.split_once(':').filter(|_| !trimmed.starts_with(['#', '-', '{']))
         else {
             continue;
@@ -82,6 +94,12 @@ pub(crate) fn yaml(text: &str) -> BTreeMap<String, String> {
         }
     }
     settings
+}
+
+/// The items of a list on one line, or its only value.
+pub(crate) fn items(text: &str) -> Vec<&str> {
+    let items = text.trim_start_matches('[').trim_end_matches(']').split(',');
+    items.map(|item| item.trim().trim_matches(['"', '\''])).filter(|item| !item.is_empty()).collect()
 }
 
 /// What the options of a JVM say about its heap, in bytes.

@@ -74,6 +74,10 @@ fn services() {
         config::yaml("bootstrap:\n  memory_lock: true # yes\nnode.roles: [ data ]\npath:\n  data: \"/x\"\n");
     assert_eq!(yaml["bootstrap.memory_lock"], "true");
     assert_eq!(yaml["path.data"], "/x");
+    let yaml = config::yaml("node.roles:\n- data\n- \"warm\" # slow\npath:\n  data:\n    - /x\n  logs: /y\n");
+    assert_eq!(config::items(&yaml["node.roles"]), ["data", "warm"]);
+    assert_eq!((config::items(&yaml["path.data"]), yaml["path.logs"].as_str()), (vec!["/x"], "/y"));
+    assert_eq!(config::items("[ data_frozen,\"data_hot\" ]"), ["data_frozen", "data_hot"]);
     let heap = config::heap("-Xms1g\n#-Xmx9g\n11-:-Xmx2048m\n".lines()).unwrap();
     assert_eq!(heap, config::Heap { initial: Some(1_073_741_824.0), most: Some(2_147_483_648.0) });
 }

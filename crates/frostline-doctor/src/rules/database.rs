@@ -177,7 +177,7 @@ fn is_off(settings: &Settings, name: &str) -> bool {
     matches!(value.as_deref(), Some("off" | "false" | "no" | "0" | "f" | "n"))
 }
 
-fn buffers(settings: &Settings) -> f64 {
+pub(super) fn buffers(settings: &Settings) -> f64 {
     settings
         .get("shared_buffers")
         .and_then(|value| postgres_bytes(value, 8192.0))

@@ -1,6 +1,7 @@
 //! File systems: mount options by the use of a mount, free space, and ZFS, btrfs, XFS and FUSE.
 
-use super::{NOTHING, TWO};
+use super::database::buffers;
+use super::{NOTHING, ROOT, TWO};
 use crate::facts::{self, Mount};
 use crate::host::{Host, Role};
 use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
@@ -8,6 +9,7 @@ use crate::setting::{Change, Setting, Want};
 use crate::tree::{Absent, Why};
 
 const EXT4: &str = "https://docs.kernel.org/admin-guide/ext4.html";
+const ZFS_PROPERTIES: &str = "https://openzfs.github.io/openzfs-docs/man/master/7/zfsprops.7.html";
 const ZFS_TUNING: &str =
     "https://openzfs.github.io/openzfs-docs/Performance%20and%20Tuning/Workload%20Tuning.html";
 
@@ -251,7 +253,7 @@ pub(super) const RULES: &[Rule] = &[
         )],
         gain: "Figures that measure disks",
         verify: "demand_data_hits against demand_data_misses of arcstats",
-        sources: &["https://openzfs.github.io/openzfs-docs/man/master/7/zfsprops.7.html"],
+        sources: &[ZFS_PROPERTIES],
         check: arc,
     },
     Rule {
@@ -311,6 +313,55 @@ pub(super) const RULES: &[Rule] = &[
         verify: "`df FOLDER`",
         sources: &["https://docs.kernel.org/filesystems/tmpfs.html"],
         check: volatile,
+    },
+    Rule {
+        id: "F15",
+        name: "zfs-sync-disabled",
+        title: "ZFS acknowledges writes before they are durable",
+        reads: &["/proc/mounts", "zfs get sync"],
+        threshold: "a mounted data set with sync=disabled; high for a log, low for a cache (--role PATH=cache)",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: "the output of zfs get",
+        explanation: "fsync returns at once, and a power cut or panic loses what was written since the last transaction group, by default up to five seconds. Unlike a file system without barriers, ZFS keeps the order of writes: a database starts again, without the transactions that it acknowledged last. A fast log device (SLOG) makes fsync fast without this loss.",
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Wait for the disks again, or add a log device",
+            &["zfs set sync=standard {dataset}"],
+            &["zfs set sync=disabled {dataset}"],
+        )],
+        gain: "Acknowledged writes survive a power cut; fsyncs become as slow as the pool's log",
+        verify: "`zfs get sync DATASET`",
+        sources: &[ZFS_PROPERTIES],
+        check: zfs_sync,
+    },
+    Rule {
+        id: "F16",
+        name: "arc-beside-servers",
+        title: "ZFS's cache and the memory of servers do not fit into the host together",
+        reads: &[
+            "/proc/spl/kstat/zfs/arcstats",
+            "/proc/*/cmdline",
+            "/etc/postgresql/*/*/postgresql.conf",
+            "/proc/meminfo",
+        ],
+        threshold: "the ARC's maximum (c_max), heaps of search nodes and buffers of PostgreSQL together over 95 % of memory",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: ROOT,
+        explanation: "By default the ARC grows to half of memory, since OpenZFS 2.3 to nearly all of it. It shrinks only when memory has run short, later than servers ask for theirs: they stall in reclaim, or the kernel kills one.",
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Leave servers their memory (and in /etc/modprobe.d/zfs.conf)",
+            &["echo {bytes} > /sys/module/zfs/parameters/zfs_arc_max"],
+            &["echo {was} > /sys/module/zfs/parameters/zfs_arc_max"],
+        )],
+        gain: "No stalls in reclaim, and no killed server",
+        verify: "size and c_max of arcstats; allocstall of /proc/vmstat does not grow",
+        sources: &[
+            "https://openzfs.github.io/openzfs-docs/Performance%20and%20Tuning/Module%20Parameters.html",
+        ],
+        check: arc_beside,
     },
 ];
 
@@ -567,19 +618,72 @@ fn recordsize(host: &Host) -> Checked {
     Ok(found)
 }
 
+fn zfs_sync(host: &Host) -> Checked {
+    let properties = zfs_properties(host)?;
+    let mut found = Vec::new();
+    for mount in host.mounts()?.iter().filter(|mount| mount.kind == "zfs") {
+        let mut of =
+            properties.iter().filter(|[dataset, property, _]| *dataset == mount.device && property == "sync");
+        let Some([.., value]) = of.next() else {
+            // Captures before this rule.
+            return Err(Absent::new("zfs get", Why::Unsaid("its output lacks sync")));
+        };
+        if value == "disabled" {
+            let (severity, who) = match host.role_of(mount) {
+                Some(Role::Cache) => (Severity::Low, "a cache, which may lose everything"),
+                Some(Role::Log) => (Severity::High, "a log: acknowledged writes are lost in a power cut"),
+                Some(Role::Database) => {
+                    (Severity::Medium, "a database: it loses transactions that it acknowledged")
+                }
+                None => (Severity::Medium, "files that programs believe to be durable"),
+            };
+            let says = format!("sync=disabled for {who}");
+            found.push(Found::new(&mount.device, says).severe(severity).with("dataset", &mount.device));
+        }
+    }
+    Ok(found)
+}
+
+const ARCSTATS: &str = "proc/spl/kstat/zfs/arcstats";
+
+/// A value of arcstats: rows of a name, a type and a value.
+fn arcstat(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name))?;
+    line.split_whitespace().nth(2)?.parse().ok()
+}
+
+fn arc_beside(host: &Host) -> Checked {
+    if !host.mounts()?.iter().any(|mount| mount.kind == "zfs") {
+        return Ok(Vec::new());
+    }
+    let most = arcstat(&host.counted(ARCSTATS)?, "c_max");
+    let most = most.ok_or_else(|| Absent::damaged(ARCSTATS, "lacks c_max"))?;
+    let memory = host.memory()?;
+    let heaps: f64 = host.search_heaps()?.iter().filter_map(|(_, heap)| heap.most).sum();
+    let buffers: f64 = host.postgres()?.iter().map(|server| buffers(&server.settings)).sum();
+    let servers = heaps + buffers;
+    if servers == 0.0 || most + servers <= 0.95 * memory {
+        return Ok(Vec::new());
+    }
+    let gib = |bytes: f64| bytes / 1_073_741_824.0;
+    let says = format!(
+        "the ARC may grow to {:.1} GiB beside {:.1} GiB of servers, of {:.1} GiB of memory",
+        gib(most),
+        gib(servers),
+        gib(memory)
+    );
+    // A tenth for everything else; ZFS ignores less than 64 MiB.
+    let bytes = (0.9 * memory - servers).max(67_108_864.0).floor();
+    let was = host.number_or("sys/module/zfs/parameters/zfs_arc_max", 0.0)?;
+    Ok(vec![Found::new("ARC", says).with("bytes", bytes).with("was", was)])
+}
+
 fn arc(host: &Host) -> Checked {
     if !host.mounts()?.iter().any(|mount| mount.kind == "zfs") {
         return Ok(Vec::new());
     }
-    // Rows of a name, a type and a value.
-    let parse = |text: &str| {
-        let get = |name: &str| {
-            let line = text.lines().find(|line| line.split_whitespace().next() == Some(name))?;
-            line.split_whitespace().nth(2)?.parse::<f64>().ok()
-        };
-        Some((get("demand_data_hits")?, get("demand_data_misses")?))
-    };
-    let path = "proc/spl/kstat/zfs/arcstats";
+    let parse = |text: &str| Some((arcstat(text, "demand_data_hits")?, arcstat(text, "demand_data_misses")?));
+    let path = ARCSTATS;
     let (Some(before), Some(after)) = host.twice_parsed(path, parse)? else {
         return Err(Absent::damaged(path, "lacks demand_data_hits"));
     };

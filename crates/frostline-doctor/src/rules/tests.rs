@@ -422,6 +422,111 @@ fn a_command_that_ends_soon_is_no_server() {
     assert_eq!(outcome(10_000), Outcome::Finding(1));
 }
 
+/// What a rule says of a host with these files.
+fn outcome_of(rule: &str, files: &[(&str, &str)]) -> Outcome {
+    let files = files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()));
+    examine(&Host::once(Tree::from_files(files), Said::default())).outcome(rule)
+}
+
+#[test]
+fn the_launcher_of_a_search_node_is_none() {
+    let launcher = "/usr/share/elasticsearch/jdk/bin/java\0-Xms4m\0-Xmx64m\0-Des.path.conf=/etc/elasticsearch\0org.elasticsearch.launcher.CliToolLauncher\0";
+    let node = "/usr/share/elasticsearch/jdk/bin/java\0-Xms4g\0-Xmx8g\0-m\0org.elasticsearch.server/org.elasticsearch.bootstrap.Elasticsearch\0";
+    assert_eq!(outcome_of("E02", &[("proc/7/cmdline", launcher)]), Outcome::Quiet);
+    assert_eq!(
+        outcome_of("E02", &[("proc/7/cmdline", launcher), ("proc/8/cmdline", node)]),
+        Outcome::Finding(1)
+    );
+}
+
+#[test]
+fn a_search_node_is_judged_by_the_settings_that_it_was_told_to_read() {
+    let node = "/opt/java/bin/java\0-Dopensearch.path.home=/srv/os\0-Dopensearch.path.conf=/srv/os/config\0org.opensearch.bootstrap.OpenSearch\0";
+    let node = ("proc/7/cmdline", node);
+    let lossy = "index.translog.durability: async\n";
+    let own = ("srv/os/config/opensearch.yml", lossy);
+    let packaged = ("etc/opensearch/opensearch.yml", lossy);
+    assert_eq!(outcome_of("E05", &[node, own]), Outcome::Finding(1));
+    assert_eq!(outcome_of("E05", &[node, packaged, (own.0, "cluster.name: x\n")]), Outcome::Quiet);
+    // In a container it is elsewhere.
+    assert!(matches!(outcome_of("E05", &[node, packaged]), Outcome::Unknown(_)));
+    // Where it keeps its data follows from its home, unless the settings say.
+    let mounts = ("proc/mounts", "/dev/sda / ext4 rw 0 0\ntmpfs /srv/os/data tmpfs rw 0 0\n");
+    assert_eq!(outcome_of("F14", &[node, mounts, own]), Outcome::Finding(1));
+    assert_eq!(outcome_of("F14", &[node, mounts, (own.0, "path.data:\n  - /var/os\n")]), Outcome::Quiet);
+}
+
+#[test]
+fn only_a_node_with_other_work_needs_a_size_for_its_cache() {
+    let outcome = |roles: &str| {
+        let text = format!("node.roles: {roles}\n");
+        outcome_of("E06", &[("etc/opensearch/opensearch.yml", text.as_str())])
+    };
+    for dedicated in
+        ["[data_frozen]", "[ data_frozen, remote_cluster_client ]", "[warm]", "[ search ]", "[data]"]
+    {
+        assert_eq!(outcome(dedicated), Outcome::Quiet, "{dedicated}");
+    }
+    for mixed in ["[data_frozen, data_cold]", "[warm, data]", "[search, ingest]", "\n  - data\n  - warm"] {
+        assert_eq!(outcome(mixed), Outcome::Finding(1), "{mixed}");
+    }
+}
+
+#[test]
+fn the_log_of_a_database_may_have_a_disk_of_its_own() {
+    let files = [
+        ("proc/88/cmdline", "/usr/lib/postgresql/16/bin/postgres\0-D\0/data/main\0"),
+        ("data/main/postgresql.conf", "port = 5432\n"),
+        ("proc/mounts", "/dev/sda / ext4 rw 0 0\ntmpfs /wal tmpfs rw 0 0\n"),
+    ];
+    assert_eq!(outcome_of("F14", &files), Outcome::Quiet);
+    let log = ("data/main/pg_wal.link", "/wal/main");
+    assert_eq!(outcome_of("F14", &[&files[..], &[log]].concat()), Outcome::Finding(1));
+}
+
+#[test]
+fn children_of_a_server_are_called_as_it_is() {
+    let conf = "etc/postgresql/16/main/postgresql.conf";
+    let server = format!("/usr/lib/postgresql/16/bin/postgres\0-D\0/data/main\0-c\0config_file=/{conf}\0");
+    let files = [
+        ("proc/88/cmdline", server.as_str()),
+        ("proc/89/cmdline", "postgres: 16/main: checkpointer \0"),
+        ("proc/89/limits", "Max open files            1024                 4096                 files\n"),
+        ("proc/89/cwd.link", "/data/main"),
+        (conf, "fsync = off\n"),
+    ];
+    assert_eq!(outcome_of("P03", &files), Outcome::Finding(1));
+    assert_eq!(outcome_of("E07", &files), Outcome::Finding(1));
+}
+
+#[test]
+fn writes_that_are_not_durable_are_judged_by_whose_they_are() {
+    use crate::rule::Severity::{High, Low, Medium};
+    let fixture = fixtures()[&("F15".to_owned(), "fires".to_owned())].clone();
+    let severity = |role: Option<Role>| {
+        let mut fixture = fixture.clone();
+        fixture.said.roles = role.map(|role| ("/pg".to_owned(), role)).into_iter().collect();
+        fixture.examine().findings.iter().find(|finding| finding.rule == "F15").unwrap().severity
+    };
+    let roles = [Some(Role::Log), Some(Role::Database), None, Some(Role::Cache)];
+    assert_eq!(roles.map(severity), [High, Medium, Medium, Low]);
+}
+
+#[test]
+fn the_arc_gets_what_servers_leave() {
+    let report = fixtures()[&("F16".to_owned(), "fires".to_owned())].examine();
+    let finding = report.findings.iter().find(|finding| finding.rule == "F16").unwrap();
+    assert_eq!(
+        finding.observed,
+        "the ARC may grow to 8.0 GiB beside 8.0 GiB of servers, of 16.0 GiB of memory"
+    );
+    // 0.9 of 16 GiB less 8.
+    assert!(finding.fixes[0].run[0].starts_with("echo 6871947673 >"), "{:?}", finding.fixes[0].run);
+    // Without a server the ARC may have it.
+    let outcome = with_processes("F16", &[("proc/1/cmdline", "init\0")]).outcome("F16");
+    assert_eq!(outcome, Outcome::Quiet);
+}
+
 /// A volume of st1 of `tib`, at `requests` a second of `kib` each.
 fn st1(tib: u64, requests: u64, kib: u64) -> Report {
     let size = (tib * 2_147_483_648).to_string();

@@ -27,13 +27,13 @@ pub struct MeasureArgs {
     #[arg(long = "as", value_enum)]
     pub load: Load,
     /// MiB of data in each directory; more than the caches between this host and the volume
-    #[arg(long, default_value_t = 1024, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..))]
+    #[arg(long, default_value_t = 1024, value_name = "MIB", value_parser = at_least::<u64>(64, "MiB"))]
     pub data_mib: u64,
     /// Maximum seconds to watch each volume at its limit; a burst bucket is found if it is empty by then
-    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(12..))]
+    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = at_least::<u32>(12, "seconds"))]
     pub watch: u32,
     /// Seconds of each load of the curve
-    #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = at_least::<u32>(1, "seconds"))]
     pub step: u32,
     /// Type of the volume, such as gp3 or st1:2TiB, to show its price; once for all, or once for each directory in order
     #[arg(long, value_name = "VOLUME")]
@@ -50,6 +50,18 @@ pub struct MeasureArgs {
     /// Write an HTML page with the charts to this file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+/// Reads a number of at least `least`, or says what to write, with its unit.
+fn at_least<T: TryFrom<u64>>(
+    least: u64,
+    unit: &'static str,
+) -> impl Fn(&str) -> std::result::Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| *number >= least);
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("write a whole number of {unit}, at least {least}"))
+    }
 }
 
 /// Measures with its ledger below `data`. The second is whether a path failed.

@@ -190,9 +190,10 @@ fn asked(study: &Study, plan: &Plan, values: &Values<'_>) -> Vec<Asked> {
         .filter(|c| has(&c.numerator) && has(&c.denominator))
         .map(|comparison| Asked { comparison: comparison.clone(), null_control: false })
         .collect();
-    if let Some((copy, original)) =
-        plan.cells.iter().find_map(|cell| Some((cell.id.clone(), cell.control_of.clone()?)))
-    {
+    let copies: Vec<_> =
+        plan.cells.iter().filter_map(|cell| Some((cell.id.clone(), cell.control_of.clone()?))).collect();
+    let is_only = copies.len() == 1;
+    for (copy, original) in copies {
         let of = |c: &&study::Comparison| c.numerator == original || c.denominator == original;
         let compared = study.comparisons.iter().find(of).map(|c| c.metric.as_str());
         // A cell that is compared with no other has a main metric nevertheless.
@@ -200,7 +201,8 @@ fn asked(study: &Study, plan: &Plan, values: &Values<'_>) -> Vec<Asked> {
             |metric: &&&str| values.get(original.as_str()).is_some_and(|has| has.contains_key(**metric));
         let metric = compared.or_else(|| MAIN_METRICS.iter().find(has).copied()).unwrap_or(MAIN_METRICS[0]);
         let comparison = study::Comparison {
-            name: "null control".to_owned(),
+            // Two of a run are told apart by what they measure.
+            name: if is_only { "null control".to_owned() } else { format!("null control, {metric}") },
             numerator: copy,
             denominator: original,
             metric: metric.to_owned(),

@@ -86,10 +86,9 @@ pub(super) fn study(text: &str, origin: &str) -> Result<Study> {
     check_unique(&source, &file, &groups, &cells)?;
     publish(&source, &factors, &file, &mut cells)?;
     let comparisons = comparisons(&source, &factors, &file, &cells)?;
-    let control = match &file.control {
-        Some(selector) => Some(select(&source, &factors, &cells, selector, &[])?),
-        None => None,
-    };
+    let controls = file.control.iter().chain(&file.controls);
+    let controls = controls.map(|selector| select(&source, &factors, &cells, selector, &[]));
+    let controls = controls.collect::<Result<Vec<_>>>()?;
     let variants = variants(&source, &factors, &file)?;
     check_korean(&source, &file)?;
     if let Some(image) = &file.image {
@@ -107,7 +106,7 @@ pub(super) fn study(text: &str, origin: &str) -> Result<Study> {
         groups,
         cells,
         comparisons,
-        control,
+        controls,
         variants,
         text: text.to_owned(),
     })

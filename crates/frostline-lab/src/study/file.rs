@@ -30,6 +30,9 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) comparisons: Vec<Spanned<Comparison>>,
     pub(super) control: Option<Spanned<Selector>>,
+    /// Instead of one: of a study whose parts run by themselves, one for each.
+    #[serde(default)]
+    pub(super) controls: Vec<Spanned<Selector>>,
     pub(super) gates: Option<Spanned<Gates>>,
     pub(super) simulate: Option<Variant>,
     pub(super) quick: Option<Variant>,

@@ -41,7 +41,7 @@ pub struct Plan {
     pub sample_seconds: f64,
     /// Fewest and most blocks.
     pub blocks: (u32, u32),
-    /// Cells of this mode in the order of the study, the null control's copy last.
+    /// Cells of this mode in the order of the study, the copies for null controls last.
     pub cells: Vec<PlannedCell>,
     /// Ids of the cells that run, in the order of the first block.
     pub order: Vec<String>,
@@ -107,9 +107,8 @@ pub fn plan(study: &Study, mode: Mode, seed: u64, only: &[String], host: &Host) 
         .filter(is_kept)
         .map(|cell| planned(study, mode, host, cell, variant.blocks.1))
         .collect();
-    if let Some(copy) = control(study, mode, host, &cells, variant.blocks.1) {
-        cells.push(copy);
-    }
+    let copies = controls(study, mode, host, &cells, variant.blocks.1);
+    cells.extend(copies);
     let mut plan = Plan {
         study: study.name.clone(),
         mode,
@@ -330,20 +329,23 @@ fn without(cell: &Cell, group: &super::Group, why: &str) -> (How, String) {
     }
 }
 
-fn control(
+/// The copies of the cells that run here and are null controls.
+fn controls(
     study: &Study,
     mode: Mode,
     host: &Host,
     cells: &[PlannedCell],
     blocks_max: u32,
-) -> Option<PlannedCell> {
-    let id = study.control.as_ref().filter(|_| mode != Mode::Simulate)?;
-    let original = cells.iter().find(|cell| cell.id == *id).filter(|cell| cell.is_run())?;
-    let copy = check::control_of(study.cell(id)?);
-    let mut copy = planned(study, mode, host, &copy, blocks_max);
-    copy.why = format!("null control: the same as {}", original.id);
-    copy.control_of = Some(original.id.clone());
-    Some(copy)
+) -> Vec<PlannedCell> {
+    let copy = |id: &String| {
+        let original = cells.iter().find(|cell| cell.id == *id).filter(|cell| cell.is_run())?;
+        let copy = check::control_of(study.cell(id)?);
+        let mut copy = planned(study, mode, host, &copy, blocks_max);
+        copy.why = format!("null control: the same as {}", original.id);
+        copy.control_of = Some(original.id.clone());
+        Some(copy)
+    };
+    study.controls.iter().filter(|_| mode != Mode::Simulate).filter_map(copy).collect()
 }
 
 fn setups<'s>(study: &'s Study, cells: &[PlannedCell]) -> BTreeSet<&'s str> {

@@ -55,6 +55,8 @@ pub struct LevelRows {
     pub above: Vec<u32>,
     /// The objects of each of those.
     pub below: Vec<Vec<u32>>,
+    /// Which each object is of those that the same has, as that has them.
+    pub numbers: Vec<u32>,
 }
 
 /// Which documents a batch holds.
@@ -136,6 +138,20 @@ impl Work<'_> {
     /// What is measured of field number `field`.
     fn measure(&self, field: usize) -> Option<Measure> {
         self.tree.fields.get(field).and_then(FieldRef::measure)
+    }
+
+    /// What hit `at` is: a document, or an object of one of this level.
+    fn hit(&self, keys: Vec<Key>, mut level: Option<usize>, at: u32) -> Hit {
+        let (mut at, mut objects) = (at as usize, Vec::new());
+        while let Some(number) = level {
+            let Some((of, rows)) = self.tree.levels.get(number).zip(self.levels.get(number)) else { break };
+            objects.extend(rows.numbers.get(at));
+            at = rows.above.get(at).map_or(at, |above| *above as usize);
+            level = of.above;
+        }
+        objects.reverse();
+        let row = self.rows.get(at).copied().unwrap_or_default();
+        Hit { keys, address: HitAddress { split: self.split, row }, objects }
     }
 
     /// What the values of field number `field` are, where these are ranges.
@@ -633,11 +649,10 @@ impl TopMetrics {
     fn collect(&self, all: &mut [Hits], batch: &Work<'_>, docs: &Docs) {
         let best = self.best();
         for (at, parent) in docs.iter() {
-            let address = HitAddress { split: batch.split, row: batch.rows[at as usize] };
             let mut keys = vec![self.sort.key(batch, at as usize)];
             // Of several values it is the smallest.
             keys.extend(self.metrics.iter().map(|(_, field, _)| smallest(batch, *field, false, at as usize)));
-            all[parent as usize].offer(Hit { keys, address }, &best);
+            all[parent as usize].offer(batch.hit(keys, self.level, at), &best);
         }
     }
 }
@@ -767,9 +782,8 @@ impl TopHits {
         for (at, parent) in docs.iter() {
             let hits = &mut all[parent as usize];
             hits.total += 1;
-            let address = HitAddress { split: batch.split, row: batch.rows[at as usize] };
             let keys = self.sort.iter().map(|sort| sort.key(batch, at as usize)).collect();
-            hits.offer(Hit { keys, address }, &best);
+            hits.offer(batch.hit(keys, self.level, at), &best);
         }
     }
 }

@@ -25,7 +25,7 @@ impl AggTree {
     /// value, of which only the times are counted.
     pub(crate) fn may_be_in_digests(&self, has_term: bool) -> bool {
         // It does not say in which index the split is.
-        !self.fields.iter().any(|field| field.is_index() || field.is_made())
+        !self.fields.iter().any(|field| field.is_index() || field.is_made() || field.normalizer().is_some())
             && self.aggs.iter().all(|agg| match &agg.kind {
                 kind if has_term => matches!(kind, Kind::DateHistogram(_)) && agg.children.is_empty(),
                 Kind::DateHistogram(_) | Kind::Terms(_) => {
@@ -325,7 +325,12 @@ impl<'a> Rows<'a> {
         }
         let squares = of.kind == MetricKind::ExtendedStats;
         for (reading, numbers) in self.numbers(field)? {
-            let known = reading.squares.filter(|of| !matches!(of, Squares::Double(sum) if !sum.is_finite()));
+            let is_known = |of: &Squares| match of {
+                // The largest sum that a digest can say stands for all beyond it.
+                Squares::Long(sum) => *sum < i128::MAX,
+                Squares::Double(sum) => sum.is_finite(),
+            };
+            let known = reading.squares.filter(is_known);
             let squares = if squares { Some(known?) } else { None };
             moments.merge(&moments_of(numbers, squares));
         }
@@ -482,8 +487,8 @@ fn moments_of(numbers: Numbers, squares: Option<Squares>) -> Moments {
         Numbers::Double { sum, .. } => moments.sum.add(Number::Double(sum)),
     }
     match squares {
-        Some(Squares::Long(sum)) => moments.squares.add_whole(sum),
-        Some(Squares::Double(sum)) => moments.squares.add(Number::Double(sum)),
+        Some(Squares::Long(sum)) => moments.squares.add_whole(sum.unsigned_abs()),
+        Some(Squares::Double(sum)) => moments.squares.add_sum(sum),
         None => {}
     }
     moments

@@ -13,7 +13,7 @@ pub(super) struct Moments {
     pub min: f64,
     pub max: f64,
     pub sum: Sum,
-    pub squares: Sum,
+    pub squares: Squares,
     /// Whether a time or a boolean was among the values: the answer then also says it as a string.
     pub kind: ValueKind,
 }
@@ -37,6 +37,20 @@ pub(super) struct Sum {
     huge: Doubles,
 }
 
+/// A sum of squares. Those of whole numbers are kept exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Squares {
+    /// The sum of the upper halves of the squares of whole numbers, and that of the lower ones: the sum of three
+    /// squares may be beyond 128 bits, but 2^64 halves fit.
+    upper: u128,
+    lower: u128,
+    rest: Sum,
+}
+
+/// 2^64.
+const HALF: f64 = 18_446_744_073_709_551_616.0;
+/// 2^125.
+const EXACT_MAX: f64 = 4.253_529_586_511_731e37;
 /// 2^900.
 const HUGE: f64 = 8.452_712_498_170_644e270;
 /// 2^200.
@@ -87,18 +101,6 @@ impl Sum {
         self.whole = self.whole.saturating_add(sum);
     }
 
-    /// The square of a whole number fits; a sum of 2^64 of them does too.
-    #[inline]
-    fn add_square(&mut self, number: Number) {
-        match number {
-            Number::Long(value) => {
-                let value = i128::from(value);
-                self.whole = self.whole.saturating_add(value * value);
-            }
-            Number::Double(value) => self.add_double(value * value),
-        }
-    }
-
     #[inline]
     fn add_double(&mut self, value: f64) {
         if value.abs() < HUGE {
@@ -116,8 +118,63 @@ impl Sum {
 
     /// The sum; infinite where it is beyond the doubles.
     pub(super) fn value(&self) -> f64 {
+        self.over(1.0)
+    }
+
+    /// The sum by a number that is at least 1. It may be a double where the sum is none.
+    fn over(&self, count: f64) -> f64 {
         let (rest, huge) = (self.whole as f64 + self.doubles.value(), self.huge.value());
-        if huge == 0.0 { rest } else { (huge + rest / SCALE) * SCALE }
+        if huge == 0.0 { rest / count } else { (huge + rest / SCALE) / count * SCALE }
+    }
+
+    fn is_whole(&self) -> bool {
+        *self == Sum { whole: self.whole, ..Sum::default() }
+    }
+}
+
+impl Squares {
+    #[inline]
+    fn add(&mut self, number: Number) {
+        match number {
+            Number::Long(value) => {
+                let value = u128::from(value.unsigned_abs());
+                self.add_whole(value * value);
+            }
+            Number::Double(value) => self.rest.add_double(value * value),
+        }
+    }
+
+    /// A sum of squares of whole numbers.
+    #[inline]
+    pub(super) fn add_whole(&mut self, sum: u128) {
+        self.upper = self.upper.saturating_add(sum >> 64);
+        self.lower = self.lower.saturating_add(sum & u128::from(u64::MAX));
+    }
+
+    /// A sum of squares of doubles.
+    pub(super) fn add_sum(&mut self, sum: f64) {
+        self.rest.add_double(sum);
+    }
+
+    fn merge(&mut self, other: &Squares) {
+        self.upper = self.upper.saturating_add(other.upper);
+        self.lower = self.lower.saturating_add(other.lower);
+        self.rest.merge(&other.rest);
+    }
+
+    pub(super) fn value(&self) -> f64 {
+        let upper = self.upper.saturating_add(self.lower >> 64);
+        let whole = match u64::try_from(upper) {
+            Ok(upper) => (u128::from(upper) << 64 | self.lower & u128::from(u64::MAX)) as f64,
+            // Rounded once, but for a last bit that is lost to what is below 2^64.
+            Err(_) => upper as f64 * HALF,
+        };
+        whole + self.rest.value()
+    }
+
+    /// The last 128 bits of the sum of whole numbers, if there are no others.
+    fn whole_bits(&self) -> Option<u128> {
+        (self.rest == Sum::default()).then(|| (self.upper << 64).wrapping_add(self.lower))
     }
 }
 
@@ -131,7 +188,7 @@ impl Moments {
         self.max = if first { value } else { self.max.max(value) };
         self.sum.add(number);
         if squares {
-            self.squares.add_square(number);
+            self.squares.add(number);
         }
     }
 
@@ -149,7 +206,7 @@ impl Moments {
     }
 
     pub(super) fn avg(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum.value() / self.count as f64)
+        (self.count > 0).then(|| self.sum.over(self.count as f64))
     }
 
     /// The population variance. `None` also where the sums that it is made of are beyond the doubles.
@@ -169,7 +226,27 @@ impl Moments {
     fn deviations(&self) -> f64 {
         let sum = self.sum.value();
         let deviations = self.squares.value() - sum * sum / self.count as f64;
+        // The difference of two doubles has lost what large numbers differ by. It says whether the exact one fits.
+        if let Some(exact) = self.whole_deviations().filter(|_| deviations < EXACT_MAX) {
+            return exact;
+        }
         // Rounding can leave a tiny negative number. `max` would turn what is no number into 0.
         if deviations < 0.0 { 0.0 } else { deviations }
+    }
+
+    /// The same of whole numbers, rounded once; right if it is below 2^127. It is the sum of the squares of the
+    /// distances to the whole number next to the average, in which what is beyond 128 bits cancels, without what that
+    /// number is off.
+    fn whole_deviations(&self) -> Option<f64> {
+        let squares = self.squares.whole_bits().filter(|_| self.sum.is_whole())? as i128;
+        let (count, sum) = (i128::from(self.count), self.sum.whole());
+        let (mut middle, mut off) = (sum.div_euclid(count), sum.rem_euclid(count));
+        if off > count / 2 {
+            (middle, off) = (middle + 1, off - count);
+        }
+        let twice = middle.wrapping_mul(2).wrapping_mul(sum);
+        let all = count.wrapping_mul(middle.wrapping_mul(middle));
+        let around = squares.wrapping_sub(twice).wrapping_add(all);
+        Some(around as f64 - (off as f64) * (off as f64) / count as f64)
     }
 }

@@ -222,9 +222,7 @@ impl Parser<'_> {
         if word == "filter" {
             return Ok(Kind::Filter(self.filter(params)?));
         }
-        if self.level.is_some()
-            && matches!(word, "top_hits" | "top_metrics" | "significant_terms" | "significant_text")
-        {
+        if self.level.is_some() && matches!(word, "significant_terms" | "significant_text") {
             return Err(self.error(format!(
                 "[{word}] is not supported below [nested], where there are no documents: put it below [reverse_nested]"
             )));
@@ -387,6 +385,17 @@ impl Parser<'_> {
         let mapping = self.context.mapping.declarations_below(&path);
         self.tree.levels.push(Level { path, mapping, is_mapped, above, is_between });
         self.tree.levels.len() - 1
+    }
+
+    /// The paths of the objects of a level, from the outside.
+    fn paths_to(&self, mut level: Option<usize>) -> Vec<String> {
+        let mut paths = Vec::new();
+        while let Some(of) = level.and_then(|level| self.tree.levels.get(level)) {
+            paths.push(of.path.clone());
+            level = of.above;
+        }
+        paths.reverse();
+        paths
     }
 
     fn reverse_nested(&mut self, params: &mut Params) -> Result<Kind> {
@@ -631,12 +640,12 @@ impl Parser<'_> {
                 |value: Option<Value>| value.map(|value| self.date(&value, Some(&format), &zone)).transpose();
             Ok((date(min)?, date(max)?))
         };
-        let (extended, mut hard) = (bounds("extended_bounds")?, bounds("hard_bounds")?);
-        if self.tree.fields[field].of_ranges().is_some() {
-            // What has a part of the bounds is inside, as in Elasticsearch.
-            let after_last = |us: i64| rounding.key(us).saturating_add(1);
-            hard = (hard.0.map(|us| rounding.key(us)), hard.1.map(after_last));
-        }
+        let (extended, hard) = (bounds("extended_bounds")?, bounds("hard_bounds")?);
+        // As in Elasticsearch, the bucket of the first bound is inside; that of the last one is so for ranges alone, of which
+        // what has a part of the bounds is inside.
+        let is_of_ranges = self.tree.fields[field].of_ranges().is_some();
+        let end = |us: i64| rounding.key(us).saturating_add(i64::from(is_of_ranges));
+        let hard = (hard.0.map(|us| rounding.key(us)), hard.1.map(end));
         let missing = params.take("missing");
         let histogram = DateHistogram {
             field,
@@ -924,7 +933,9 @@ impl Parser<'_> {
         // It is read again for each index.
         let request = SearchRequest::from_value(&shown, &context);
         let request = request.map_err(|error| params.error(error.what()))?;
-        Ok(Kind::TopHits(TopHits { from, size, sort, shown, shows_numbers: request.shows_numbers() }))
+        let (level, shows_numbers) = (self.level, request.shows_numbers());
+        let paths = self.paths_to(level);
+        Ok(Kind::TopHits(TopHits { from, size, sort, level, paths, shown, shows_numbers }))
     }
 
     fn sort(&mut self, params: &Params, sort: &Value) -> Result<SortBy> {
@@ -1194,7 +1205,7 @@ impl Parser<'_> {
         if let (SortField::Column(field), None) = (sort.field, &sort.format) {
             sort.format = self.declared_format(field);
         }
-        Ok(Kind::TopMetrics(TopMetrics { sort, size, metrics: named }))
+        Ok(Kind::TopMetrics(TopMetrics { level: self.level, sort, size, metrics: named }))
     }
 
     fn rare_terms(&mut self, params: &mut Params) -> Result<Kind> {

@@ -46,12 +46,22 @@ impl Default for FinalizeOptions {
 pub trait HitSource {
     /// The hit at `address` as Elasticsearch writes one (`_index`, `_id`, `_score`, `_source` …), with what `shown` says,
     /// as the body of a search does; none if its document could not be read.
-    fn hit(&self, address: HitAddress, shown: &Value) -> Result<Option<Json>>;
+    fn hit(&self, address: HitAddress, object: HitObject<'_>, shown: &Value) -> Result<Option<Json>>;
+}
+
+/// Which object of its document a hit is: the paths that lead to it from the outside, and which it is of those at each
+/// that have a value. None of both where it is the document.
+#[derive(Clone, Copy, Debug)]
+pub struct HitObject<'a> {
+    /// The paths.
+    pub paths: &'a [String],
+    /// The numbers.
+    pub numbers: &'a [u32],
 }
 
 /// No documents: for trees without `top_hits`.
 impl HitSource for () {
-    fn hit(&self, _: HitAddress, _: &Value) -> Result<Option<Json>> {
+    fn hit(&self, _: HitAddress, _: HitObject<'_>, _: &Value) -> Result<Option<Json>> {
         Ok(Some(Json::Object(Vec::new())))
     }
 }
@@ -61,7 +71,7 @@ impl HitSource for () {
 struct Wanted(std::cell::RefCell<Vec<HitAddress>>);
 
 impl HitSource for Wanted {
-    fn hit(&self, address: HitAddress, _: &Value) -> Result<Option<Json>> {
+    fn hit(&self, address: HitAddress, _: HitObject<'_>, _: &Value) -> Result<Option<Json>> {
         self.0.borrow_mut().push(address);
         Ok(Some(Json::Object(Vec::new())))
     }
@@ -820,7 +830,8 @@ impl Writer<'_> {
     fn top_hits(&mut self, top: &TopHits, hits: &Hits) -> Result<Json> {
         let mut shown = Vec::new();
         for hit in hits.hits.iter().skip(top.from).take(top.size) {
-            let Some(mut json) = self.hits.hit(hit.address, &top.shown)? else { continue };
+            let object = HitObject { paths: &top.paths, numbers: &hit.objects };
+            let Some(mut json) = self.hits.hit(hit.address, object, &top.shown)? else { continue };
             if let (Json::Object(json), false) = (&mut json, top.sort.is_empty()) {
                 let keys =
                     top.sort.iter().zip(&hit.keys).map(|(sort, key)| value_json(key, sort.format.as_ref()));
@@ -988,7 +999,9 @@ impl Best<'_> {
             (false, false) => compare_sorted(a, b, sort.descending),
             _ => compare_nulls(a, b, sort.missing_first, sort.descending),
         });
-        orders.find(|ordering| ordering.is_ne()).unwrap_or_else(|| a.address.cmp(&b.address))
+        orders
+            .find(|ordering| ordering.is_ne())
+            .unwrap_or_else(|| (a.address, &a.objects).cmp(&(b.address, &b.objects)))
     }
 }
 
@@ -1092,6 +1105,15 @@ impl ValueKind {
     }
 }
 
+/// What is beyond the doubles is a text, as in Elasticsearch, because JSON has no infinities and null means no value.
+fn written(value: Option<f64>) -> Value {
+    match value {
+        Some(f64::INFINITY) => json!("Infinity"),
+        Some(f64::NEG_INFINITY) => json!("-Infinity"),
+        value => json!(value),
+    }
+}
+
 impl Metric {
     pub(super) fn value(&self, m: &Moments, name: Option<&str>) -> Option<f64> {
         let some = m.count > 0;
@@ -1128,7 +1150,7 @@ impl Metric {
             }
             _ => {
                 let value = self.value(m, None);
-                let mut out = object([("value", json!(value))]);
+                let mut out = object([("value", written(value))]);
                 let text =
                     value.filter(|_| m.count > 0).and_then(|value| m.kind.text(value, self.format.as_ref()));
                 out.extend(text.map(|text| ("value_as_string".to_owned(), json!(text))));
@@ -1142,7 +1164,7 @@ impl Metric {
         let mut out = object([("count", json!(m.count))]);
         for name in names {
             let value = self.value(m, Some(name));
-            out.insert((*name).to_owned(), json!(value));
+            out.insert((*name).to_owned(), written(value));
             let text =
                 value.filter(|_| m.count > 0).and_then(|value| m.kind.text(value, self.format.as_ref()));
             out.extend(text.map(|text| (format!("{name}_as_string"), json!(text))));
@@ -1154,7 +1176,7 @@ impl Metric {
         // One value has no sampling variance: Elasticsearch writes "NaN".
         let json = |value: Option<f64>| match value {
             None if m.count > 0 => json!("NaN"),
-            value => json!(value),
+            value => written(value),
         };
         let mut out = Map::new();
         for name in [

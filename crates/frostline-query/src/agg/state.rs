@@ -93,6 +93,8 @@ pub(super) struct Hits {
 pub(super) struct Hit {
     pub keys: Vec<Key>,
     pub address: HitAddress,
+    /// Which object of the document it is, of those at each path that leads to it; none where it is the document.
+    pub objects: Vec<u32>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -394,7 +396,10 @@ impl Node {
             }
             (Node::Hits(all), Kind::TopHits(top)) => {
                 all.len() <= parents
-                    && all.iter().flat_map(|h| &h.hits).all(|hit| hit.keys.len() == top.sort.len())
+                    && all
+                        .iter()
+                        .flat_map(|h| &h.hits)
+                        .all(|hit| hit.keys.len() == top.sort.len() && hit.objects.len() == top.paths.len())
             }
             (Node::Hits(all), Kind::TopMetrics(top)) => {
                 all.len() <= parents
@@ -806,7 +811,8 @@ impl Node {
 
 impl Hits {
     fn bytes(&self) -> usize {
-        self.hits.iter().map(|hit| size_of::<Hit>() + hit.keys.iter().map(Key::bytes).sum::<usize>()).sum()
+        let bytes = |hit: &Hit| hit.keys.iter().map(Key::bytes).sum::<usize>() + 4 * hit.objects.len();
+        self.hits.iter().map(|hit| size_of::<Hit>() + bytes(hit)).sum()
     }
 
     /// Adds one hit, of which `total` is not told.

@@ -159,7 +159,7 @@ pub(super) fn collect(
 struct Echo;
 
 impl HitSource for Echo {
-    fn hit(&self, address: HitAddress, _: &Value) -> Result<Option<Json>> {
+    fn hit(&self, address: HitAddress, _: HitObject<'_>, _: &Value) -> Result<Option<Json>> {
         Ok(Some(Json::of(&json!({"_id": format!("{}-{}", address.split, address.row)}))))
     }
 }
@@ -347,6 +347,13 @@ fn date_histogram_fills_gaps_and_bounds() {
         json!({"date_histogram": {"field": "t", "interval": "1h", "format": "HH", "hard_bounds": {"min": 1_704_070_800_000i64}}}),
         &[("02".into(), 1)],
     );
+    // Bounds stand for their buckets, of which the last is outside.
+    for (bounds, days) in [
+        (json!({"min": 1_704_110_400_000i64, "max": 1_704_196_800_000i64}), vec![("2024-01-01".into(), 3)]),
+        (json!({"min": 1_701_388_800_000i64, "max": 1_704_153_599_000i64}), vec![]),
+    ] {
+        check_counts(&docs, day(json!({ "hard_bounds": bounds })), &days);
+    }
     check_counts(&json!([{}]), day(json!({"missing": "2020-02-02"})), &[("2020-02-02".into(), 1)]);
     let keyed = answer(docs.as_array().unwrap(), &json!({"a": day(json!({"keyed": true}))})).unwrap();
     assert_eq!(keyed["a"]["buckets"]["2024-01-01"]["doc_count"], 3);
@@ -700,21 +707,48 @@ fn what_is_measured_of_a_field_with_numbers_are_its_numbers() {
     assert_eq!(counts, [&json!(0), &json!(1)]);
 }
 
+fn stats_of(docs: &[Value]) -> Value {
+    let tree = parse_over(&mapping_of(docs), &json!({"s": {"extended_stats": {"field": "d"}}})).unwrap();
+    let states = docs.iter().enumerate().map(|(at, _)| {
+        let mut collector = Collector::new(&tree, MEMORY);
+        collect(&mut collector, &tree, docs, at as u32, &[at as u32]);
+        collector.finish()
+    });
+    let mut all = AggState::empty(&tree);
+    states.for_each(|state| all.merge(state, &tree, MEMORY).unwrap());
+    all.answer(&tree, &Echo).unwrap()["s"].take()
+}
+
+#[test]
+fn the_variance_of_large_whole_numbers_is_that_of_small_ones() {
+    for first in [0, 1_700_000_000_001, -1_700_000_000_001, i64::MAX - 4, i64::MIN] {
+        let answer = stats_of(&[0, 1, 2, 4].map(|more| json!({ "d": first + more })));
+        assert_eq!(answer["variance"], json!(2.1875), "{first}");
+        assert_eq!(answer["variance_sampling"], json!(8.75 / 3.0), "{first}");
+        let answer = stats_of(&[0, 0, 0].map(|_| json!({ "d": first })));
+        assert_eq!(answer["variance"], json!(0.0), "{first}");
+    }
+    // Beyond what 128 bits hold.
+    let answer = stats_of(&[i64::MIN, i64::MIN, i64::MAX, i64::MAX].map(|number| json!({ "d": number })));
+    assert_eq!(answer["sum_of_squares"], json!(2f64.powi(128)));
+    assert_eq!(answer["variance"], json!(2f64.powi(126)));
+}
+
+#[test]
+fn an_average_is_known_where_the_sum_is_beyond_the_doubles() {
+    let answer = stats_of(&[1e308, 1.5e308].map(|number| json!({ "d": number })));
+    assert_eq!((&answer["sum"], &answer["avg"]), (&json!("Infinity"), &json!(1.25e308)));
+    let answer = stats_of(&[-1e308, -1.5e308].map(|number| json!({ "d": number })));
+    assert_eq!((&answer["sum"], &answer["avg"]), (&json!("-Infinity"), &json!(-1.25e308)));
+}
+
 #[test]
 fn no_order_of_additions_overflows_on_its_way() {
     for numbers in [[1e308, 1e308, -1e308], [1e308, -1e308, 1e308], [-1e308, 1e308, 1e308]] {
         let docs = numbers.map(|number| json!({ "d": number }));
-        let tree = parse_over(&mapping_of(&docs), &json!({"s": {"extended_stats": {"field": "d"}}})).unwrap();
-        let states = docs.iter().enumerate().map(|(at, _)| {
-            let mut collector = Collector::new(&tree, MEMORY);
-            collect(&mut collector, &tree, &docs, at as u32, &[at as u32]);
-            collector.finish()
-        });
-        let mut all = AggState::empty(&tree);
-        states.for_each(|state| all.merge(state, &tree, MEMORY).unwrap());
-        let answer = all.answer(&tree, &Echo).unwrap();
-        assert_eq!(answer["s"]["sum"], json!(1e308), "{numbers:?}");
-        assert_eq!(answer["s"]["variance"], "NaN");
-        assert_eq!(answer["s"]["std_deviation"], "NaN");
+        let answer = stats_of(&docs);
+        assert_eq!(answer["sum"], json!(1e308), "{numbers:?}");
+        assert_eq!(answer["variance"], "NaN");
+        assert_eq!(answer["std_deviation"], "NaN");
     }
 }

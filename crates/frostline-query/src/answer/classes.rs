@@ -42,13 +42,13 @@ pub(super) struct Asked {
 
 impl Asked {
     fn new(request: SearchRequest, time: &str, tree: AggTree, order: Order) -> Asked {
-        let SearchRequest { filter, post_filter, highlight, named, inner_hits, .. } = request;
+        let SearchRequest { filter, post_filter, highlight, named, inner_hits, sort, .. } = request;
         Asked {
             time: time.to_owned(),
             filter: untyped(filter),
             post_filter: post_filter.map(untyped),
             tree,
-            order,
+            order: order.as_read(&sort),
             highlight: highlight.map(|highlight| highlight.with_fields(&FieldRef::untyped)),
             named: named.into_iter().map(|(name, filter)| (name, untyped(filter))).collect(),
             inner_hits,

@@ -99,7 +99,7 @@ async fn shown_of(
         let highlighter = highlighter.as_ref();
         let shown = Shown { request: &inner.request, highlighter, fields: fields.as_ref() };
         let own = Hit::new(&shown, &hit.index, hit.document.clone(), sort, effort)?;
-        made.push(as_object(own, inner, &hit.offsets, below.next())?);
+        made.push(as_object(own, &inner.levels, &hit.offsets, below.next())?);
     }
     let mut made = made.into_iter();
     let pages = pages.into_iter().map(|(total, page)| {
@@ -117,8 +117,25 @@ async fn shown_of(
     Ok(pages.collect())
 }
 
+/// A document that has one object of another alone, and which it is of those at each path: `numbers` are of those with a
+/// value. None where the other has no such object.
+pub(super) fn object_of(
+    source: &str,
+    paths: &[String],
+    numbers: &[u32],
+) -> Result<Option<(String, Vec<usize>)>> {
+    let (mut text, mut offsets) = (source.to_owned(), Vec::new());
+    for (path, number) in paths.iter().zip(numbers) {
+        let mut objects = objects_at(parsed(&text)?, &[path]).into_iter();
+        let Some(object) = objects.nth(*number as usize) else { return Ok(None) };
+        text = alone(path, object.json)?;
+        offsets.extend(object.offsets);
+    }
+    Ok(Some((text, offsets)))
+}
+
 /// A hit of a document that has one object alone, as the hit of the object.
-fn as_object(hit: Hit, inner: &InnerHits, offsets: &[usize], below: Option<Json>) -> Result<Json> {
+pub(super) fn as_object(hit: Hit, levels: &[String], offsets: &[usize], below: Option<Json>) -> Result<Json> {
     let unread = |e| frostline_base::Error::internal("a hit cannot be read again").with_source(e);
     let written = serde_json::to_string(&hit).map_err(unread)?;
     let Json::Object(mut members) = serde_json::from_str(&written).map_err(unread)? else {
@@ -134,7 +151,7 @@ fn as_object(hit: Hit, inner: &InnerHits, offsets: &[usize], below: Option<Json>
         }
     }
     let at = members.iter().position(|(name, _)| name == "_id").map_or(0, |at| at + 1);
-    members.insert(at, ("_nested".to_owned(), Json::of(&place(&inner.levels, offsets))));
+    members.insert(at, ("_nested".to_owned(), Json::of(&place(levels, offsets))));
     members.extend(below.map(|below| ("inner_hits".to_owned(), below)));
     Ok(Json::Object(members))
 }

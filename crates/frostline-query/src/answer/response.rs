@@ -211,6 +211,19 @@ pub struct SplitCost {
     pub opened_empty: u64,
 }
 
+impl Shards {
+    /// Adds what a further search of the same splits could not read.
+    pub(crate) fn add_failures(&mut self, other: Shards) {
+        for failure in other.failures {
+            if !self.failures.iter().any(|known| known.split == failure.split) {
+                self.failures.push(failure);
+                self.failed += 1;
+                self.successful = self.successful.saturating_sub(1);
+            }
+        }
+    }
+}
+
 impl Response {
     pub(crate) fn new(
         request: &SearchRequest,
@@ -294,6 +307,17 @@ impl QueryCost {
                 opened_empty: counts.empty,
             },
         }
+    }
+}
+
+impl QueryCost {
+    /// Adds what a further search of the same splits cost, which took its time within.
+    pub(crate) fn add(&mut self, other: &QueryCost) {
+        self.gets += other.gets;
+        self.bytes += other.bytes;
+        self.bytes_used += other.bytes_used;
+        self.usd += other.usd;
+        self.opening.add(&other.opening);
     }
 }
 

@@ -1,7 +1,7 @@
 //! One search: a request in, hits and aggregations out, with their cost.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -16,15 +16,16 @@ use frostline_base::{IndexName, Meter, STAGE};
 use frostline_catalog::Index;
 use frostline_show::nearest;
 use frostline_split::{Mapping, TIME_FIELD};
-use futures::future::join_all;
+use futures::future::{BoxFuture, FutureExt, join_all};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, info_span};
 
-use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource};
+use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitObject, HitSource};
 use crate::answer::classes::{Asked, Class, Notes, Together};
 use crate::answer::highlight::{Effort, Highlighter};
-use crate::answer::inner_hits::{Whole, inner_hits_of};
+use crate::answer::inner_hits::{Whole, as_object, inner_hits_of, object_of};
 use crate::answer::named::{Named, named_of};
 use crate::answer::response::{Hit, QueryCost, Response, Shown};
 use crate::answer::show::Fields;
@@ -45,7 +46,7 @@ use crate::exec::session::{context, ready, run};
 use crate::exec::splits::{RuledOut, Splits, time_field};
 use crate::filter::{FieldRef, Filter};
 use crate::json::Json;
-use crate::language::{self, Context, IndexVersion, InnerHits, SearchRequest, TotalHits};
+use crate::language::{self, Context, GroupHits, IndexVersion, InnerHits, SearchRequest, TotalHits};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::Parts;
@@ -54,6 +55,10 @@ use crate::{Error, Result};
 
 /// A `terms` may have thousands of texts, and a search may name as many fields.
 const WARNINGS_MAX: usize = 3;
+
+/// Each reads its documents by itself.
+const GROUP_SEARCHES_MAX: usize = 1_000;
+const GROUP_SEARCHES_AT_ONCE: usize = 8;
 
 /// The characters of a name or a text that a warning shows: servers send warnings in headers, which clients bound.
 const WARNED_CHARS_MAX: usize = 100;
@@ -72,8 +77,8 @@ pub struct Search {
     results: Option<Arc<Results>>,
     partial: bool,
     typed_keys: bool,
-    /// Whether of some indices only a part is searched: whoever asks may not know what else they have.
-    is_narrowed: bool,
+    /// Of which indices only a part is searched, and which: whoever asks may not know what else they have.
+    filters: BTreeMap<IndexName, Value>,
     now_us: i64,
 }
 
@@ -172,7 +177,7 @@ impl Search {
             results: options.results.clone(),
             partial: !options.strict,
             typed_keys: options.typed_keys,
-            is_narrowed: !options.filters.is_empty(),
+            filters: options.filters.clone(),
             now_us: options.now_us,
         })
     }
@@ -240,9 +245,10 @@ impl Search {
         let found = self.found(self.plan(&asked)?, &context).instrument(reading.clone()).await?;
         tell(&reading, &found.report);
         let mut report = found.report;
-        let mut rows = match &found.hits {
-            Some(hits) => self.order.rows(hits, self.request.from, &self.splits)?,
-            None => Vec::new(),
+        let mut rows = match found.hits.as_slice() {
+            [] => Vec::new(),
+            [hits] => self.order.rows(hits, self.request.from, &self.splits)?,
+            _ => return Err(Error::corrupt("the hits of a search are in several parts")),
         };
         let state = match (&found.state, self.tree.is_empty()) {
             (Some(bytes), false) => {
@@ -265,19 +271,23 @@ impl Search {
         if !shown.is_empty() {
             parts = Parts { source: true, numbers: parts.numbers || self.tree.hits_show_numbers() };
         }
+        let of_aggregations: BTreeSet<HitAddress> = shown.iter().copied().collect();
         let mut documents = self.fetch(unread.chain(shown), parts, &context, &mut report).await?;
         self.hide(&mut rows, &mut documents)?;
         let rendering = info_span!(target: STAGE, "render hits", frostline.hits = rows.len() as i64);
+        let mut effort = Effort::default();
+        let objects = self.objects_shown(&of_aggregations, &documents, &mut effort);
+        let objects = objects.instrument(rendering.clone()).await?;
         let (aggregations, fragments) =
-            rendering.in_scope(|| self.aggregations(state, options, &documents))?;
+            rendering.in_scope(|| self.aggregations(state, options, &documents, objects))?;
         let clauses = self.readings.iter().map(|reading| (&reading.splits, reading.named.as_ref()));
         let local = Arc::new(self.local());
         let named = named_of(clauses, &rows, &local, self.partial, &mut report);
         let named = named.instrument(rendering.clone()).await?;
-        let mut effort = Effort::default();
         let next =
             rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.position.clone());
         let wholes = self.wholes(&rows, &documents);
+        let groups = self.groups(&rows, &documents);
         let mut hits = rendering.in_scope(|| self.hits(rows, documents, named, &mut effort))?;
         self.add_inner_hits(wholes, &mut hits, &mut effort).instrument(rendering).await?;
         memory.try_grow(fragments + effort.bytes()).map_err(internal)?;
@@ -286,11 +296,12 @@ impl Search {
         let asked = asked.iter().map(|asked| asked.len() as u64).sum();
         let cost = QueryCost::new(&self.searcher, started.elapsed(), &report, &ruled_out, asked);
         let mut response = Response::new(&self.request, &self.splits, report, cost, hits, aggregations);
+        self.add_group_hits(groups, &mut response).await?;
         response.next = next;
         let shown = response.hits.hits.last().and_then(|hit| hit.sort.as_ref());
         response.next_unseen = response.next.clone().filter(|next| shown != Some(next));
         response.warnings.clone_from(&self.request.warnings);
-        if self.is_narrowed {
+        if !self.filters.is_empty() {
             return Ok(response);
         }
         response.warnings.extend(self.unknown());
@@ -306,10 +317,16 @@ impl Search {
         state: Option<AggState>,
         options: FinalizeOptions,
         documents: &BTreeMap<HitAddress, Document>,
+        objects: BTreeMap<HitAddress, Json>,
     ) -> Result<(Option<Json>, usize)> {
+        let levels = || self.tree.levels().iter().map(|level| level.path.clone());
+        let below = self.indices().flat_map(|index| levels().map(|path| (path, index.name())));
+        let below = below.map(|at| (at, OnceCell::new())).collect();
         let hits = TopHits {
             search: self,
             documents,
+            objects,
+            below: &below,
             effort: RefCell::new(Effort::default()),
             ways: RefCell::new(HashMap::new()),
         };
@@ -473,7 +490,8 @@ impl Search {
         let Report { failed, cost, .. } = found.report;
         report.answered.retain(|ordinal| failed.iter().all(|failure| failure.ordinal != *ordinal));
         report.add(Report { failed, cost, ..Report::default() });
-        found.hits.map_or(Ok(BTreeMap::new()), |documents| by_address(&documents))
+        let documents = found.hits.iter().map(by_address).collect::<Result<Vec<_>>>()?;
+        Ok(documents.into_iter().flatten().collect())
     }
 
     /// Takes out of documents what whoever asks does not see: whatever is shown of them is made of what is left.
@@ -500,27 +518,125 @@ impl Search {
 
     /// The documents of the hits, in their order; none where nothing is shown of their objects.
     fn wholes(&self, rows: &[Row], documents: &BTreeMap<HitAddress, Document>) -> Vec<Whole> {
+        let of_row = |row: &Row| {
+            let document = row.document.as_ref().or_else(|| documents.get(&row.address))?;
+            self.whole(row.address, document)
+        };
+        rows.iter().filter_map(of_row).collect()
+    }
+
+    /// A document of which objects are shown; none where nothing is shown of any.
+    fn whole(&self, address: HitAddress, document: &Document) -> Option<Whole> {
         if self.readings.iter().all(|reading| reading.inner_hits.is_empty()) {
-            return Vec::new();
+            return None;
         }
-        let wholes = rows.iter().filter_map(|row| {
-            let document = row.document.as_ref().or_else(|| documents.get(&row.address))?.clone();
-            let (_, index) = self.splits.get(row.address.split)?;
-            Some(Whole { index: index.name.to_string(), document, offsets: Vec::new() })
-        });
-        wholes.collect()
+        let (_, index) = self.splits.get(address.split)?;
+        Some(Whole { index: index.name.to_string(), document: document.clone(), offsets: Vec::new() })
     }
 
     /// Adds to hits what they show of their objects.
     async fn add_inner_hits(&self, wholes: Vec<Whole>, hits: &mut [Hit], effort: &mut Effort) -> Result<()> {
-        let mut wholes: Vec<(&mut Hit, Whole)> = hits.iter_mut().zip(wholes).collect();
+        let shown = self.inner_hits(wholes, effort).await?;
+        hits.iter_mut().zip(shown).for_each(|(hit, shown)| hit.inner_hits = shown);
+        Ok(())
+    }
+
+    /// What the documents that aggregations show, show of their objects.
+    async fn objects_shown(
+        &self,
+        addresses: &BTreeSet<HitAddress>,
+        documents: &BTreeMap<HitAddress, Document>,
+        effort: &mut Effort,
+    ) -> Result<BTreeMap<HitAddress, Json>> {
+        let wholes = addresses.iter().filter_map(|address| {
+            let whole = self.whole(*address, documents.get(address)?)?;
+            Some((*address, whole))
+        });
+        let (addresses, wholes): (Vec<HitAddress>, Vec<Whole>) = wholes.unzip();
+        let shown = self.inner_hits(wholes, effort).await?;
+        Ok(addresses.into_iter().zip(shown).filter_map(|(address, shown)| Some((address, shown?))).collect())
+    }
+
+    /// What each of some documents shows of its objects; none where its index is asked for none.
+    async fn inner_hits(&self, wholes: Vec<Whole>, effort: &mut Effort) -> Result<Vec<Option<Json>>> {
+        let mut shown: Vec<Option<Json>> = wholes.iter().map(|_| None).collect();
+        let mut wholes: Vec<(&mut Option<Json>, Whole)> = shown.iter_mut().zip(wholes).collect();
         for reading in self.readings.iter().filter(|reading| !reading.inner_hits.is_empty()) {
             let is_of = |index: &str| reading.indices.iter().any(|own| own.name().as_str() == index);
-            let (of_reading, others) = wholes.into_iter().partition(|(hit, _)| is_of(&hit.index));
+            let (of_reading, others) = wholes.into_iter().partition(|(_, whole)| is_of(&whole.index));
             wholes = others;
-            let (hits, of_reading): (Vec<&mut Hit>, Vec<Whole>) = Vec::into_iter(of_reading).unzip();
-            let shown = inner_hits_of(&reading.inner_hits, &of_reading, &self.searcher.reads, effort).await?;
-            hits.into_iter().zip(shown).for_each(|(hit, shown)| hit.inner_hits = Some(shown));
+            let (places, of_reading): (Vec<&mut Option<Json>>, Vec<Whole>) =
+                Vec::into_iter(of_reading).unzip();
+            let found = inner_hits_of(&reading.inner_hits, &of_reading, &self.searcher.reads, effort).await?;
+            places.into_iter().zip(found).for_each(|(place, found)| *place = Some(found));
+        }
+        Ok(shown)
+    }
+
+    /// The values of which the hits are the first, in their order; none where no other hits of these are shown.
+    fn groups(&self, rows: &[Row], documents: &BTreeMap<HitAddress, Document>) -> Vec<Value> {
+        if self.request.group_hits.is_empty() {
+            return Vec::new();
+        }
+        let is_shown = |row: &&Row| row.document.is_some() || documents.contains_key(&row.address);
+        rows.iter().filter(is_shown).map(|row| row.group.clone().unwrap_or_default()).collect()
+    }
+
+    /// Adds to hits the other hits of their values, each found by a search of its own in the same versions of the indices.
+    fn add_group_hits<'a>(
+        &'a self,
+        groups: Vec<Value>,
+        response: &'a mut Response,
+    ) -> BoxFuture<'a, Result<()>> {
+        self.group_hits(groups, response).boxed()
+    }
+
+    async fn group_hits(&self, groups: Vec<Value>, response: &mut Response) -> Result<()> {
+        let Some(field) = self.request.collapse.as_ref().filter(|_| !groups.is_empty()) else {
+            return Ok(());
+        };
+        let wanted = &self.request.group_hits;
+        let searches = groups.len() * wanted.len();
+        if searches > GROUP_SEARCHES_MAX {
+            return Err(Error::invalid(format!(
+                "[inner_hits] of [collapse] are {searches} searches, more than {GROUP_SEARCHES_MAX}: ask for fewer hits"
+            )));
+        }
+        let mut of_places: Vec<Option<Arc<Index>>> = vec![None; self.splits.indices().len()];
+        for index in self.indices() {
+            let place = self.splits.indices().iter().position(|version| version.name == *index.name());
+            if let Some(place) = place.and_then(|place| of_places.get_mut(place)) {
+                *place = Some(Arc::clone(index));
+            }
+        }
+        let indices: Vec<Arc<Index>> = of_places.into_iter().flatten().collect();
+        let options = SearchOptions {
+            now_us: self.now_us,
+            strict: !self.partial,
+            filters: self.filters.clone(),
+            ..SearchOptions::default()
+        };
+        let bodies = groups.iter().flat_map(|value| wanted.iter().map(|hits| hits.body_of(field, value)));
+        let found = bodies.map(|body| {
+            let search = Search::new(&self.searcher, &indices, body.to_string().as_bytes(), &options);
+            async move { search?.run().await }.boxed()
+        });
+        let found = found.collect::<Vec<BoxFuture<'_, _>>>();
+        let mut found = stream::iter(found).buffered(GROUP_SEARCHES_AT_ONCE);
+        for hit in &mut response.hits.hits {
+            let mut shown = Vec::new();
+            for GroupHits { name, .. } in wanted {
+                let Some(own) = found.try_next().await? else { break };
+                response.cost.add(&own.cost);
+                response.shards.add_failures(own.shards);
+                let written = serde_json::to_string(&own.hits).map_err(unreadable)?;
+                let hits = serde_json::from_str(&written).map_err(unreadable)?;
+                shown.push((name.clone(), Json::Object(vec![("hits".to_owned(), hits)])));
+            }
+            match &mut hit.inner_hits {
+                Some(Json::Object(known)) => known.extend(shown),
+                other => *other = Some(Json::Object(shown)),
+            }
         }
         Ok(())
     }
@@ -587,7 +703,11 @@ pub fn seen_source(source: &str, is_seen: &dyn Fn(&str) -> bool) -> Result<Strin
     serde_json::to_string(&document).map_err(damaged)
 }
 
-fn by_address(documents: &RecordBatch) -> Result<BTreeMap<HitAddress, Document>> {
+fn unreadable(error: serde_json::Error) -> Error {
+    Error::corrupt("a document is not JSON").with_source(error)
+}
+
+fn by_address(documents: &RecordBatch) -> Result<Vec<(HitAddress, Document)>> {
     let number = |name: &str| documents.column_by_name(name)?.as_primitive_opt::<UInt32Type>();
     let (Some(splits), Some(rows)) = (number("_split"), number("_row")) else {
         return Err(Error::corrupt("documents without their addresses"));
@@ -601,9 +721,13 @@ fn by_address(documents: &RecordBatch) -> Result<BTreeMap<HitAddress, Document>>
 struct TopHits<'a> {
     search: &'a Search,
     documents: &'a BTreeMap<HitAddress, Document>,
+    /// What they show of their objects.
+    objects: BTreeMap<HitAddress, Json>,
     effort: RefCell<Effort>,
-    /// How the hits of an index are shown, by what an aggregation says of it.
-    ways: RefCell<HashMap<(String, &'a IndexName), Rc<Way<'a>>>>,
+    /// How objects are read, by their paths and the indices of their documents.
+    below: &'a HashMap<(String, &'a IndexName), OnceCell<Mapping>>,
+    /// How the hits of an index are shown, by what an aggregation says of it and the path of its objects.
+    ways: RefCell<HashMap<(String, &'a IndexName, String), Rc<Way<'a>>>>,
 }
 
 /// How the hits of an aggregation in one index are shown.
@@ -614,8 +738,9 @@ struct Way<'a> {
 }
 
 impl<'a> TopHits<'a> {
-    fn way(&self, shown: &Value, index: &'a IndexName) -> Result<Rc<Way<'a>>> {
-        let key = (shown.to_string(), index);
+    /// How hits are shown that are objects at a path, or documents where it is empty.
+    fn way(&self, shown: &Value, index: &'a IndexName, path: &str) -> Result<Rc<Way<'a>>> {
+        let key = (shown.to_string(), index, path.to_owned());
         if let Some(known) = self.ways.borrow().get(&key) {
             return Ok(Rc::clone(known));
         }
@@ -632,7 +757,12 @@ impl<'a> TopHits<'a> {
         let context = Context { now_us: search.now_us, mapping, all: &all, keeps_optional: false };
         let request = SearchRequest::from_value(&body, &context)?;
         let highlighter = request.highlight.clone().map(Highlighter::new).transpose()?;
-        let fields = Fields::of_request(&request, mapping)?;
+        let fields = match self.below.get_key_value(&(path.to_owned(), index)) {
+            Some(((path, _), below)) => {
+                Fields::of_object(&request, below.get_or_init(|| mapping.declarations_below(path)), path)?
+            }
+            None => Fields::of_request(&request, mapping)?,
+        };
         let way = Rc::new(Way { request, highlighter, fields });
         self.ways.borrow_mut().insert(key, Rc::clone(&way));
         Ok(way)
@@ -640,18 +770,32 @@ impl<'a> TopHits<'a> {
 }
 
 impl HitSource for TopHits<'_> {
-    fn hit(&self, address: HitAddress, shown: &Value) -> Result<Option<Json>> {
+    fn hit(&self, address: HitAddress, object: HitObject<'_>, shown: &Value) -> Result<Option<Json>> {
         let split = self.search.splits.get(address.split);
         let (_, index) = split.ok_or_else(|| Error::internal("a hit of an aggregation is in no split"))?;
         // Its split is among the failed ones.
-        let Some(document) = self.documents.get(&address).cloned() else { return Ok(None) };
-        let way = self.way(shown, &index.name)?;
+        let Some(mut document) = self.documents.get(&address).cloned() else { return Ok(None) };
+        let offsets = match (&mut document.source, object.paths) {
+            (Some(source), [_, ..]) => {
+                let Some((own, offsets)) = object_of(source, object.paths, object.numbers)? else {
+                    return Err(Error::internal("a hit of an aggregation is no object of its document"));
+                };
+                *source = own;
+                Some(offsets)
+            }
+            _ => None,
+        };
+        let path = object.paths.last().map_or("", String::as_str);
+        let way = self.way(shown, &index.name, path)?;
         let Way { request, highlighter, fields } = way.as_ref();
         let shown = Shown { request, highlighter: highlighter.as_ref(), fields: fields.as_ref() };
         let hit = Hit::new(&shown, index.name.as_str(), document, None, &mut self.effort.borrow_mut())?;
-        let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
-        let written = serde_json::to_string(&hit).map_err(damaged)?;
-        Ok(Some(serde_json::from_str(&written).map_err(damaged)?))
+        if let Some(offsets) = offsets {
+            return as_object(hit, object.paths, &offsets, None).map(Some);
+        }
+        let hit = Hit { inner_hits: self.objects.get(&address).cloned(), ..hit };
+        let written = serde_json::to_string(&hit).map_err(unreadable)?;
+        Ok(Some(serde_json::from_str(&written).map_err(unreadable)?))
     }
 }
 

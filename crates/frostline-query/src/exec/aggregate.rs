@@ -17,6 +17,7 @@ use roaring::RoaringBitmap;
 
 use crate::agg::{AggState, AggTree, Batch, Collector, FieldColumn, LevelRows, Scope};
 use crate::errors::internal;
+use crate::exec::objects::OBJECTS_BYTES;
 use crate::exec::results::shared::{Answers, Question, Shared};
 use crate::exec::results::{Key, Results};
 use crate::exec::scan::{Scan, Tally, apart};
@@ -373,7 +374,7 @@ impl Levels {
             let mut below = vec![Vec::new(); above.len()];
             let whole = objects.documents_of_rows();
             (0..).zip(&whole).for_each(|(row, above)| below[*above as usize].push(row));
-            levels.rows.push(LevelRows { above: whole, below });
+            levels.rows.push(LevelRows { above: whole, below, numbers: objects.numbers_of_rows() });
             levels.objects.push(objects);
         }
         Ok(levels)
@@ -398,9 +399,6 @@ impl Levels {
         }
     }
 }
-
-/// About how much memory documents take whose objects are counted, and their objects.
-const OBJECTS_BYTES: usize = 32 << 20;
 
 /// A question that other machines were asked.
 struct Asked {
@@ -462,7 +460,7 @@ impl DigestQuestion {
             Filter::Range { field, lower, upper } if field.is_time() && self.time.is_none() => {
                 self.time = Some((field.clone(), bounds(lower, upper)));
             }
-            Filter::Equals { field, values } if self.term.is_none() => {
+            Filter::Equals { field, values } if self.term.is_none() && field.analysis().is_none() => {
                 let [value] = values.as_slice() else { return None };
                 self.term = Some((field.clone(), term_text(value)?));
             }

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
-use arrow::datatypes::{Field, Schema};
 use datafusion::execution::TaskContext;
 use frostline_base::Meter;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
@@ -22,7 +20,6 @@ use crate::exec::splits::Splits;
 use crate::filter::Filter;
 use crate::prune::Target;
 use crate::read::memory::{Room, reservation};
-use crate::read::merge::arrow_error;
 use crate::read::output::{Output, Parts, bytes_of, read_rows};
 
 /// Some rows of some splits.
@@ -105,11 +102,9 @@ impl Fetch {
         }
         // Of a split that failed nothing is shown.
         read.retain(|(ordinal, _)| !scan.has_failed(*ordinal));
-        let read: Vec<RecordBatch> = read.into_iter().map(|(_, batch)| batch).collect();
-        let schema = Arc::new(Schema::new(fetch.outputs().iter().map(Output::field).collect::<Vec<Field>>()));
-        let documents = concat_batches(&schema, &read).map_err(arrow_error)?;
+        let hits = read.into_iter().map(|(_, batch)| batch).collect();
         let report = Report { matched: 0, ..scan.report(&fetch.splits) };
-        Ok(Found { hits: Some(documents), state: None, report })
+        Ok(Found { hits, state: None, report })
     }
 
     /// The rows of a split, in parts to read at the same time.
@@ -146,8 +141,8 @@ impl Fetch {
 /// Of so many documents those of each row group are rendered by themselves. Pages of columns that are shown beside fewer of
 /// them would be read once for each row group.
 const ROWS_APART_MIN: u64 = 1_024;
-/// A document is held as it was read, in order with all others, as it travels and as it is shown.
-const COPIES: usize = 4;
+/// A document is held as it was read, as it travels and as it is shown.
+const COPIES: usize = 3;
 
 #[cfg(test)]
 mod tests;

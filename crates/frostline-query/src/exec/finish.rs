@@ -60,27 +60,22 @@ impl Merge {
         self.order.as_ref().map_or(Ok(()), |(order, _)| order.check())
     }
 
-    fn finish(&self, mut all: Vec<Found>, limits: &Limits) -> Result<Found> {
+    /// The row of the answer; that of an only leaf is the answer.
+    fn finish(&self, rows: Vec<RecordBatch>, limits: &Limits) -> Result<RecordBatch> {
+        let mut all = rows.iter().map(Found::read).collect::<Result<Vec<_>>>()?;
         let mut report = Report::default();
         all.iter_mut().for_each(|found| report.add(std::mem::take(&mut found.report)));
         report.check(&self.targets)?;
-        if all.len() == 1 {
-            let one = all.swap_remove(0);
-            return Ok(Found { report, ..one });
+        if let Ok([only]) = <[RecordBatch; 1]>::try_from(rows) {
+            return Ok(only);
         }
-        let hits: Vec<RecordBatch> = all.iter_mut().filter_map(|found| found.hits.take()).collect();
-        Ok(Found { hits: self.hits(&hits)?, state: self.state(all, limits)?, report })
-    }
-
-    fn hits(&self, hits: &[RecordBatch]) -> Result<Option<RecordBatch>> {
-        let Some(first) = hits.first() else { return Ok(None) };
-        match &self.order {
-            Some((order, wanted)) => order.merge(hits, *wanted),
-            None => {
-                let all = arrow::compute::concat_batches(&first.schema(), hits);
-                all.map(Some).map_err(crate::read::merge::arrow_error)
-            }
-        }
+        let hits: Vec<RecordBatch> =
+            all.iter_mut().flat_map(|found| std::mem::take(&mut found.hits)).collect();
+        let hits = match &self.order {
+            Some((order, wanted)) => order.merge(&hits, *wanted)?.into_iter().collect(),
+            None => hits,
+        };
+        Found { hits, state: self.state(all, limits)?, report }.write()
     }
 
     fn state(&self, all: Vec<Found>, limits: &Limits) -> Result<Option<Buffer>> {
@@ -128,15 +123,12 @@ impl Step for Merge {
         let memory = reservation(context.memory_pool(), Self::NAME);
         let limits = Limits { memory, bytes_max };
         let answer = async move {
-            let all = inputs.into_iter().map(|input| spawned(answers(input)));
-            let all = futures::future::try_join_all(all).await?;
-            self.finish(all.into_iter().flatten().collect(), &limits)?.write()
+            let rows =
+                inputs.into_iter().map(|input| spawned(input.map_err(internal).try_collect::<Vec<_>>()));
+            let rows = futures::future::try_join_all(rows).await?;
+            self.finish(rows.into_iter().flatten().collect(), &limits)
         };
         let answer = stream::once(answer).map_err(external).boxed();
         Ok(Box::pin(RecordBatchStreamAdapter::new(found::schema(), answer)))
     }
-}
-
-async fn answers(input: SendableRecordBatchStream) -> Result<Vec<Found>> {
-    input.map_err(internal).and_then(|batch| async move { Found::read(&batch) }).try_collect().await
 }

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// Rows with their keys and addresses, the best first; none where none were requested.
-    pub(crate) hits: Option<RecordBatch>,
+    pub(crate) hits: Vec<RecordBatch>,
     /// The state of the aggregations, in bytes.
     pub(crate) state: Option<Buffer>,
     pub(crate) report: Report,
@@ -30,7 +30,7 @@ pub(crate) fn schema() -> SchemaRef {
 
 impl Found {
     pub(crate) fn write(&self) -> Result<RecordBatch> {
-        let hits = self.hits.as_ref().map(write_rows).transpose()?.map(Buffer::from);
+        let hits = write_rows(&self.hits)?.map(Buffer::from);
         let report = Buffer::from(self.report.write()?);
         let columns = vec![column(hits)?, column(self.state.clone())?, column(Some(report))?];
         RecordBatch::try_new(schema(), columns).map_err(arrow_error)
@@ -46,7 +46,7 @@ impl Found {
         };
         let report = bytes(2)?.ok_or_else(|| Error::corrupt("an answer without a report"))?;
         Ok(Found {
-            hits: bytes(0)?.map(read_rows).transpose()?,
+            hits: bytes(0)?.map(read_rows).transpose()?.unwrap_or_default(),
             state: bytes(1)?,
             report: Report::read(&report)?,
         })
@@ -66,18 +66,29 @@ fn column(bytes: Option<Buffer>) -> Result<ArrayRef> {
     Ok(Arc::new(column))
 }
 
-fn write_rows(rows: &RecordBatch) -> Result<Vec<u8>> {
+fn write_rows(batches: &[RecordBatch]) -> Result<Option<Vec<u8>>> {
+    let Some(first) = batches.first() else { return Ok(None) };
     // Columns that were read have one allocation in common.
-    let bytes = rows.columns().iter().map(|column| column.to_data().get_slice_memory_size());
+    let columns = batches.iter().flat_map(RecordBatch::columns);
+    let bytes = columns.map(|column| column.to_data().get_slice_memory_size());
     let bytes = Vec::with_capacity(bytes.sum::<std::result::Result<usize, _>>().map_err(arrow_error)?);
-    let mut writer = StreamWriter::try_new(bytes, &rows.schema()).map_err(arrow_error)?;
-    writer.write(rows).map_err(arrow_error)?;
-    writer.into_inner().map_err(arrow_error)
+    let mut writer = StreamWriter::try_new(bytes, &first.schema()).map_err(arrow_error)?;
+    for batch in batches {
+        writer.write(batch).map_err(arrow_error)?;
+    }
+    writer.into_inner().map(Some).map_err(arrow_error)
 }
 
 /// The rows, which are not copied.
-fn read_rows(mut bytes: Buffer) -> Result<RecordBatch> {
+fn read_rows(mut bytes: Buffer) -> Result<Vec<RecordBatch>> {
     let damaged = |e| Error::corrupt("the hits of an answer cannot be read").with_source(e);
-    let batch = StreamDecoder::new().decode(&mut bytes).map_err(damaged)?;
-    batch.ok_or_else(|| Error::corrupt("the hits of an answer are cut off"))
+    let (mut decoder, mut batches) = (StreamDecoder::new(), Vec::new());
+    while let Some(batch) = decoder.decode(&mut bytes).map_err(damaged)? {
+        batches.push(batch);
+    }
+    decoder.finish().map_err(damaged)?;
+    match batches.is_empty() {
+        true => Err(Error::corrupt("the hits of an answer are cut off")),
+        false => Ok(batches),
+    }
 }

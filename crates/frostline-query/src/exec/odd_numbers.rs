@@ -1,5 +1,6 @@
 //! `sum` and `avg` of columns that a few odd documents made lists or text: of all numbers in a list, and of what text
-//! can be read as a number. Whole numbers are added without rounding.
+//! can be read as a number. Whole numbers are added without rounding. Windows that move on add doubles anew, also of other
+//! columns: what is added and taken away again leaves its rounding behind, and an infinite sum stays one.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type, Int64Type, UInt64Type};
@@ -11,6 +12,7 @@ use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
 };
+use frostline_base::Doubles;
 
 use crate::exec::whole_sum::narrowed;
 use crate::filter::Number;
@@ -26,6 +28,13 @@ pub(crate) struct OddNumbers {
 impl OddNumbers {
     pub(crate) fn over(inner: AggregateUDF) -> AggregateUDF {
         AggregateUDF::from(OddNumbers { inner, signature: Signature::user_defined(Volatility::Immutable) })
+    }
+}
+
+impl OddNumbers {
+    fn numbers(&self, args: &AccumulatorArgs<'_>, fractions: Fractions) -> Numbers {
+        let ty = args.return_field.data_type().clone();
+        Numbers { whole: 0, fractions, count: 0, average: self.name() == "avg", ty }
     }
 }
 
@@ -78,9 +87,7 @@ impl AggregateUDFImpl for OddNumbers {
         if !is_odd(args.expr_fields) {
             return self.inner.accumulator(args);
         }
-        let ty = args.return_field.data_type().clone();
-        let average = self.name() == "avg";
-        Ok(Box::new(Numbers { whole: 0, fraction: 0.0, count: 0, average, ty }))
+        Ok(Box::new(self.numbers(&args, Fractions::All(Doubles::default()))))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> DataFusionResult<Vec<FieldRef>> {
@@ -107,8 +114,9 @@ impl AggregateUDFImpl for OddNumbers {
         &self,
         args: AccumulatorArgs<'_>,
     ) -> DataFusionResult<Box<dyn Accumulator>> {
-        match is_odd(args.expr_fields) {
-            true => self.accumulator(args),
+        let is_double = |field: &FieldRef| *field.data_type() == DataType::Float64;
+        match is_odd(args.expr_fields) || (args.expr_fields.iter().all(is_double) && !args.is_distinct) {
+            true => Ok(Box::new(self.numbers(&args, Fractions::Window(Window::default())))),
             false => self.inner.create_sliding_accumulator(args),
         }
     }
@@ -126,11 +134,69 @@ impl AggregateUDFImpl for OddNumbers {
 #[derive(Debug)]
 struct Numbers {
     whole: i128,
-    fraction: f64,
+    fractions: Fractions,
     count: u64,
     average: bool,
     /// Of the answer.
     ty: DataType,
+}
+
+/// The sum of what is not whole.
+#[derive(Debug)]
+enum Fractions {
+    All(Doubles),
+    Window(Window),
+}
+
+impl Fractions {
+    fn add(&mut self, number: f64) {
+        match self {
+            Fractions::All(sum) => sum.add(number),
+            Fractions::Window(window) => window.add(number),
+        }
+    }
+
+    fn value(&self) -> f64 {
+        match self {
+            Fractions::All(sum) => sum.value(),
+            Fractions::Window(window) => window.value(),
+        }
+    }
+}
+
+/// The sum of numbers of which the oldest is taken away, without a difference. Each number is added twice.
+#[derive(Debug, Default)]
+struct Window {
+    /// Of the older ones: the sums of each of them and of those after it, the last one first.
+    older: Vec<Doubles>,
+    newer: Vec<f64>,
+    /// Of the newer ones.
+    sum: Doubles,
+}
+
+impl Window {
+    fn add(&mut self, number: f64) {
+        self.newer.push(number);
+        self.sum.add(number);
+    }
+
+    fn take(&mut self) {
+        if self.older.is_empty() {
+            self.sum = Doubles::default();
+            let mut sum = Doubles::default();
+            self.older.extend(self.newer.drain(..).rev().map(|number| {
+                sum.add(number);
+                sum
+            }));
+        }
+        self.older.pop();
+    }
+
+    fn value(&self) -> f64 {
+        let mut all = self.sum;
+        self.older.last().iter().for_each(|older| all.merge(**older));
+        all.value()
+    }
 }
 
 impl Numbers {
@@ -140,7 +206,7 @@ impl Numbers {
             Number::Long(number) => self.add_whole(number.into()),
             Number::Big(number) => self.add_whole(number),
             Number::Double(number) => {
-                self.fraction += number;
+                self.fractions.add(number);
                 Ok(())
             }
         }
@@ -151,10 +217,13 @@ impl Numbers {
         match number {
             Number::Long(number) => self.add_whole(-i128::from(number)),
             Number::Big(number) => self.add_whole(-number),
-            Number::Double(number) => {
-                self.fraction -= number;
-                Ok(())
-            }
+            Number::Double(_) => match &mut self.fractions {
+                Fractions::Window(window) => {
+                    window.take();
+                    Ok(())
+                }
+                Fractions::All(_) => exec_err!("numbers are taken from a window alone"),
+            },
         }
     }
 
@@ -198,7 +267,7 @@ impl Accumulator for Numbers {
     }
 
     fn supports_retract_batch(&self) -> bool {
-        true
+        matches!(self.fractions, Fractions::Window(_))
     }
 
     fn evaluate(&mut self) -> DataFusionResult<ScalarValue> {
@@ -211,7 +280,7 @@ impl Accumulator for Numbers {
                 Ok(ScalarValue::Decimal128(Some(self.whole), precision, scale))
             }
             _ => {
-                let sum = self.whole as f64 + self.fraction;
+                let sum = self.whole as f64 + self.fractions.value();
                 let by = if self.average { self.count as f64 } else { 1.0 };
                 Ok(ScalarValue::Float64(Some(sum / by)))
             }
@@ -219,13 +288,19 @@ impl Accumulator for Numbers {
     }
 
     fn size(&self) -> usize {
-        size_of_val(self)
+        let held = match &self.fractions {
+            Fractions::All(_) => 0,
+            Fractions::Window(of) => {
+                size_of::<Doubles>() * of.older.capacity() + size_of::<f64>() * of.newer.capacity()
+            }
+        };
+        size_of_val(self) + held
     }
 
     fn state(&mut self) -> DataFusionResult<Vec<ScalarValue>> {
         Ok(vec![
             ScalarValue::Decimal128(Some(self.whole), 38, 0),
-            ScalarValue::Float64(Some(self.fraction)),
+            ScalarValue::Float64(Some(self.fractions.value())),
             ScalarValue::UInt64(Some(self.count)),
         ])
     }
@@ -235,7 +310,7 @@ impl Accumulator for Numbers {
             return exec_err!("the state of a sum has three parts");
         };
         whole.as_primitive::<Decimal128Type>().iter().flatten().try_for_each(|part| self.add_whole(part))?;
-        self.fraction += fraction.as_primitive::<Float64Type>().iter().flatten().sum::<f64>();
+        fraction.as_primitive::<Float64Type>().iter().flatten().for_each(|part| self.fractions.add(part));
         self.count += count.as_primitive::<UInt64Type>().iter().flatten().sum::<u64>();
         Ok(())
     }

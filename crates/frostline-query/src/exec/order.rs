@@ -27,7 +27,7 @@ use serde_json::Value;
 use crate::agg::HitAddress;
 use crate::errors::internal;
 use crate::exec::splits::Splits;
-use crate::filter::{Bound, Edge, FieldRef, Filter, Scalar};
+use crate::filter::{Bound, Edge, FieldRef, Filter, Nested, Scalar};
 use crate::language::date::Format;
 use crate::language::{Held, Missing, SearchRequest, Sort, SortBy, SortMode, Versions};
 use crate::read::merge::arrow_error;
@@ -189,9 +189,28 @@ impl Order {
         order
     }
 
+    /// The same order of the hits of indices that read it so.
+    pub(crate) fn as_read(&self, sort: &[Sort]) -> Order {
+        let mut order = self.clone();
+        for (key, sort) in order.keys.iter_mut().zip(sort) {
+            if let KeyOf::Column(Output { of: Of::Values { objects, .. }, .. }) = &mut key.of {
+                objects.clone_from(&sort.objects);
+            }
+        }
+        order
+    }
+
     /// Whether both compare the same values: both are of one request.
     pub(crate) fn compares_same(&self, other: &Order) -> bool {
-        self.fields().eq(other.fields())
+        let objects = |order: &Order| -> Vec<Option<Nested>> {
+            order
+                .keys
+                .iter()
+                .flat_map(|key| key.of.outputs())
+                .map(|output| output.objects().cloned())
+                .collect()
+        };
+        self.fields().eq(other.fields()) && objects(self) == objects(other)
     }
 
     /// Whether hits are ordered by the name of their index.
@@ -532,7 +551,9 @@ fn column_key(name: String, field: &FieldRef, sort: &Sort) -> Result<OrderKey> {
         }
     }
     let missing = missing_value(&sort.missing, &ty, descending)?;
-    let values = Of::Values { field: field.clone(), descending, several, dates_are_exact: true, missing };
+    let objects = sort.objects.clone();
+    let values =
+        Of::Values { field: field.clone(), descending, several, dates_are_exact: true, missing, objects };
     let output = Output::new(name, ty, values);
     Ok(OrderKey { of: KeyOf::Column(output), descending, nulls_first, format })
 }

@@ -22,6 +22,7 @@ use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 
 use crate::errors::internal;
+use crate::exec::objects::{OBJECTS_BYTES, read_keys};
 use crate::exec::report::{Counts, Failure, Report};
 use crate::exec::results::Results;
 use crate::exec::splits::Splits;
@@ -30,7 +31,7 @@ use crate::prune::Target;
 use crate::read::memory::{Room, Window, reservation};
 use crate::read::once::Once;
 use crate::read::open::{OpenSplit, Searcher};
-use crate::read::output::{self, Output, read_rows};
+use crate::read::output::{self, Output};
 use crate::read::packs::{Context, Expected, PackFile};
 use crate::read::shown::Shown;
 use crate::read::view::View;
@@ -485,8 +486,9 @@ impl SplitRows {
         let ordinal = scan.targets[self.number].ordinal;
         let read = spawned(async move {
             let bytes = output::bytes_of(scan.view(&open), &outputs, &rows).await?;
-            let room = scan.window.room(bytes).await?;
-            let batch = read_rows(scan.view(&open), ordinal, &outputs, &rows).await?;
+            let objects = outputs.iter().filter(|output| output.objects().is_some()).count();
+            let room = scan.window.room(bytes + objects * OBJECTS_BYTES).await?;
+            let batch = read_keys(scan.view(&open), ordinal, &outputs, &rows).await?;
             room.resize(batch.get_array_memory_size())?;
             Ok((batch, room))
         });

@@ -149,8 +149,8 @@ impl Running {
             state = Some(counted.write()?.into());
         }
         let hits = match &self.search.hits {
-            Some(hits) => self.hits(hits, context).await?,
-            None => None,
+            Some(hits) => self.hits(hits, context).await?.into_iter().collect(),
+            None => Vec::new(),
         };
         let matched = match documents.filter(|_| self.search.post_filter.is_none()) {
             Some(documents) => documents,

@@ -137,7 +137,14 @@ impl Part {
 
 /// All values of a field.
 fn values(field: FieldRef) -> Of {
-    Of::Values { field, descending: false, several: Several::Smallest, dates_are_exact: false, missing: None }
+    Of::Values {
+        field,
+        descending: false,
+        several: Several::Smallest,
+        dates_are_exact: false,
+        missing: None,
+        objects: None,
+    }
 }
 
 /// The aliases that mean other values in some of these indices, so that there is no column of the name.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use frostline_base::IndexName;
-use frostline_split::{FieldType, Mapping, Split, SplitField, ValueType, Wanted};
+use frostline_split::{Analysis, FieldType, Mapping, Split, SplitField, ValueType, Wanted};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
@@ -43,6 +43,8 @@ struct Meaning {
     constant: Option<String>,
     /// The values are made of what is written at and below the paths.
     made: Option<Made>,
+    /// How the text is compared, where it is not as all text is.
+    analysis: Option<Analysis>,
 }
 
 /// What the values of a field are made of.
@@ -107,7 +109,26 @@ impl FieldRef {
         let resolved = mapping.resolve(name);
         // Where some are hidden, whether a document has one below the name tells of those, too.
         let object = mapping.has_children(name) && !mapping.hides_below(name);
-        FieldRef::new(mapping, name, resolved.is_time, resolved.paths, object)
+        let field = FieldRef::new(mapping, name, resolved.is_time, resolved.paths, object);
+        field.analyzed(mapping.analysis_of(name))
+    }
+
+    /// The same with its text compared so.
+    fn analyzed(mut self, analysis: Option<Analysis>) -> FieldRef {
+        if let Some(meaning) = Arc::get_mut(&mut self.0) {
+            meaning.analysis = analysis;
+        }
+        self
+    }
+
+    /// How its text is compared, where it is not as all text is.
+    pub(crate) fn analysis(&self) -> Option<Analysis> {
+        self.0.analysis
+    }
+
+    /// What is made of its values before they are compared, counted and sorted.
+    pub(crate) fn normalizer(&self) -> Option<Analysis> {
+        self.0.analysis.filter(|analysis| analysis.is_normalizer())
     }
 
     /// What `name` means in any of these mappings: all that it means in one of them.
@@ -116,6 +137,7 @@ impl FieldRef {
         for field in mappings.iter().map(|mapping| FieldRef::resolve(mapping, name)) {
             let own = &*field.0;
             (all.time, all.object) = (all.time || own.time, all.object || own.object);
+            all.analysis = all.analysis.max(own.analysis);
             for path in &own.paths {
                 if all.paths.iter().all(|known| known.path != path.path) {
                     all.paths.push(path.clone());
@@ -284,7 +306,7 @@ impl FieldRef {
             readings: meaning.readings.clone(),
             object: false,
             constant: meaning.constant.clone(),
-            made: None,
+            ..Meaning::default()
         }))
     }
 
@@ -337,21 +359,23 @@ impl FieldRef {
             object: self.0.object && !mapping.hides_below(self.name()),
             constant: None,
             made: self.0.made.clone(),
+            analysis: mapping.analysis_of(self.name()),
         }))
     }
 
     /// The same field for whoever looks for values of it, and for none of a type: beside the documents' time alone it
     /// matters what other values there are.
     pub(crate) fn untyped(&self) -> FieldRef {
-        let Meaning { name, time, paths, readings, object, constant, made } = &*self.0;
+        let Meaning { name, time, paths, readings, object, constant, made, analysis } = &*self.0;
         if made.is_some() {
             return self.clone();
         }
         let types = readings.iter().filter(|_| *time).map(|reading| reading.ty);
         let readings = types.map(|ty| TypedReading { ty, list: false, column: false }).collect();
         let (name, paths, constant) = (name.clone(), paths.clone(), constant.clone());
-        let object = *object;
-        FieldRef(Arc::new(Meaning { name, time: *time, paths, readings, object, constant, made: None }))
+        let (object, analysis) = (*object, *analysis);
+        let time = *time;
+        FieldRef(Arc::new(Meaning { name, time, paths, readings, object, constant, made: None, analysis }))
     }
 
     /// The one value that every document has.
@@ -362,7 +386,10 @@ impl FieldRef {
     /// Whether both mean the same values, whole or by words.
     pub(crate) fn has_values_of(&self, other: &FieldRef) -> bool {
         let paths = |field: &FieldRef| field.0.paths.iter().map(|path| path.path.clone()).collect::<Vec<_>>();
-        self.0.time == other.0.time && self.0.made == other.0.made && paths(self) == paths(other)
+        self.0.time == other.0.time
+            && self.0.made == other.0.made
+            && self.normalizer() == other.normalizer()
+            && paths(self) == paths(other)
     }
 
     /// Whether the mapping has the field, or fields below it.
@@ -438,7 +465,7 @@ impl fmt::Display for FieldRef {
 
 impl fmt::Debug for FieldRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Meaning { name, time, paths, readings, object, constant, made } = &*self.0;
+        let Meaning { name, time, paths, readings, object, constant, made, analysis } = &*self.0;
         let mut shown = f.debug_struct("FieldRef");
         shown.field("name", name).field("time", time).field("paths", paths);
         shown
@@ -446,6 +473,7 @@ impl fmt::Debug for FieldRef {
             .field("object", object)
             .field("constant", constant)
             .field("made", made)
+            .field("analysis", analysis)
             .finish()
     }
 }

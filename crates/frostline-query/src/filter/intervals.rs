@@ -115,12 +115,24 @@ impl Relation {
     }
 }
 
-/// From the word at one place to that at another, both inside, with the words in it that are of no part.
+/// From the word at one place to that at another, both inside, with the words in it that are of no part. A part is all from
+/// its first word to its last. As in Lucene each part takes its words, so that parts which overlap make up for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Interval {
     start: usize,
     end: usize,
-    gaps: usize,
+    gaps: isize,
+}
+
+impl Interval {
+    fn words(&self) -> isize {
+        (self.end + 1 - self.start) as isize
+    }
+
+    /// As a part of another: nothing in it is a gap.
+    fn as_part(self) -> Interval {
+        Interval { gaps: 0, ..self }
+    }
 }
 
 /// Looks for intervals in texts.
@@ -184,8 +196,8 @@ fn found<'m>(
             shortest(parts.iter().flat_map(|part| found(part, words, matchers)).collect())
         }
         Intervals::AllOf { parts, order } => {
-            let of_parts: Vec<Vec<Interval>> =
-                parts.iter().map(|part| found(part, words, matchers)).collect();
+            let mut part = |part| found(part, words, matchers).into_iter().map(Interval::as_part).collect();
+            let of_parts: Vec<Vec<Interval>> = parts.iter().map(&mut part).collect();
             match order {
                 Order::Ordered => ordered(&of_parts),
                 Order::Unordered => unordered(parts, of_parts),
@@ -204,7 +216,7 @@ fn found<'m>(
         }
         Intervals::MaxGaps { gaps, of } => {
             let mut all = found(of, words, matchers);
-            all.retain(|interval| interval.gaps as u64 <= *gaps);
+            all.retain(|interval| interval.gaps <= 0 || interval.gaps as u64 <= *gaps);
             all
         }
         Intervals::Related { of, how, others } => {
@@ -244,7 +256,7 @@ fn ordered(parts: &[Vec<Interval>]) -> Vec<Interval> {
         let is_there = rest.iter().all(|part| {
             let at = part.partition_point(|next| next.start <= whole.end);
             part.get(at).is_some_and(|next| {
-                whole.gaps += next.start - whole.end - 1 + next.gaps;
+                whole.gaps += (next.start - whole.end - 1) as isize + next.gaps;
                 whole.end = next.end;
                 true
             })
@@ -285,17 +297,15 @@ fn unordered(parts: &[Intervals], of_parts: Vec<Vec<Interval>>) -> Vec<Interval>
         let Some(now) = now.filter(|now| !now.is_empty()) else { break };
         let start = |at: &usize| now[*at].first().map(|first| first.start);
         let earliest = (0..now.len()).min_by_key(start).unwrap_or_default();
-        let mut now: Vec<Interval> = now.into_iter().flatten().copied().collect();
+        let now: Vec<Interval> = now.into_iter().flatten().copied().collect();
         next[earliest] += 1;
-        now.sort_unstable_by_key(|interval| (interval.start, interval.end));
-        let mut whole = now[0];
-        for interval in &now[1..] {
-            if interval.start > whole.end {
-                whole.gaps += interval.start - whole.end - 1 + interval.gaps;
-            }
-            whole.end = whole.end.max(interval.end);
-        }
-        all.push(whole);
+        let whole = now.iter().copied().reduce(|whole, interval| Interval {
+            start: whole.start.min(interval.start),
+            end: whole.end.max(interval.end),
+            gaps: 0,
+        });
+        let of_parts: isize = now.iter().map(Interval::words).sum();
+        all.extend(whole.map(|whole| Interval { gaps: whole.words() - of_parts, ..whole }));
     }
     shortest(all)
 }

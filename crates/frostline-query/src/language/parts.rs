@@ -1,5 +1,7 @@
 //! Parts that clauses of the DSL and query strings share.
 
+use frostline_split::Analysis;
+
 use super::Context;
 use super::date::parse_duration_us;
 use super::json::{self, At, Object};
@@ -56,6 +58,14 @@ pub(crate) fn check_fuzziness(options: &mut Object<'_>, at: &At<'_>) -> Result<(
     }
 }
 
+/// The analyzer that the words of a text are asked for by; none for that of the field.
+pub(crate) fn analysis_of(options: &mut Object<'_>, at: &At<'_>) -> Result<Option<Analysis>> {
+    match options.string("analyzer")?.and_then(Analysis::analyzer) {
+        Some(analysis) => check_words(options, at).map(|()| Some(analysis)),
+        None => check_analysis(options, at).map(|()| None),
+    }
+}
+
 /// Refuses analysis that is not the one that built the index.
 pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
     for key in ["analyzer", "quote_analyzer"] {
@@ -65,6 +75,11 @@ pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()
             );
         }
     }
+    check_words(options, at)
+}
+
+/// Refuses words that only stand near one another.
+fn check_words(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
     for key in ["slop", "phrase_slop"] {
         if options.unsigned(key)?.is_some_and(|slop| slop > 0) {
             return Err(

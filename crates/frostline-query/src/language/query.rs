@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 use serde_json::Value;
 
 use super::json::{self, At, Object};
-use super::parts::{BY_NAME, check_analysis, check_field, check_fuzziness, exists, refuse_index};
+use super::parts::{BY_NAME, analysis_of, check_field, check_fuzziness, exists, refuse_index};
 use super::query_string::QueryStringOptions;
 use super::ranges::Ranges;
 use super::text::{
@@ -362,7 +362,7 @@ impl<'a> Clause<'a> {
     fn match_options(self, options: &mut Object<'_>, how: &mut MatchOptions) -> Result<String> {
         let at = self.at;
         let query = options.take("query").ok_or_else(|| at.invalid("[query] is missing"))?;
-        check_analysis(options, at)?;
+        how.analysis = analysis_of(options, at)?;
         check_fuzziness(options, at)?;
         if let Some(operator) = options.string("operator")? {
             how.and = text::is_and(operator, &at.key("operator"))?;
@@ -385,6 +385,12 @@ impl<'a> Clause<'a> {
     fn multi_match(self) -> Result<Filter> {
         let mut options = self.object()?;
         let mut how = MatchOptions { lenient: false, ..MatchOptions::default() };
+        for key in ["slop", "cutoff_frequency"] {
+            if self.body.get("type").is_some_and(|kind| kind == "bool_prefix") && self.body.get(key).is_some()
+            {
+                return Err(self.at.invalid(format_args!("[{key}] not allowed for type [bool_prefix]")));
+            }
+        }
         let text = self.match_options(&mut options, &mut how)?;
         let targets = self.targets(&mut options)?;
         let kind = options.string("type")?.unwrap_or("best_fields");

@@ -1,8 +1,10 @@
 //! The search body: the query, the order of hits, and the fields to return.
 
 use frostline_base::wildcard_matches;
+use frostline_split::{Moment, parse_moment};
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::date::Format;
 use super::decimal::Decimal;
@@ -10,6 +12,7 @@ use super::highlight::{self, Highlight};
 use super::json::{self, At, Object};
 use super::parts::{milliseconds, refuse_index};
 use super::point_in_time::Held;
+use super::text::{Dates, dates_of};
 use super::{Context, query};
 use crate::filter::{FieldRef, Filter, Nested, Scalar, is_index};
 use crate::json::Json;
@@ -48,6 +51,11 @@ const INNER_KEYS: [&str; 12] = [
 const INNER_REFUSED: &[(&str, &str)] =
     &[("collapse", "sort the objects instead"), ("script_fields", "scripts are not run")];
 
+/// What else a request may say of the hits of a group.
+const GROUP_KEYS: [&str; 1] = ["collapse"];
+
+const GROUP_REFUSED: &[(&str, &str)] = &[("script_fields", "scripts are not run")];
+
 /// A search body, read and checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchRequest {
@@ -66,6 +74,8 @@ pub struct SearchRequest {
     pub search_after: Option<Vec<Value>>,
     /// Of the hits that have one value of this field only the first is returned; those without a value are one, too.
     pub collapse: Option<FieldRef>,
+    /// What else is shown of the hits of that value, with the first of them.
+    pub group_hits: Vec<GroupHits>,
     /// Which part of the documents is searched; none for all.
     pub slice: Option<Slice>,
     /// The clauses of the query and of `post_filter` that have names, each as if it were alone.
@@ -113,6 +123,50 @@ pub struct InnerHits {
     pub inner: Vec<InnerHits>,
 }
 
+/// A search for the hits that have one value of a field.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupHits {
+    /// What they are called in the answer.
+    pub name: String,
+    /// The search, for the hits of all values.
+    body: Map<String, Value>,
+}
+
+impl GroupHits {
+    /// The search for those of a value as hits show it; null for those that have none.
+    pub(crate) fn body_of(&self, field: &FieldRef, value: &Value) -> Value {
+        let name = field.name();
+        let clause = match (value, exact_time(field, value)) {
+            (Value::Null, _) => json!({ "bool": { "must_not": { "exists": { "field": name } } } }),
+            (_, Some(time)) => json!({ "range": { name: { "gte": time, "lte": time } } }),
+            (value, None) => json!({ "term": { name: value } }),
+        };
+        let mut body = self.body.clone();
+        let query = body.remove("query").unwrap_or_else(|| json!({ "match_all": {} }));
+        body.insert("query".to_owned(), json!({ "bool": { "must": query, "filter": clause } }));
+        Value::Object(body)
+    }
+}
+
+/// A sort value of a field of dates, to its last digit: whatever is left out would be rounded.
+fn exact_time(field: &FieldRef, value: &Value) -> Option<String> {
+    if dates_of(field) != Dates::Only {
+        return None;
+    }
+    let millis = |millis: f64| Moment::of_us((millis * 1e3).round() as i64);
+    let moment = match value {
+        Value::String(text) => parse_moment(text)?,
+        number => match number.as_i64() {
+            Some(whole) => Moment::of_us(whole.checked_mul(1_000)?),
+            None => millis(number.as_f64()?),
+        },
+    };
+    let at = Timestamp::from_microsecond(moment.time_us).ok()?;
+    let at = at.checked_add(SignedDuration::from_nanos(moment.nanos.into())).ok()?;
+    // No range reads a year before 0.
+    Some(format!("{at:.9}")).filter(|text| !text.starts_with('-'))
+}
+
 /// One of some parts that have each document once, and that are the same in one point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
@@ -138,6 +192,8 @@ pub struct Sort {
     /// The type to assume where the field is unknown: it then sorts as missing. None: the same, since
     /// no mapping knows every field of a log.
     pub unmapped_type: Option<String>,
+    /// Only the values of these objects of a document count; None: all of its values.
+    pub objects: Option<Box<Nested>>,
 }
 
 impl Sort {
@@ -340,6 +396,7 @@ impl Default for SearchRequest {
             sort: Vec::new(),
             search_after: None,
             collapse: None,
+            group_hits: Vec::new(),
             slice: None,
             named: Vec::new(),
             inner_hits: Vec::new(),
@@ -382,6 +439,9 @@ impl SearchRequest {
         let at = At::root("");
         let mut body =
             Object::new(body, &at).map_err(|_| Error::invalid("the request body is not a JSON object"))?;
+        if body.take("collapse").is_some() && body.take("rescore").is_some() {
+            return Err(Error::invalid("cannot use `collapse` in conjunction with `rescore`"));
+        }
         body.refuse(REFUSED)?;
         refuse_true(&mut body, &at, "explain", "there is no score to explain")?;
         refuse_true(
@@ -397,6 +457,7 @@ impl SearchRequest {
         body.ignore(&["track_scores", "indices_boost", "stats"]);
         let query = body.take("query");
         let filter = clause(&mut body, &at, "query", context)?;
+        let given_post_filter = body.take("post_filter");
         let post_filter = clause(&mut body, &at, "post_filter", context)?;
         let (mut named, mut shown) = (Vec::new(), Vec::new());
         for key in ["query", "post_filter"] {
@@ -429,7 +490,13 @@ impl SearchRequest {
         request.query = query.filter(|_| request.aggs.is_some()).cloned();
         stored_fields(&mut body, &at, &mut request)?;
         window(&mut body, &at, &mut request)?;
-        request.collapse = collapse(&mut body, &at, &request, context)?;
+        if let Some((field, mut hits)) = collapse(&mut body, &at, &request, context)? {
+            for GroupHits { body, .. } in &mut hits {
+                let own = [("query", query), ("post_filter", given_post_filter)];
+                body.extend(own.into_iter().filter_map(|(key, own)| Some((key.to_owned(), own?.clone()))));
+            }
+            (request.collapse, request.group_hits) = (Some(field), hits);
+        }
         request.slice = slice(&mut body, &at, &request)?;
         body.finish()?;
         Ok(request)
@@ -483,29 +550,17 @@ fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec
     for query::Shown { nested, query, how, inner } in shown {
         let position = format!("inner_hits of [nested] [{}]", nested.path);
         let at = At::root(&position);
-        let mut object = Object::new(how, &at)?;
-        let name = object.string("name")?.unwrap_or(&nested.path).to_owned();
-        object.refuse(INNER_REFUSED)?;
-        let mut body = how.as_object().cloned().unwrap_or_default();
-        body.retain(|key, _| !["ignore_unmapped", "name"].contains(&key.as_str()));
-        if let Some(key) = body.keys().find(|key| !INNER_KEYS.contains(&key.as_str())) {
-            return Err(at.invalid(format_args!("unknown key [{key}]")));
-        }
-        body.entry("size").or_insert(INNER_SIZE_DEFAULT.into());
+        let (name, mut body) = inner_body(how, &at, (&nested.path, &[], INNER_REFUSED))?;
         let highlight = body.remove("highlight").filter(|highlight| !highlight.is_null());
-        let mut request = SearchRequest::from_value(&Value::Object(body), context)
+        let mut request = inner_request(&name, body, context)
             .map_err(|error| error.context(format!("the {position} is not valid")))?;
         request.highlight = highlighted(highlight.as_ref(), &at, Some(query), context)?;
-        let window = request.from.saturating_add(request.size);
-        if window > INNER_WINDOW_MAX {
-            return Err(Error::invalid(format!(
-                "Inner result window is too large, the inner hit definition's [{name}]'s from + size must be less than or \
-                 equal to: [{INNER_WINDOW_MAX}] but was [{window}]"
-            )));
-        }
         let is_median = |sort: &Sort| !matches!(sort.mode, None | Some(SortMode::Min | SortMode::Max));
         if request.sort.iter().any(is_median) {
             return Err(at.unsupported("mode", "objects are sorted by the smallest or the largest value"));
+        }
+        if request.sort.iter().any(|sort| sort.objects.is_some()) {
+            return Err(at.unsupported("nested", "an object is sorted by all of its values"));
         }
         for name in request.sort.iter().filter_map(Sort::field).map(FieldRef::name) {
             refuse_index(name, &at.key("sort"), "all objects of a document are in one index")?;
@@ -519,6 +574,35 @@ fn inner_hits(shown: Vec<query::Shown<'_>>, context: &Context<'_>) -> Result<Vec
         all.push(InnerHits { name, levels, request, inner: inner_hits(inner, context)?, nested });
     }
     Ok(all)
+}
+
+/// The name of what is shown with a hit, and the search that it is.
+fn inner_body(
+    how: &Value,
+    at: &At<'_>,
+    (name, further, refused): (&str, &[&str], &[(&'static str, &str)]),
+) -> Result<(String, Map<String, Value>)> {
+    let mut object = Object::new(how, at)?;
+    let name = object.string("name")?.unwrap_or(name).to_owned();
+    object.refuse(refused)?;
+    let mut body = how.as_object().cloned().unwrap_or_default();
+    body.retain(|key, _| !["ignore_unmapped", "name"].contains(&key.as_str()));
+    if let Some(key) = body.keys().find(|key| ![&INNER_KEYS, further].concat().contains(&key.as_str())) {
+        return Err(at.invalid(format_args!("unknown key [{key}]")));
+    }
+    body.entry("size").or_insert(INNER_SIZE_DEFAULT.into());
+    Ok((name, body))
+}
+
+fn inner_request(name: &str, body: Map<String, Value>, context: &Context<'_>) -> Result<SearchRequest> {
+    let request = SearchRequest::from_value(&Value::Object(body), context)?;
+    match request.from.saturating_add(request.size) {
+        window if window > INNER_WINDOW_MAX => Err(Error::invalid(format!(
+            "Inner result window is too large, the inner hit definition's [{name}]'s from + size must be less than or \
+             equal to: [{INNER_WINDOW_MAX}] but was [{window}]"
+        ))),
+        _ => Ok(request),
+    }
 }
 
 fn clause(
@@ -641,18 +725,16 @@ fn collapse(
     at: &At<'_>,
     request: &SearchRequest,
     context: &Context<'_>,
-) -> Result<Option<FieldRef>> {
+) -> Result<Option<(FieldRef, Vec<GroupHits>)>> {
     let key = "collapse";
     let Some(value) = body.take(key) else { return Ok(None) };
     let at = at.key(key);
     let mut object = Object::new(value, &at)?;
-    object.refuse(&[(
-        "inner_hits",
-        "search for the hits of one value with a term query, or use a terms aggregation with top_hits",
-    )])?;
-    object.ignore(&["max_concurrent_group_searches"]);
+    object.unsigned("max_concurrent_group_searches")?;
     let name = object.string("field")?.ok_or_else(|| at.invalid("[field] is missing"))?;
+    let hits = object.take("inner_hits").filter(|hits| !hits.is_null());
     object.finish()?;
+    let hits = hits.map_or(Ok(Vec::new()), |hits| group_hits(hits, name, &at.key("inner_hits"), context))?;
     check_sort(name, &at, context)?;
     let field = context.field(name);
     if field.is_time() {
@@ -665,11 +747,34 @@ fn collapse(
         };
         if !matches!(request.sort.as_slice(), [sort] if is_sorted(sort)) {
             return Err(at.invalid(
-                "with [search_after] the only sort key is the field of [collapse], without a value for [missing]",
+                "cannot use `collapse` in conjunction with `search_after`, unless the only sort key is the field of \
+                 [collapse], without a value for [missing]",
             ));
         }
     }
-    Ok(Some(field))
+    Ok(Some((field, hits)))
+}
+
+/// Reads which hits of a value of the field `of` are shown.
+fn group_hits(value: &Value, of: &str, at: &At<'_>, context: &Context<'_>) -> Result<Vec<GroupHits>> {
+    let mut all: Vec<GroupHits> = Vec::new();
+    json::each(value, at, |how, at| {
+        let (name, body) = inner_body(how, at, (of, &GROUP_KEYS, GROUP_REFUSED))?;
+        if let Some(inner) = body.get("collapse").filter(|inner| !inner.is_null()) {
+            // Hits of groups of groups are not shown, as in Elasticsearch.
+            let at = at.key("collapse");
+            let mut inner = Object::new(inner, &at)?;
+            inner.string("field")?;
+            inner.finish()?;
+        }
+        inner_request(&name, body.clone(), context)?;
+        if all.iter().any(|known| known.name == name) {
+            return Err(at.invalid(format_args!("[inner_hits] already contains an entry for key [{name}]")));
+        }
+        all.push(GroupHits { name, body });
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 fn slice(body: &mut Object<'_>, at: &At<'_>, request: &SearchRequest) -> Result<Option<Slice>> {
@@ -693,6 +798,9 @@ fn slice(body: &mut Object<'_>, at: &At<'_>, request: &SearchRequest) -> Result<
     }
     if max <= 1 || id >= max {
         return Err(at.invalid("[max] is greater than 1 and than [id]"));
+    }
+    if !request.group_hits.is_empty() {
+        return Err(at.unsupported("inner_hits", "the hits of a group would be of all slices"));
     }
     if !matches!(request.held, Some(Held::PointInTime(..))) {
         return Err(at.invalid("[slice] can only be used with [scroll] or [point-in-time] requests"));
@@ -805,13 +913,13 @@ fn sort_key(name: &str, how: &Value, at: &At<'_>, context: &Context<'_>) -> Resu
     if name == "_geo_distance" {
         let (field, options) = super::geo::distances(how, at, context)?;
         let mut key = Sort { by: SortBy::Field(field), ..Sort::default() };
-        sort_options(&mut key, &Value::Object(options), at)?;
+        sort_options(&mut key, &Value::Object(options), at, context)?;
         return Ok(key);
     }
     let mut key = Sort::named(name, context);
     match how {
         Value::String(order) => key.descending = descending(order, at)?,
-        how => sort_options(&mut key, how, at)?,
+        how => sort_options(&mut key, how, at, context)?,
     }
     Ok(key)
 }
@@ -828,7 +936,7 @@ fn check_sort(name: &str, at: &At<'_>, context: &Context<'_>) -> Result<()> {
     }
 }
 
-fn sort_options(key: &mut Sort, how: &Value, at: &At<'_>) -> Result<()> {
+fn sort_options(key: &mut Sort, how: &Value, at: &At<'_>, context: &Context<'_>) -> Result<()> {
     if matches!(key.by, SortBy::Field(ref field) if field.name() == "_script") {
         return Err(at.invalid("sorting by [_script] is not supported"));
     }
@@ -837,14 +945,10 @@ fn sort_options(key: &mut Sort, how: &Value, at: &At<'_>) -> Result<()> {
     options.ignore(&["nested_path", "numeric_type"]);
     if let Some(nested) = options.take("nested") {
         let at = at.key("nested");
-        let mut nested = Object::new(nested, &at)?;
-        nested.refuse(&[
-            ("filter", "a document is sorted by the values of all objects at the path"),
-            ("max_children", "a document is sorted by the values of all objects at the path"),
-        ])?;
-        nested.string("path")?.ok_or_else(|| at.invalid("[path] is missing"))?;
-        nested.ignore(&["nested"]);
-        nested.finish()?;
+        key.objects = sorted_objects(nested, &at, context)?.map(Box::new);
+        if key.objects.is_some() && key.field().is_none_or(FieldRef::is_time) {
+            return Err(at.unsupported("filter", "objects have neither a time nor an order of their own"));
+        }
     }
     if let Some(order) = options.string("order")? {
         key.descending = descending(order, &at.key("order"))?;
@@ -859,6 +963,32 @@ fn sort_options(key: &mut Sort, how: &Value, at: &At<'_>) -> Result<()> {
     }
     key.unmapped_type = options.string("unmapped_type")?.map(str::to_owned);
     options.finish()
+}
+
+/// The objects of whose values a document is sorted; none for all at the path.
+fn sorted_objects(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Option<Nested>> {
+    let mut nested = Object::new(value, at)?;
+    nested.refuse(&[("max_children", "a document is sorted by the values of all objects at the path")])?;
+    let path = nested.string("path")?.ok_or_else(|| at.invalid("[path] is missing"))?;
+    let filter = nested.take("filter");
+    let inner = nested.take("nested");
+    nested.finish()?;
+    if let Some(inner) = inner {
+        let inner = sorted_objects(inner, &at.key("nested"), context)?;
+        return match (filter, inner) {
+            (None, inner) => Ok(inner),
+            (Some(_), _) => {
+                Err(at.unsupported("filter", "it is asked of the objects of the innermost path alone"))
+            }
+        };
+    }
+    let Some(filter) = filter else { return Ok(None) };
+    let clause = json!({ "nested": { "path": path, "query": filter } });
+    Ok(Some(match query::parse(&clause, at, context)? {
+        Filter::Nested(nested) => *nested,
+        // Another index has objects at the path.
+        _ => Nested::new(path, Filter::None, context.mapping),
+    }))
 }
 
 fn descending(order: &str, at: &At<'_>) -> Result<bool> {
@@ -898,6 +1028,7 @@ impl Default for Sort {
             mode: None,
             format: None,
             unmapped_type: None,
+            objects: None,
         }
     }
 }

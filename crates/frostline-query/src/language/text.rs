@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use frostline_base::wildcard_matches;
-use frostline_split::{TIME_FIELD, ValueType, query_tokens};
+use frostline_split::{Analysis, TIME_FIELD, ValueType, query_tokens};
 use serde_json::Value;
 
 use super::Context;
@@ -189,6 +189,8 @@ pub(crate) struct MatchOptions {
     pub(crate) prefix_last: bool,
     /// The tokens must follow one another.
     pub(crate) phrase: bool,
+    /// How the text is taken apart, if not as the field is.
+    pub(crate) analysis: Option<Analysis>,
     /// Of dates that name none; UTC without.
     pub(crate) zone: Option<jiff::tz::TimeZone>,
 }
@@ -213,7 +215,11 @@ pub(crate) fn match_in(
             read => read,
         };
     }
-    let mut tokens = query_tokens(text);
+    let own = target.as_ref().and_then(FieldRef::analysis);
+    let mut tokens = match own {
+        Some(analysis) => analysis.words(text).into_iter().map(|(_, word)| word.into_owned()).collect(),
+        None => query_tokens(text),
+    };
     tokens.sort_unstable();
     tokens.dedup();
     let exact = target.as_ref().is_some_and(FieldRef::is_exact);
@@ -222,7 +228,14 @@ pub(crate) fn match_in(
     }
     let field = target.clone();
     let text_owned = text.to_owned();
-    let filter = if options.phrase {
+    let filter = if let Some(analysis) = options.analysis {
+        if options.phrase || exact || own.is_some() {
+            let why =
+                "words by another analysis are asked for one by one, of fields that have those of all text";
+            return Err(at.unsupported("analyzer", why));
+        }
+        match_words(target, analysis, text, options, at)?
+    } else if options.phrase {
         Filter::Phrase { field, text: text_owned, prefix_last: options.prefix_last }
     } else {
         let Some(minimum) = minimum_of(options, tokens.len(), exact, at)? else { return Ok(Filter::None) };
@@ -238,6 +251,41 @@ pub(crate) fn match_in(
         Err(_) if options.lenient => Ok(Filter::None),
         read => read,
     }
+}
+
+/// The words of a text by another analysis than that of the target, each as it is: what letters there are in upper case is
+/// no word of the index.
+fn match_words(
+    target: &Target,
+    analysis: Analysis,
+    text: &str,
+    options: &MatchOptions,
+    at: &At<'_>,
+) -> Result<Filter> {
+    let words = analysis.words(text);
+    let last = words.len().saturating_sub(1);
+    let asked: BTreeSet<(&str, bool)> = words
+        .iter()
+        .enumerate()
+        .map(|(number, (_, word))| (word.as_ref(), options.prefix_last && number == last))
+        .collect();
+    let needed = match minimum_of(options, asked.len(), false, at)? {
+        None => return Ok(Filter::None),
+        Some(Minimum::All) => asked.len(),
+        Some(Minimum::Count(count)) => count,
+    };
+    let parts = asked.into_iter().map(|(word, prefix_last)| match word.chars().any(char::is_uppercase) {
+        true => Filter::None,
+        false => {
+            let (field, text) = (target.clone(), word.to_owned());
+            Filter::Match { field, text, minimum: Minimum::All, prefix_last }
+        }
+    });
+    let parts: Vec<Filter> = parts.filter(|part| *part != Filter::None).collect();
+    Ok(match needed <= parts.len() && needed > 0 {
+        true => at_least(needed, parts),
+        false => Filter::None,
+    })
 }
 
 /// `filter`, which looks for `text` in every field, or the time that `text` stands for in any field that

@@ -55,15 +55,7 @@ impl Objects {
         paths: &[&str],
         mapping: &Mapping,
     ) -> Result<Objects> {
-        // They are read once, so packing them well would cost more than it saves.
-        let options = WriterOptions {
-            limits: LIMITS,
-            zstd_level: 1,
-            column_zstd_level: 1,
-            source_zstd_level: 1,
-            ..WriterOptions::default()
-        };
-        let mut writer = SplitWriter::new(mapping.clone(), options);
+        let mut writer = writer(mapping);
         let path = paths.last().copied().unwrap_or_default();
         let mut of_documents = Vec::new();
         for document in documents {
@@ -73,6 +65,16 @@ impl Objects {
             }
             of_documents.push(start..writer.rows());
         }
+        Ok(Objects { written: Written::new(writer)?, of_documents, meter: Meter::default() })
+    }
+
+    /// The documents themselves, each as the one object that it has.
+    pub(crate) fn whole<'t>(documents: impl Iterator<Item = &'t str>, mapping: &Mapping) -> Result<Objects> {
+        let mut writer = writer(mapping);
+        for document in documents {
+            writer.add(document.as_bytes())?;
+        }
+        let of_documents = (0..writer.rows()).map(|row| row..row + 1).collect();
         Ok(Objects { written: Written::new(writer)?, of_documents, meter: Meter::default() })
     }
 
@@ -86,6 +88,17 @@ impl Objects {
         let documents = (0..).zip(&self.of_documents);
         let of_objects: Vec<u32> =
             documents.flat_map(|(document, objects)| objects.clone().map(move |_| document)).collect();
+        let rows = self.written.iter().flat_map(|written| &written.objects);
+        rows.filter_map(|object| of_objects.get(*object as usize).copied()).collect()
+    }
+
+    /// Which the object of each row is of those of its document.
+    pub(crate) fn numbers_of_rows(&self) -> Vec<u32> {
+        let of_objects: Vec<u32> = self
+            .of_documents
+            .iter()
+            .flat_map(|objects| 0..objects.end.saturating_sub(objects.start))
+            .collect();
         let rows = self.written.iter().flat_map(|written| &written.objects);
         rows.filter_map(|object| of_objects.get(*object as usize).copied()).collect()
     }
@@ -105,6 +118,18 @@ impl Objects {
             View { open: &written.open, reader: &written.bytes, reads, meter: &self.meter, shown: None };
         Some((view, &written.objects))
     }
+}
+
+fn writer(mapping: &Mapping) -> SplitWriter {
+    // They are read once, so packing them well would cost more than it saves.
+    let options = WriterOptions {
+        limits: LIMITS,
+        zstd_level: 1,
+        column_zstd_level: 1,
+        source_zstd_level: 1,
+        ..WriterOptions::default()
+    };
+    SplitWriter::new(mapping.clone(), options)
 }
 
 impl Written {
@@ -160,6 +185,13 @@ pub(crate) fn alone(path: &str, object: Json) -> Result<String> {
     let document = Json::Object(vec![(path.to_owned(), object)]);
     serde_json::to_string(&document)
         .map_err(|e| Error::internal("an object cannot be written").with_source(e))
+}
+
+/// A document that has some of the objects at a path of another, by their numbers, and nothing else.
+pub(crate) fn several(path: &str, document: &str, is_kept: impl Fn(usize) -> bool) -> Result<String> {
+    let objects = objects_at(parsed(document)?, &[path]).into_iter().enumerate();
+    let kept = objects.filter(|(number, _)| is_kept(*number)).map(|(_, object)| object.json).collect();
+    alone(path, Json::Array(kept))
 }
 
 /// The objects with a value at the last of `paths`, each of which is inside of the one before. Each says which one it is

@@ -14,13 +14,13 @@ use arrow::datatypes::{
     DataType, Decimal128Type, Field, Float64Type, Int64Type, Schema, TimestampMicrosecondType,
 };
 use datafusion::common::ScalarValue;
-use frostline_split::{Moment, NANOS_COLUMN, TIME_COLUMN, TextAs, row_numbers};
+use frostline_split::{Analysis, Moment, NANOS_COLUMN, TIME_COLUMN, TextAs, row_numbers};
 use futures::future::{FutureExt, try_join, try_join_all};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
 use crate::errors::internal;
-use crate::filter::FieldRef;
+use crate::filter::{FieldRef, Nested};
 use crate::read::fields;
 use crate::read::merge::{self, arrow_error};
 use crate::read::mixed;
@@ -69,6 +69,8 @@ pub(crate) enum Of {
         dates_are_exact: bool,
         #[serde(with = "literal")]
         missing: Option<ScalarValue>,
+        /// The objects of documents that the values are of; none for all values.
+        objects: Option<Box<Nested>>,
     },
 }
 
@@ -151,6 +153,22 @@ impl Output {
         [Output::new("_split", ADDRESS_TYPE, Of::Split), Output::new("_row", ADDRESS_TYPE, Of::Row)]
     }
 
+    /// The objects that its values are of; none where all count.
+    pub(crate) fn objects(&self) -> Option<&Nested> {
+        match &self.of {
+            Of::Values { objects, .. } => objects.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The same of all values.
+    pub(crate) fn of_whole(mut self) -> Output {
+        if let Of::Values { objects, .. } = &mut self.of {
+            *objects = None;
+        }
+        self
+    }
+
     pub(crate) fn field(&self) -> Field {
         Field::new(&self.name, self.ty.clone(), true)
     }
@@ -194,7 +212,10 @@ impl Output {
                 Some(texts) => cast(&StringArray::from(texts), &self.ty).map_err(arrow_error),
                 None => self.whole(&fields::read_documents(view, rows).await?),
             },
-            Of::Values { field, descending, several, dates_are_exact, missing } => {
+            Of::Values { objects: Some(_), .. } => {
+                Err(Error::internal("values of objects that were not taken apart"))
+            }
+            Of::Values { field, descending, several, dates_are_exact, missing, objects: None } => {
                 let mut arrays = readings(view, field, rows, TextAs::Plain, *dates_are_exact).await?;
                 if *dates_are_exact && self.ty != merge::EXACT_TIME {
                     arrays = arrays.into_iter().map(merge::with_dates_as_text).collect::<Result<_>>()?;
@@ -350,9 +371,14 @@ pub(crate) async fn readings(
         return Ok(vec![ranges::values(view, field, of, rows).await?]);
     }
     view.know_fields(&[field]).await?;
+    // Of what is made of values several may be the same.
+    let text_as = if field.normalizer().is_some() { TextAs::Plain } else { text_as };
     let readings = field.in_split(view.split())?.into_iter();
     let arrays = readings.map(|(field, _)| fields::read_whole(view, field, rows, text_as, dates_are_exact));
     let mut arrays: Vec<ArrayRef> = try_join_all(arrays).await?.into_iter().flatten().collect();
+    if let Some(normalizer) = field.normalizer() {
+        arrays = arrays.iter().map(|array| normalized(array, normalizer)).collect::<Result<_>>()?;
+    }
     if field.is_time() && dates_are_exact {
         arrays.push(fields::exact_times(view, rows).await?);
     } else if field.is_time() {
@@ -360,6 +386,19 @@ pub(crate) async fn readings(
         arrays.push(time.column(view, TIME_COLUMN, rows).await?);
     }
     Ok(arrays)
+}
+
+/// Texts, or lists of such, as they are compared.
+fn normalized(array: &ArrayRef, normalizer: Analysis) -> Result<ArrayRef> {
+    if let Some(texts) = array.as_string_opt::<i32>() {
+        let texts = texts.iter().map(|text| text.map(|text| normalizer.fold(text)));
+        return Ok(Arc::new(texts.collect::<StringArray>()));
+    }
+    let Some(lists) = array.as_list_opt::<i32>() else { return Ok(Arc::clone(array)) };
+    let values = normalized(lists.values(), normalizer)?;
+    let item = Arc::new(Field::new("item", values.data_type().clone(), true));
+    let lists = ListArray::try_new(item, lists.offsets().clone(), values, lists.nulls().cloned());
+    Ok(Arc::new(lists.map_err(arrow_error)?))
 }
 
 /// About how much memory the outputs for the given rows take. What is decoded to make them is not among it: a

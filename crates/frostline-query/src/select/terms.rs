@@ -62,6 +62,8 @@ impl Terms {
 
     fn all_of(filter: &Filter) -> Terms {
         match filter {
+            // Segments have the words that all text has, and values as they are written.
+            leaf if leaf.analyzed().is_some() => Terms::ALL,
             Filter::None => Terms::NONE,
             Filter::And(parts) => all(parts.iter().map(Terms::all_of)),
             Filter::AtLeast { minimum, parts } => at_least(*minimum, parts.iter().map(Terms::all_of)),

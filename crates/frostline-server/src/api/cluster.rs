@@ -269,6 +269,46 @@ fn of_disk(disk: &Disk) -> Value {
     })
 }
 
+fn of_threads(state: &State) -> Value {
+    let (active, queue) = state.searches.load();
+    json!({ "search": {
+        "threads": state.settings.searches_max,
+        "active": active,
+        "queue": queue,
+        "rejected": state.searches.refused(),
+    } })
+}
+
+fn of_http(state: &State) -> Value {
+    json!({
+        "current_open": state.metrics.connections(),
+        "requests_open": state.settings.requests_max - state.requests.available_permits(),
+    })
+}
+
+/// `GET /_info/{target}`: what nodes have done, of all of them together.
+pub(crate) async fn info(call: Call) -> Result<Answer> {
+    const TARGETS: [&str; 4] = ["http", "ingest", "script", "thread_pool"];
+    let state = &call.state;
+    let targets: Vec<&str> = call.part("target").unwrap_or_default().split(',').collect();
+    let is_all = targets == ["_all"];
+    if let Some(other) = targets.iter().find(|target| !is_all && !TARGETS.contains(target)) {
+        return Err(unknown_metric(&format!("/_info/{}", targets.join(",")), other, &TARGETS));
+    }
+    let mut shown = Map::from_iter([("cluster_name".to_owned(), json!(NAME))]);
+    for target in TARGETS.into_iter().filter(|target| is_all || targets.contains(target)) {
+        let value = match target {
+            "http" => of_http(state),
+            "ingest" => state.pipelines.stats(&state.node.records().await?),
+            "thread_pool" => of_threads(state),
+            // None are run.
+            _ => json!({ "compilations": 0, "cache_evictions": 0, "compilation_limit_triggered": 0 }),
+        };
+        shown.insert(target.to_owned(), value);
+    }
+    Answer::json(&shown)
+}
+
 /// `GET /_cluster/pending_tasks`: nothing waits for a cluster to change.
 pub(crate) async fn pending_tasks(_: Call) -> Result<Answer> {
     Answer::json(&json!({ "tasks": [] }))
@@ -359,9 +399,7 @@ pub(crate) async fn node_stats(call: Call) -> Result<Answer> {
         node.insert("ingest".to_owned(), state.pipelines.stats(&state.node.records().await?));
     }
     let Host { disk, memory, load, process } = Host::read(state).await;
-    let (active, queue) = state.searches.load();
     let live = state.live.figures();
-    let connections = state.metrics.connections();
     let writing = json!({
         "combined_coordinating_and_primary_in_bytes": live.held_bytes,
         "coordinating_in_bytes": live.held_bytes,
@@ -405,24 +443,10 @@ pub(crate) async fn node_stats(call: Call) -> Result<Answer> {
                 "threads": process.threads,
             }),
         ),
-        (
-            "thread_pool",
-            json!({ "search": {
-                "threads": state.settings.searches_max,
-                "active": active,
-                "queue": queue,
-                "rejected": state.searches.refused(),
-            } }),
-        ),
+        ("thread_pool", of_threads(state)),
         ("fs", json!(fs)),
         ("transport", Value::Object(TRANSPORT.iter().map(|name| ((*name).to_owned(), json!(0))).collect())),
-        (
-            "http",
-            json!({
-                "current_open": connections,
-                "requests_open": state.settings.requests_max - state.requests.available_permits(),
-            }),
-        ),
+        ("http", of_http(state)),
         (
             "discovery",
             json!({

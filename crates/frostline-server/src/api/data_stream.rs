@@ -3,22 +3,25 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use frostline_base::{ErrorKind, IndexName, wildcard_matches};
+use frostline_base::{Error, ErrorKind, IndexName, wildcard_matches};
 use frostline_catalog::{Access, Alias, DataStream, Index, RecordChange, Records, Settings};
 use frostline_ingest::{own_retention, retaining};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::by_query::TRIES_MAX;
 use crate::api::cat::size;
 use crate::api::index::index_uuid;
 use crate::api::names::{exists, make_stream, next_backing, parse, resolved};
+use crate::api::settings;
+use crate::api::stream_settings::OwnSettings;
 use crate::api::template::{Composed, compose};
 use crate::api::{blocks, lifecycle};
 use crate::error::{ApiError, Result};
 use crate::params::duration;
 use crate::scope::Scope;
-use crate::state::{Call, only};
+use crate::state::{Call, only, only_in};
 
 /// `PUT /_data_stream/{name}`.
 pub(crate) async fn create(call: Call) -> Result<Answer> {
@@ -62,6 +65,9 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
             "replicated": false,
             "rollover_on_write": false,
         });
+        let own = OwnSettings::of(&records, name);
+        shown["settings"] = settings::shown(Some(&own.settings), false);
+        shown["mappings"] = own.mappings;
         if let Some(of_stream) = &stream.lifecycle {
             shown["lifecycle"] = lifecycle::shown(of_stream);
         }
@@ -128,17 +134,44 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
     }
     let found: Vec<IndexName> = found.into_iter().map(|(name, _)| name.clone()).collect();
     for name in found {
-        // The stream goes first, so that nothing is sent to it any more.
-        let gone = |_: &Records| Ok(vec![RecordChange::DataStream(name.clone(), None)]);
-        catalog.change_records("delete data stream", gone).await?;
-        let indices =
-            records.data_streams().get(&name).map(|stream| stream.indices.clone()).unwrap_or_default();
-        for index in indices.iter().filter(|index| records.has_index(index)) {
-            catalog.delete(index).await?;
-            call.state.node.unmount(index).await?;
-        }
+        delete_whole(&call, &name).await?;
     }
     Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// Deletes a stream and its indices at once: a stop leaves no index that belongs to no stream, and neither does a rollover
+/// meanwhile.
+async fn delete_whole(call: &Call, name: &IndexName) -> Result<()> {
+    let catalog = call.state.node.catalog();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let records = catalog.records().await?;
+        let Some(stream) = records.data_streams().get(name) else { return Ok(()) };
+        let is_there = |index: &&IndexName| records.has_index(index);
+        let indices: Vec<IndexName> = stream.indices.iter().filter(is_there).cloned().collect();
+        indices.iter().try_for_each(|index| records.check_deletion(index))?;
+        let gone = |left: &Records| match left.data_streams().get(name) {
+            None => Ok(Vec::new()),
+            Some(stream) if stream.indices.iter().any(|index| left.has_index(index)) => {
+                Err(Error::conflict(format!("the data stream {name} was just rolled over")))
+            }
+            Some(_) => {
+                let stream = RecordChange::DataStream(name.clone(), None);
+                Ok([stream].into_iter().chain(OwnSettings::forget(left, name)).collect())
+            }
+        };
+        match catalog.delete_with(&indices, gone).await {
+            Err(e) if matches!(e.kind(), ErrorKind::Conflict | ErrorKind::NotFound) && tries < TRIES_MAX => {}
+            done => {
+                done?;
+                for index in &indices {
+                    call.state.node.unmount(index).await?;
+                }
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// `POST /{index}/_rollover/{new_index}`: the name's documents go to a new index from now on, where the conditions are
@@ -182,6 +215,10 @@ pub(crate) async fn rollover(call: Call) -> Result<Answer> {
     if is_met && !dry_run {
         let template = if stream.is_some() { name.as_str() } else { new.as_str() };
         let composed = compose(&records, template)?.unwrap_or_default();
+        let composed = match stream {
+            Some(_) => OwnSettings::of(&records, &name).over(composed),
+            None => composed,
+        };
         let composed = composed.with(body.get("mappings"), None)?;
         // Of a stream, the lifecycle says it.
         let kept = if stream.is_some() { None } else { own_retention(index.settings())? };
@@ -245,6 +282,138 @@ async fn follow(
         ErrorKind::Conflict => exists(new),
         _ => e.into(),
     })
+}
+
+/// `POST /_data_stream/_migrate/{name}`: an alias becomes a data stream of its indices, of which the one that takes documents
+/// is the last.
+pub(crate) async fn migrate(call: Call) -> Result<Answer> {
+    let name = parse(call.part("name").unwrap_or_default())?;
+    let catalog = call.state.node.catalog();
+    let records = catalog.records().await?;
+    let composed = compose(&records, name.as_str())?.filter(|composed| composed.data_stream);
+    let composed = composed.ok_or_else(|| {
+        ApiError::invalid(format!("no matching index template found for data stream [{name}]"))
+    })?;
+    let lifecycle = composed.lifecycle()?;
+    let plan = |records: &Records| {
+        let invalid = |reason: String| Err(frostline_base::Error::invalid(reason));
+        let Some(alias) = records.aliases().get(&name) else {
+            return invalid(format!("alias [{name}] does not exist"));
+        };
+        if alias.has_filter() {
+            return invalid(format!("alias [{name}] has a filter, which a data stream has not"));
+        }
+        let Some(last) = alias.write_index() else {
+            return invalid(format!("alias [{name}] must specify a write index"));
+        };
+        let others = alias.indices.iter().filter(|index| *index != last);
+        let mut indices: Vec<IndexName> = others.cloned().collect();
+        indices.sort_by_key(|index| records.created_ms(index));
+        indices.push(last.clone());
+        if let Some(index) = indices.iter().find(|index| stream_of(records, index).is_some()) {
+            return invalid(format!("index [{index}] is of a data stream already"));
+        }
+        let mut stream = DataStream::new(last.clone(), composed.template.clone());
+        stream.indices = indices;
+        stream.lifecycle.clone_from(&lifecycle);
+        let gone = RecordChange::Alias(name.clone(), None);
+        Ok(vec![gone, RecordChange::DataStream(name.clone(), Some(stream))])
+    };
+    catalog.change_records("migrate to data stream", plan).await?;
+    Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// The data stream that an index is of.
+fn stream_of<'a>(records: &'a Records, index: &IndexName) -> Option<&'a IndexName> {
+    let mut streams = records.data_streams().iter();
+    streams.find(|(_, stream)| stream.indices.contains(index)).map(|(name, _)| name)
+}
+
+/// One change of the indices of a data stream.
+struct Modification {
+    adds: bool,
+    stream: IndexName,
+    index: IndexName,
+}
+
+impl Modification {
+    fn read(action: &Value) -> Result<Modification> {
+        let wrong = || {
+            ApiError::unparsed(
+                "an action is [add_backing_index] or [remove_backing_index], with [data_stream] and [index]",
+            )
+        };
+        let action = action.as_object().filter(|action| action.len() == 1).ok_or_else(wrong)?;
+        let (name, about) = action.iter().next().ok_or_else(wrong)?;
+        let about = about.as_object().ok_or_else(wrong)?;
+        only_in(name, about, &["data_stream", "index"])?;
+        let text = |member: &str| about.get(member).and_then(Value::as_str).ok_or_else(wrong);
+        let adds = match name.as_str() {
+            "add_backing_index" => true,
+            "remove_backing_index" => false,
+            _ => return Err(wrong()),
+        };
+        Ok(Modification { adds, stream: parse(text("data_stream")?)?, index: parse(text("index")?)? })
+    }
+
+    fn apply(
+        &self,
+        records: &Records,
+        streams: &mut BTreeMap<IndexName, DataStream>,
+    ) -> frostline_base::Result<()> {
+        let Modification { adds, stream: name, index } = self;
+        let invalid = |reason: String| Err(frostline_base::Error::invalid(reason));
+        let is_elsewhere =
+            streams.iter().any(|(other, stream)| other != name && stream.indices.contains(index));
+        let Some(stream) = streams.get_mut(name) else {
+            return invalid(format!("data stream [{name}] not found"));
+        };
+        let is_last = stream.indices.last() == Some(index);
+        let is_there = stream.indices.contains(index);
+        if !records.has_index(index) {
+            return invalid(format!("index [{index}] not found"));
+        }
+        match adds {
+            true if is_elsewhere => invalid(format!("index [{index}] is of another data stream")),
+            true if is_there => Ok(()),
+            true => {
+                // The oldest come first, and the last stays the one that takes documents.
+                let made = records.created_ms(index);
+                let older = stream.indices[..stream.indices.len().saturating_sub(1)].iter();
+                let place = older.take_while(|other| records.created_ms(other) <= made).count();
+                stream.indices.insert(place, index.clone());
+                Ok(())
+            }
+            false if !is_there => invalid(format!("index [{index}] is not of the data stream [{name}]")),
+            false if is_last => invalid(format!(
+                "cannot remove backing index [{index}] of data stream [{name}] because it is the write index"
+            )),
+            false => {
+                stream.indices.retain(|other| other != index);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// `POST /_data_stream/_modify`: indices come to data streams and go from them, all or none. None is deleted.
+pub(crate) async fn modify(call: Call) -> Result<Answer> {
+    let body = call.object()?;
+    only(&body, &["actions"])?;
+    let actions = body.get("actions").and_then(Value::as_array).filter(|actions| !actions.is_empty());
+    let actions = actions.ok_or_else(|| ApiError::unparsed("[actions] is a list of at least one"))?;
+    let actions = actions.iter().map(Modification::read).collect::<Result<Vec<_>>>()?;
+    let plan = |records: &Records| {
+        let old = records.data_streams();
+        let mut new: BTreeMap<IndexName, DataStream> =
+            old.iter().map(|(name, stream)| (name.clone(), DataStream::clone(stream))).collect();
+        actions.iter().try_for_each(|action| action.apply(records, &mut new))?;
+        let changed =
+            new.into_iter().filter(|(name, stream)| old.get(name).map(|old| &**old) != Some(stream));
+        Ok(changed.map(|(name, stream)| RecordChange::DataStream(name, Some(stream))).collect())
+    };
+    call.state.node.catalog().change_records("modify data streams", plan).await?;
+    Answer::json(&json!({ "acknowledged": true }))
 }
 
 /// The name after one that ends with a number: `logs-000002` after `logs-000001`.

@@ -180,7 +180,7 @@ impl VersionType {
     }
 }
 
-fn invalid_request(why: &str) -> ApiError {
+pub(crate) fn invalid_request(why: &str) -> ApiError {
     ApiError::invalid(format!("Validation Failed: 1: {why};")).named("action_request_validation_exception")
 }
 
@@ -448,9 +448,9 @@ impl<'a> Got<'a> {
 }
 
 /// The documents of an index that are there, or cannot be told, by their `_id`s.
-type Stored = HashMap<String, Result<Located>>;
+pub(crate) type Stored = HashMap<String, Result<Located>>;
 
-async fn stored(
+pub(crate) async fn stored(
     state: &State,
     scope: &Scope,
     index: &IndexName,
@@ -551,7 +551,7 @@ async fn one(call: &Call, with_source: bool) -> Result<(IndexName, String, Optio
 }
 
 /// The version that a document has to have to be read.
-fn wanted_version(member: impl Fn(&str) -> Option<Value>) -> Result<Option<i64>> {
+pub(crate) fn wanted_version(member: impl Fn(&str) -> Option<Value>) -> Result<Option<i64>> {
     // Whoever counts them, a document that is read has this one.
     VersionType::of(member("version_type").as_ref())?;
     let Some(wanted) = member("version") else { return Ok(None) };
@@ -562,7 +562,7 @@ fn no_version(given: &Value) -> ApiError {
     ApiError::invalid(format!("Failed to parse value [{given}] of [version] as a number"))
 }
 
-fn check_version(stored: &Located, wanted: i64) -> Result<()> {
+pub(crate) fn check_version(stored: &Located, wanted: i64) -> Result<()> {
     let (id, version) = (&stored.id, stored.numbers.version);
     if version == wanted {
         return Ok(());

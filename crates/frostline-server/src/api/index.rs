@@ -55,7 +55,7 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
 pub(crate) async fn clone(call: Call) -> Result<Answer> {
     let body = call.object()?;
     only(&body, &["aliases", "settings"])?;
-    let source = names::resolved(&call.state, call.index())?;
+    let source = source_of_clone(&call).await?;
     let name = names::resolved(&call.state, call.part("target").unwrap_or_default())?;
     let settings = body.get("settings");
     if settings::time_field(settings)?.is_some() {
@@ -64,9 +64,6 @@ pub(crate) async fn clone(call: Call) -> Result<Answer> {
         ));
     }
     let records = call.state.node.catalog().records().await?;
-    if !records.has_index(&source) {
-        return Err(ApiError::no_such_index(source.as_str()));
-    }
     [Access::Read, Access::ReadMetadata]
         .into_iter()
         .try_for_each(|access| blocks::check(&call.state, std::iter::once(&source), access))?;
@@ -92,6 +89,21 @@ pub(crate) async fn clone(call: Call) -> Result<Answer> {
         false => tasks::begin(&call, "indices.clone", about, cloned)?,
     };
     Ok(answer.with_warnings(settings::warning(settings)))
+}
+
+/// The index that is cloned, by its name or by an alias of it alone.
+async fn source_of_clone(call: &Call) -> Result<IndexName> {
+    let name = names::resolved(&call.state, call.index())?;
+    let how =
+        Resolve { wildcards: Wildcards::NONE, allow_no_indices: false, closed: true, ..Resolve::default() };
+    let mut found = indices::names(&call.state, &call.client.scope, name.as_str(), how).await?;
+    match (found.pop(), found.is_empty()) {
+        (Some(index), true) => Ok(index),
+        (None, _) => Err(ApiError::no_such_index(name.as_str())),
+        (Some(_), false) => {
+            Err(ApiError::invalid(format!("[{name}] stands for several indices: name the one to clone")))
+        }
+    }
 }
 
 /// `DELETE /{index}`. Names alone: a wildcard deletes more than was meant too easily.

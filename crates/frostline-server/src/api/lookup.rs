@@ -137,7 +137,7 @@ fn exact(scalar: &Json) -> Json {
 }
 
 /// The values at a path, which may go through lists; a name may have dots itself.
-fn collect(json: &Json, path: &str, values: &mut Vec<Json>) {
+pub(crate) fn collect(json: &Json, path: &str, values: &mut Vec<Json>) {
     match json {
         Json::Array(items) => items.iter().for_each(|item| collect(item, path, values)),
         Json::Object(members) => {

@@ -16,7 +16,8 @@ use crate::error::{ApiError, Result};
 use crate::slow::Searched;
 use crate::state::Call;
 
-pub(crate) const PARAMETERS: &[&str] = &["request_cache", "rest_total_hits_as_int", "typed_keys"];
+pub(crate) const PARAMETERS: &[&str] =
+    &["request_cache", "rest_total_hits_as_int", "search_pipeline", "typed_keys"];
 pub(crate) const IGNORED: &[&str] = &["max_concurrent_searches"];
 
 /// Searches that run at once.
@@ -51,12 +52,17 @@ pub(crate) async fn answered(
     let (how, manner, path) = (indices::how(&call.params)?, Manner::of(&call.params)?, call.part("index"));
     let wanted = Wanted::parse(&call.body, how, manner, call.state.settings.body_bytes_max / TREE)?;
     let (state, scope) = (&call.state, &call.client.scope);
-    let make = &make;
+    let (make, of_all) = (&make, call.params.get("search_pipeline"));
     let searches = wanted.into_iter().map(|wanted| async move {
-        let Wanted { expression, how, manner, body } = wanted;
-        let body = body.and_then(make);
+        let Wanted { expression, pipeline, how, manner, body } = wanted;
+        let mut body = body.and_then(make)?;
+        if let Some(pipeline) = pipeline.as_deref().or(of_all)
+            && body.get("search_pipeline").is_none()
+        {
+            body.set("search_pipeline", pipeline)?;
+        }
         let asked = Asked { scope, expression: expression.as_deref().or(path), how, manner };
-        asked.find(state, body?).await
+        asked.find(state, body).await
     });
     let searches: Vec<_> = searches.collect();
     let responses: Vec<_> = stream::iter(searches).buffered(AT_ONCE).collect().await;
@@ -81,6 +87,8 @@ pub(crate) async fn answered(
 /// One of the searches.
 struct Wanted {
     expression: Option<String>,
+    /// The search pipeline that it names.
+    pipeline: Option<String>,
     how: Resolve,
     manner: Manner,
     /// What cannot be read fails alone.
@@ -109,49 +117,53 @@ impl Wanted {
             if all.len() == SEARCHES_MAX {
                 return Err(ApiError::invalid(format!("a request has at most {SEARCHES_MAX} searches")));
             }
-            let (expression, how, manner) = read_header(header, how, manner)
+            let mut wanted =
+                Wanted { expression: None, pipeline: None, how, manner, body: SearchBody::parse(body) };
+            wanted
+                .read_header(header)
                 .map_err(|e| ApiError { reason: format!("line {line}: {}", e.reason), ..e })?;
-            all.push(Wanted { expression, how, manner, body: SearchBody::parse(body) });
+            all.push(wanted);
         }
         match all.is_empty() {
             true => Err(ApiError::invalid("no requests added")),
             false => Ok(all),
         }
     }
-}
 
-fn read_header(line: &[u8], how: Resolve, manner: Manner) -> Result<(Option<String>, Resolve, Manner)> {
-    let (mut expression, mut how, mut manner) = (None, how, manner);
-    if line.is_empty() {
-        return Ok((expression, how, manner));
-    }
-    let header: Map<String, Value> = serde_json::from_slice(line)
-        .map_err(|e| ApiError::unparsed(format!("the header is not a JSON object: {e}")))?;
-    let flag = |name: &str, value: &Value| match value {
-        Value::Bool(flag) => Ok(*flag),
-        Value::String(text) if text == "true" || text == "false" => Ok(text == "true"),
-        other => Err(ApiError::invalid(format!("[{name}] is {other}, not true or false"))),
-    };
-    for (name, value) in &header {
-        match name.as_str() {
-            "index" | "indices" => expression = names(value)?,
-            "ignore_unavailable" => how.ignore_unavailable = flag(name, value)?,
-            "allow_no_indices" => how.allow_no_indices = flag(name, value)?,
-            "allow_partial_search_results" => manner.strict = !flag(name, value)?,
-            "request_cache" => manner.anew = !flag(name, value)?,
-            "expand_wildcards" => {
-                let wanted = names(value)?.unwrap_or_default();
-                how.wildcards = expands(&wanted.split(',').collect::<Vec<_>>(), how.wildcards)?;
-            }
-            spread if SPREAD.contains(&spread) => {}
-            other => {
-                return Err(ApiError::invalid(format!(
-                    "key [{other}] is not supported in the metadata section"
-                )));
+    fn read_header(&mut self, line: &[u8]) -> Result<()> {
+        if line.is_empty() {
+            return Ok(());
+        }
+        let header: Map<String, Value> = serde_json::from_slice(line)
+            .map_err(|e| ApiError::unparsed(format!("the header is not a JSON object: {e}")))?;
+        let flag = |name: &str, value: &Value| match value {
+            Value::Bool(flag) => Ok(*flag),
+            Value::String(text) if text == "true" || text == "false" => Ok(text == "true"),
+            other => Err(ApiError::invalid(format!("[{name}] is {other}, not true or false"))),
+        };
+        let Wanted { how, manner, .. } = self;
+        for (name, value) in &header {
+            match name.as_str() {
+                "index" | "indices" => self.expression = names(value)?,
+                "search_pipeline" => self.pipeline = value.as_str().map(str::to_owned),
+                "ignore_unavailable" => how.ignore_unavailable = flag(name, value)?,
+                "allow_no_indices" => how.allow_no_indices = flag(name, value)?,
+                "allow_partial_search_results" => manner.strict = !flag(name, value)?,
+                "request_cache" => manner.anew = !flag(name, value)?,
+                "expand_wildcards" => {
+                    let wanted = names(value)?.unwrap_or_default();
+                    how.wildcards = expands(&wanted.split(',').collect::<Vec<_>>(), how.wildcards)?;
+                }
+                spread if SPREAD.contains(&spread) => {}
+                other => {
+                    return Err(ApiError::invalid(format!(
+                        "key [{other}] is not supported in the metadata section"
+                    )));
+                }
             }
         }
+        Ok(())
     }
-    Ok((expression, how, manner))
 }
 
 /// An expression, or a list of them.

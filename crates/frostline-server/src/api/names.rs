@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::api::alias::{self, Abouts, Draft};
 use crate::api::settings::IndexSettings;
+use crate::api::stream_settings::OwnSettings;
 use crate::api::template::{Composed, compose};
 use crate::api::{blocks, indices};
 use crate::error::{ApiError, Result};
@@ -215,7 +216,9 @@ pub(crate) async fn make_stream(state: &State, name: &IndexName, composed: &Comp
             return Err(Error::conflict(format!("there is already a data stream {name}")));
         }
         let stream = RecordChange::DataStream(name.clone(), Some(stream.clone()));
-        Ok([stream].into_iter().chain(settings.change(records, &first, false)).collect())
+        let settings = settings.change(records, &first, false);
+        // What one of that name said of its own is not of this one.
+        Ok([stream].into_iter().chain(settings).chain(OwnSettings::forget(records, name)).collect())
     };
     let mapping = composed.mapping()?;
     let made = state.node.catalog().create_with(&first, mapping, Settings::default(), also).await;

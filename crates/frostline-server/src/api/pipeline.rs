@@ -4,22 +4,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use frostline_base::wildcard_matches;
-use frostline_catalog::{INDEX_SETTINGS, RecordChange, Records};
+use frostline_catalog::{INDEX_SETTINGS, Records};
 use frostline_pipeline::{Addresses, Agents, Document, Failure, Outcome, Pipeline, Pipelines, Status, Trace};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::info::uuid;
+use crate::api::kept::Kind;
+use crate::api::names::parse;
 use crate::api::settings::IndexSettings;
+use crate::api::template::compose;
 use crate::error::{ApiError, Result};
 use crate::state::{Call, State, only, only_in};
 
-/// The kind of records that pipelines are.
-const KIND: &str = "ingest_pipeline";
-/// The longest pipeline, which every server holds.
-const BYTES_MAX: usize = 1 << 20;
+const KEPT: Kind = Kind { record: "ingest_pipeline", name: "pipeline" };
 /// The most documents that are tried at once.
 const SIMULATED_MAX: usize = 1_000;
 
@@ -80,7 +79,7 @@ impl Compiled {
             now: sum.now + counts.now,
             took_us: sum.took_us + counts.took_us,
         });
-        let known = records.others(KIND).map(|(id, _)| {
+        let known = records.others(KEPT.record).map(|(id, _)| {
             let mut shown = counts.get(id).copied().unwrap_or_default().shown();
             shown["processors"] = json!([]);
             (id.to_owned(), shown)
@@ -90,7 +89,7 @@ impl Compiled {
 
     /// The pipeline of an id; none where there is none.
     pub(crate) fn get(&self, records: &Records, id: &str) -> Result<Option<Arc<Pipeline>>> {
-        let Some(json) = records.other(KIND, id) else { return Ok(None) };
+        let Some(json) = records.other(KEPT.record, id) else { return Ok(None) };
         let read = |compiled: &HashMap<String, (Value, Arc<Pipeline>)>| {
             let (from, pipeline) = compiled.get(id)?;
             (from == json).then(|| Arc::clone(pipeline))
@@ -101,9 +100,9 @@ impl Compiled {
         }
         let pipeline = Arc::new(parsed(json)?);
         let mut compiled = lock();
-        compiled.retain(|id, _| records.other(KIND, id).is_some());
+        compiled.retain(|id, _| records.other(KEPT.record, id).is_some());
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.retain(|id, counts| counts.now > 0 || records.other(KIND, id).is_some());
+        counts.retain(|id, counts| counts.now > 0 || records.other(KEPT.record, id).is_some());
         compiled.insert(id.to_owned(), (json.clone(), Arc::clone(&pipeline)));
         Ok(Some(pipeline))
     }
@@ -179,14 +178,7 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + 
 
 /// `PUT /_ingest/pipeline/{id}`.
 pub(crate) async fn put(call: Call) -> Result<Answer> {
-    let id = call.part("id").unwrap_or_default();
-    if id.is_empty() || id.contains(['*', ',', ' ']) || id.starts_with('_') || id.len() > 200 {
-        return Err(ApiError::invalid(format!("[{id}] is not the name of a pipeline")));
-    }
-    if call.body.len() > BYTES_MAX {
-        return Err(ApiError::invalid(format!("a pipeline has at most {BYTES_MAX} bytes")));
-    }
-    let body = Value::Object(call.object()?);
+    let (id, body) = KEPT.given(&call)?;
     aside({
         let (body, state) = (body.clone(), Arc::clone(&call.state));
         move || {
@@ -202,57 +194,22 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
         }
     })
     .await?;
-    let plan = |records: &Records| {
-        let put = RecordChange::Other { kind: KIND, name: id.to_owned(), value: Some(body.clone()) };
-        Ok(if records.other(KIND, id) == Some(&body) { Vec::new() } else { vec![put] })
-    };
-    call.state.node.catalog().change_records("pipeline", plan).await?;
-    Answer::json(&json!({ "acknowledged": true }))
-}
-
-/// The pipelines of these names or patterns.
-fn matching<'a>(records: &'a Records, wanted: &str) -> Vec<(&'a str, &'a Value)> {
-    let is_wanted = |name: &str| wanted.split(',').any(|pattern| wildcard_matches(pattern, name));
-    records.others(KIND).filter(|(name, _)| is_wanted(name)).collect()
+    KEPT.put(&call, id, &body).await
 }
 
 /// `GET /_ingest/pipeline/{id}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
-    let records = call.state.node.records().await?;
     let summary = call.params.flag("summary")?.unwrap_or(false);
-    let wanted = call.part("id").unwrap_or("*");
-    let found = matching(&records, wanted);
-    let is_missing = found.is_empty() && !wanted.contains('*');
-    let shown = found.into_iter().map(|(id, body)| {
-        let shown = match summary {
-            true => json!({ "description": body.get("description") }),
-            false => body.clone(),
-        };
-        (id.to_owned(), shown)
-    });
-    let answer = Answer::json(&shown.collect::<Map<_, _>>())?;
-    Ok(if is_missing { answer.with_status(StatusCode::NOT_FOUND) } else { answer })
+    let show = |body: &Value| match summary {
+        true => json!({ "description": body.get("description") }),
+        false => body.clone(),
+    };
+    KEPT.get(&call, show).await
 }
 
 /// `DELETE /_ingest/pipeline/{id}`.
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
-    let wanted = call.part("id").unwrap_or_default();
-    let catalog = call.state.node.catalog();
-    if matching(&catalog.records().await?, wanted).is_empty() && wanted != "*" {
-        let reason = format!("pipeline [{wanted}] is missing");
-        return Err(ApiError::new(StatusCode::NOT_FOUND, "resource_not_found_exception", reason));
-    }
-    let plan = |records: &Records| {
-        let found = matching(records, wanted);
-        if let Some(reason) = found.iter().find_map(|(id, _)| user_of(records, id)) {
-            return Err(frostline_base::Error::invalid(reason));
-        }
-        let gone =
-            |(id, _): (&str, &Value)| RecordChange::Other { kind: KIND, name: id.to_owned(), value: None };
-        Ok(found.into_iter().map(gone).collect())
-    };
-    catalog.change_records("delete pipeline", plan).await?;
-    Answer::json(&json!({ "acknowledged": true }))
+    KEPT.delete(&call, user_of).await
 }
 
 /// Why a pipeline cannot be deleted: an index has it.
@@ -284,12 +241,7 @@ pub(crate) async fn simulate(call: Call) -> Result<Answer> {
         }
         (Some(_), Some(_)) => return Err(ApiError::unparsed("[pipeline] is given in the path already")),
     };
-    let Some(Value::Array(docs)) = body.remove("docs") else {
-        return Err(ApiError::unparsed("[docs] required property is missing"));
-    };
-    if docs.is_empty() || docs.len() > SIMULATED_MAX {
-        return Err(ApiError::invalid(format!("[docs] has 1 to {SIMULATED_MAX} documents")));
-    }
+    let docs = docs(&mut body)?;
     let now_us = call.state.node.clock().now_us();
     let documents = docs.into_iter().map(|doc| Simulated::read(doc, now_us)).collect::<Result<Vec<_>>>()?;
     let verbose = call.params.flag("verbose")?.unwrap_or(false);
@@ -300,25 +252,188 @@ pub(crate) async fn simulate(call: Call) -> Result<Answer> {
             Some(json) => Arc::new(parsed(json)?),
             None => existing(&known.state, &known.records, &id)?,
         };
-        let mut tried = Vec::new();
-        let mut bytes = 0;
-        for document in documents {
-            let shown = if verbose {
-                traced(&known, &id, &pipeline, document)
-            } else {
-                ran(&known, &id, &pipeline, document)
-            };
-            bytes += shown.to_string().len();
-            if bytes > bytes_max {
-                return Err(ApiError::invalid(format!(
-                    "the answer has more than {bytes_max} bytes: try fewer documents"
-                )));
-            }
-            tried.push(shown);
-        }
-        Ok(tried)
+        each(documents, bytes_max, |document| {
+            Ok(match verbose {
+                true => traced(&known, &id, &pipeline, document),
+                false => ran(&known, &id, &pipeline, document),
+            })
+        })
     });
     Answer::json(&json!({ "docs": tried.await? }))
+}
+
+/// The documents of a body that are to be tried.
+fn docs(body: &mut Map<String, Value>) -> Result<Vec<Value>> {
+    match body.remove("docs") {
+        Some(Value::Array(docs)) if docs.is_empty() || docs.len() > SIMULATED_MAX => {
+            Err(ApiError::invalid(format!("[docs] has 1 to {SIMULATED_MAX} documents")))
+        }
+        Some(Value::Array(docs)) => Ok(docs),
+        _ => Err(ApiError::unparsed("[docs] required property is missing")),
+    }
+}
+
+/// What becomes of each document, of which the answer holds not too much.
+fn each(
+    documents: Vec<Simulated>,
+    bytes_max: usize,
+    mut run: impl FnMut(Simulated) -> Result<Value>,
+) -> Result<Vec<Value>> {
+    let mut bytes = 0;
+    let each = documents.into_iter().map(|document| {
+        let shown = run(document)?;
+        bytes += shown.to_string().len();
+        match bytes > bytes_max {
+            true => Err(ApiError::invalid(format!(
+                "the answer has more than {bytes_max} bytes: try fewer documents"
+            ))),
+            false => Ok(shown),
+        }
+    });
+    each.collect()
+}
+
+/// `POST /_ingest/{index}/_simulate`: what the pipelines of their indices make of documents, which are not stored.
+pub(crate) async fn simulate_ingest(call: Call) -> Result<Answer> {
+    let mut body = call.object()?;
+    const UNSUPPORTED: [&str; 3] =
+        ["component_template_substitutions", "index_template_substitutions", "mapping_addition"];
+    only(&body, &[&["docs", "pipeline_substitutions"], &UNSUPPORTED[..]].concat())?;
+    let is_said =
+        |name: &&str| body.get(*name).and_then(Value::as_object).is_some_and(|said| !said.is_empty());
+    if let Some(name) = UNSUPPORTED.iter().find(|name| is_said(name)) {
+        return Err(ApiError::unsupported(format!(
+            "[{name}] is not supported: documents go through pipelines alone"
+        )));
+    }
+    let given = match body.remove("pipeline_substitutions") {
+        None => Map::new(),
+        Some(Value::Object(given)) => given,
+        Some(_) => return Err(ApiError::unparsed("[pipeline_substitutions] is an object")),
+    };
+    let now_us = call.state.node.clock().now_us();
+    let documents = docs(&mut body)?.into_iter().map(|mut doc| {
+        if let (Some(doc), Some(index)) = (doc.as_object_mut(), call.part("index")) {
+            doc.entry("_index").or_insert_with(|| json!(index));
+        }
+        if doc.get("_index").is_none() {
+            return Err(ApiError::unparsed("[_index] required property is missing"));
+        }
+        Simulated::read(doc, now_us)
+    });
+    let documents = documents.collect::<Result<Vec<_>>>()?;
+    let asked = call.params.get("pipeline").map(str::to_owned);
+    let known = Known { state: Arc::clone(&call.state), records: call.state.node.records().await? };
+    let bytes_max = call.state.settings.body_bytes_max;
+    let tried = aside(move || {
+        let given = given.iter().map(|(id, json)| Ok((id.clone(), Arc::new(parsed(json)?))));
+        let given = given.collect::<Result<HashMap<_, _>>>()?;
+        let tried = Tried { known, given, executed: Mutex::default() };
+        each(documents, bytes_max, |document| tried.shown(document, asked.as_deref()))
+    });
+    Answer::json(&json!({ "docs": tried.await? }))
+}
+
+/// How often pipelines may send a document on that is tried.
+const REROUTED_MAX: usize = 16;
+
+/// Pipelines that are tried: those that are kept, and what a request has in place of some of them.
+struct Tried {
+    known: Known,
+    given: HashMap<String, Arc<Pipeline>>,
+    /// The ids of those that ran.
+    executed: Mutex<Vec<String>>,
+}
+
+impl Pipelines for Tried {
+    fn get(&self, id: &str) -> Option<Arc<Pipeline>> {
+        let found = self.given.get(id).cloned().or_else(|| self.known.get(id));
+        if found.is_some() {
+            self.executed.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
+        }
+        found
+    }
+
+    fn addresses(&self, file: &str) -> Option<Arc<Addresses>> {
+        self.known.addresses(file)
+    }
+
+    fn agents(&self, file: &str) -> Option<Arc<Agents>> {
+        self.known.agents(file)
+    }
+}
+
+impl Tried {
+    /// The settings of the index to which documents of a name go, or would.
+    fn settings(&self, name: &str) -> Result<IndexSettings> {
+        let records = &self.known.records;
+        let name = parse(name)?;
+        let stream = records.data_streams().get(&name).and_then(|stream| stream.indices.last());
+        let alias = records.aliases().get(&name).and_then(|alias| alias.write_index());
+        let there = stream.or(alias).or(Some(&name)).filter(|index| records.has_index(index));
+        match there {
+            Some(index) => Ok(IndexSettings::of(records, index)),
+            None => {
+                compose(records, name.as_str())?.map_or(Ok(IndexSettings::default()), |c| c.index_settings())
+            }
+        }
+    }
+
+    fn shown(&self, simulated: Simulated, asked: Option<&str>) -> Result<Value> {
+        let Simulated { mut document, .. } = simulated;
+        self.executed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let outcome = self.run(&mut document, asked);
+        let executed = std::mem::take(&mut *self.executed.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut shown = json!({
+            "_index": document.index(), "_id": document.id(), "_version": -3, "_source": document.source(),
+            "executed_pipelines": executed,
+        });
+        match outcome {
+            Ok(true) => {}
+            Ok(false) => return Ok(Value::Null),
+            Err(error) => shown["error"] = error.to_json(),
+        }
+        Ok(json!({ "doc": shown }))
+    }
+
+    /// Sends a document through its pipelines; false where one drops it.
+    fn run(&self, document: &mut Document, asked: Option<&str>) -> Result<bool> {
+        let mut next = match asked {
+            Some("_none") => None,
+            Some(id) => Some(id.to_owned()),
+            None => self.settings(document.index())?.default_pipeline().map(str::to_owned),
+        };
+        let mut rerouted = 0;
+        while let Some(id) = next.take() {
+            match self.through(&id, document)? {
+                Outcome::Dropped => return Ok(false),
+                Outcome::Rerouted if rerouted < REROUTED_MAX => {
+                    rerouted += 1;
+                    next = self.settings(document.index())?.default_pipeline().map(str::to_owned);
+                }
+                Outcome::Rerouted => {
+                    return Err(ApiError::invalid(
+                        "pipelines send the document from index to index without an end",
+                    ));
+                }
+                _ => {}
+            }
+        }
+        let last = self.settings(document.index())?.final_pipeline().map(str::to_owned);
+        Ok(match last {
+            Some(id) => !matches!(self.through(&id, document)?, Outcome::Dropped),
+            None => true,
+        })
+    }
+
+    fn through(&self, id: &str, document: &mut Document) -> Result<Outcome> {
+        let missing = || ApiError::invalid(format!("pipeline with id [{id}] does not exist"));
+        let pipeline = self.get(id).ok_or_else(missing)?;
+        match frostline_pipeline::run(self, id, &pipeline, document, None) {
+            Outcome::Failed(failure) => Err(failed(failure)),
+            outcome => Ok(outcome),
+        }
+    }
 }
 
 /// The pipeline of an id, which has to be there.

@@ -20,6 +20,7 @@ use crate::api::indices::{self, Filters};
 use crate::api::lookup;
 use crate::api::search::{self, Manner, gone, total_as_int};
 use crate::api::search_body::SearchBody;
+use crate::api::search_pipeline::{Named, Pipeline};
 use crate::counts::Count;
 use crate::error::{ApiError, Result};
 use crate::params::duration;
@@ -121,6 +122,13 @@ impl Scroll {
         let manner = Manner { now_us: Some(node.clock().now_us()), ..Manner::of(&call.params)? };
         let (names, filters) =
             indices::names_filtered(&call.state, &call.client.scope, call.index(), how).await?;
+        let pipeline = Pipeline::of(&call.state, Named::take(&mut body)?, names.iter()).await?;
+        if pipeline.changes_answers() {
+            return Err(ApiError::invalid(
+                "the pages of a scroll go through no [response_processors]: say [search_pipeline=_none], or use a point in time",
+            ));
+        }
+        pipeline.before(&mut body)?;
         lookup::resolve(&call.state, &call.client.scope, &mut body).await?;
         let tiebreaker = !body.sorts_each();
         if tiebreaker {

@@ -12,6 +12,7 @@ use crate::api::indices::{self, Filters};
 use crate::api::lookup;
 use crate::api::scroll;
 use crate::api::search_body::{SearchBody, query};
+use crate::api::search_pipeline::{Named, Pipeline};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::scope::Scope;
@@ -30,6 +31,7 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "request_cache",
     "rest_total_hits_as_int",
     "scroll",
+    "search_pipeline",
     "seq_no_primary_term",
     "size",
     "sort",
@@ -135,9 +137,14 @@ impl Asked<'_> {
             keys.push(json!("_shard_doc"));
             body.set("sort", &keys)?;
         }
-        lookup::resolve(state, self.scope, &mut body).await?;
+        let named = Named::take(&mut body)?;
         let (indices, filters) = self.indices(state, &body.bytes()?).await?;
-        counted(state, &indices, filters, &body, self.manner).await
+        let pipeline = Pipeline::of(state, named, indices.iter().map(|index| index.name())).await?;
+        let told = pipeline.before(&mut body)?;
+        lookup::resolve(state, self.scope, &mut body).await?;
+        let mut response = counted(state, &indices, filters, &body, self.manner).await?;
+        pipeline.after(&mut response, &told)?;
+        Ok(response)
     }
 
     /// In the versions that the body is held to, or else the newest; with the filters of aliases in the path.

@@ -88,6 +88,12 @@ impl SearchBody {
         if let Some(source) = source(params) {
             self.set("_source", &source)?;
         }
+        if let Some(pipeline) = params.get("search_pipeline") {
+            if self.get("search_pipeline").is_some_and(|given| given.get().starts_with('{')) {
+                return Err(ApiError::invalid("Both named and inline search pipeline were specified"));
+            }
+            self.set("search_pipeline", pipeline)?;
+        }
         Ok(())
     }
 

@@ -110,11 +110,16 @@ impl Wanted {
     }
 
     fn render(&self, records: &Records) -> Result<String> {
-        let source = match &self.template {
-            From::Source(source) => source.clone(),
-            From::Id(id) => stored(records, id).ok_or_else(|| missing(id))?.to_owned(),
+        let (source, own) = match &self.template {
+            From::Source(source) => (source.clone(), None),
+            From::Id(id) => {
+                let script = records.other(KIND, id);
+                let source =
+                    script.and_then(|script| script.get("source")?.as_str()).ok_or_else(|| missing(id))?;
+                (source.to_owned(), script.and_then(|script| script.get("params")))
+            }
         };
-        let rendered = Template::parse(&source)?.render(&self.params)?;
+        let rendered = Template::parse(&source)?.render(&over(own, &self.params))?;
         if self.also.is_empty() {
             return Ok(rendered);
         }
@@ -132,8 +137,13 @@ fn source_of(source: &RawValue) -> String {
     serde_json::from_str(source.get()).unwrap_or_else(|_| source.get().to_owned())
 }
 
-fn stored<'a>(records: &'a Records, id: &str) -> Option<&'a str> {
-    records.other(KIND, id)?.get("source")?.as_str()
+/// The parameters of a stored script, with those of a request over them.
+fn over(own: Option<&Value>, given: &Json) -> Json {
+    let (Some(own @ Value::Object(_)), Json::Object(given)) = (own, given) else { return given.clone() };
+    let Json::Object(mut params) = Json::of(own) else { return Json::Object(given.clone()) };
+    params.retain(|(name, _)| !given.iter().any(|(other, _)| other == name));
+    params.extend(given.iter().cloned());
+    Json::Object(params)
 }
 
 fn missing(id: &str) -> ApiError {
@@ -155,7 +165,8 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
     let script = SearchBody::parse(&call.body)?;
     let script = script.get("script").ok_or_else(|| ApiError::unparsed("must specify [script]"))?;
     let script = SearchBody::parse(script.get().as_bytes())?;
-    if let Some(other) = script.names().find(|name| !["lang", "options", "source"].contains(name)) {
+    let known = ["lang", "options", "params", "source"];
+    if let Some(other) = script.names().find(|name| !known.contains(name)) {
         return Err(ApiError::unparsed(format!("[script] does not know [{other}]")));
     }
     match script.value("lang") {
@@ -178,7 +189,12 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
     let source = script.get("source").ok_or_else(|| ApiError::unparsed("must specify [script.source]"))?;
     let source = source_of(source);
     Template::parse(&source)?;
-    let value = json!({ "lang": "mustache", "source": source });
+    let mut value = json!({ "lang": "mustache", "source": source });
+    match script.value("params") {
+        None | Some(Value::Null) => {}
+        Some(params @ Value::Object(_)) => value["params"] = params,
+        Some(_) => return Err(ApiError::unparsed("[params] is an object")),
+    }
     let plan = |records: &Records| {
         let put = RecordChange::Other { kind: KIND, name: id.to_owned(), value: Some(value.clone()) };
         Ok(if records.other(KIND, id) == Some(&value) { Vec::new() } else { vec![put] })

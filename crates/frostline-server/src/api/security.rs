@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::Answer;
 use crate::auth::{self, API_KEY, Credential, Realm, USER};
 use crate::error::{ApiError, Result};
-use crate::scope::{FieldRules, Grant, Privilege, Snapshots};
+use crate::scope::{Cluster, FieldRules, Grant, Privilege, Snapshots};
 use crate::state::{Call, State, only, only_in};
 
 /// The longest body that is kept with a key or a user.
@@ -58,7 +58,7 @@ pub(crate) async fn create_key(call: Call) -> Result<Answer> {
             return Err(ApiError::unparsed(format!("[expiration] is {other}, not a time such as 30d")));
         }
     };
-    let Granted { grants, monitor, snapshots, warnings } = granted(body.get("role_descriptors"))?;
+    let Granted { grants, monitor, snapshots, cluster, warnings } = granted(body.get("role_descriptors"))?;
     let owner = call.client.user.clone();
     let metadata = body.get("metadata").cloned().unwrap_or(Value::Null);
     let role_descriptors = body.get("role_descriptors").cloned().unwrap_or(Value::Null);
@@ -70,6 +70,7 @@ pub(crate) async fn create_key(call: Call) -> Result<Answer> {
         grants,
         monitor,
         snapshots,
+        cluster,
         metadata,
         ..key
     };
@@ -131,6 +132,8 @@ struct Granted {
     monitor: bool,
     /// What may be done with snapshots.
     snapshots: Snapshots,
+    /// What else may be done.
+    cluster: Vec<Cluster>,
     /// What of it has no effect.
     warnings: Vec<String>,
 }
@@ -164,16 +167,22 @@ fn granted(descriptors: Option<&Value>) -> Result<Granted> {
     if cluster.iter().any(|privilege| privilege == "all") && grants.iter().any(is_full) {
         return Ok(Granted::default());
     }
-    let monitor = cluster.iter().any(|privilege| matches!(privilege.as_str(), "all" | "monitor"));
+    let monitor = cluster.iter().any(|privilege| ["all", "manage", "monitor"].contains(&privilege.as_str()));
     let snapshots = cluster.iter().map(|privilege| Snapshots::of(privilege)).max().unwrap_or_default();
-    let is_whole = |privilege: &str| matches!(privilege, "monitor" | "create_snapshot" | "monitor_snapshot");
-    let cluster = cluster.iter().filter(|privilege| !is_whole(privilege)).map(|privilege| {
-        let what = match privilege.as_str() {
-            "all" => "allows no more than [monitor]",
-            "manage" => "allows no more than to manage snapshots",
-            _ => "has no effect",
-        };
-        format!("the cluster privilege [{privilege}] {what} without [all] on the index [*] and the cluster")
+    let mut may: Vec<Cluster> = Vec::new();
+    for privilege in cluster.iter().filter_map(|name| Cluster::of(name)) {
+        if !may.contains(&privilege) {
+            may.push(privilege);
+        }
+    }
+    let of_cluster = cluster.iter().filter_map(|name| match name.as_str() {
+        "all" => Some(
+            "the cluster privilege [all] allows no more than [manage] without [all] on the index [*]"
+                .to_owned(),
+        ),
+        "monitor" | "create_snapshot" | "monitor_snapshot" => None,
+        name if Cluster::of(name).is_some() => None,
+        name => Some(format!("the cluster privilege [{name}] has no effect")),
     });
     of_nothing.retain(|name: &String| Privilege::WITHOUT_EFFECT.contains(&name.as_str()));
     let of_indices = of_nothing.iter().map(|name| match name.as_str() {
@@ -182,10 +191,10 @@ fn granted(descriptors: Option<&Value>) -> Result<Granted> {
         }
         name => format!("the index privilege [{name}] has no effect"),
     });
-    let mut warnings: Vec<String> = cluster.chain(of_indices).collect();
+    let mut warnings: Vec<String> = of_cluster.chain(of_indices).collect();
     warnings.sort_unstable();
     warnings.dedup();
-    Ok(Granted { grants: Some(grants), monitor, snapshots, warnings })
+    Ok(Granted { grants: Some(grants), monitor, snapshots, cluster: may, warnings })
 }
 
 /// The same, as role descriptors that grant it.

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use frostline_base::IndexName;
+use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::{INDEX_SETTINGS, RecordChange, Records};
 use serde_json::{Map, Value};
 
 use crate::error::{ApiError, Result};
+use crate::params::duration;
 
 /// What is said of an index's settings, by their names without `index.`: none resets one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,20 +23,26 @@ enum Form {
     Pipeline,
     /// A whole number that is at least this one.
     AtLeast(u64),
+    /// A time such as `30s`, or -1.
+    Time,
+    /// Bytes, such as `512mb`.
+    Size,
 }
 
 /// What documents go through that are sent without a pipeline.
 const DEFAULT: &str = "default_pipeline";
 /// What all documents go through.
 const FINAL: &str = "final_pipeline";
+/// What searches go through that name no pipeline.
+const SEARCH: &str = "search.default_pipeline";
 /// How a request says that it wants no pipeline.
-const NONE: &str = "_none";
+pub(crate) const NONE: &str = "_none";
 
 /// The field of the time, which a new index gets with its mapping.
 pub(crate) const TIME_FIELD: &str = "time_field";
 
 /// The settings that have an effect.
-const KNOWN: [(&str, Form); 8] = [
+const KNOWN: [(&str, Form); 9] = [
     ("blocks.metadata", Form::Flag),
     ("blocks.read", Form::Flag),
     ("blocks.read_only", Form::Flag),
@@ -44,6 +51,7 @@ const KNOWN: [(&str, Form); 8] = [
     (DEFAULT, Form::Pipeline),
     (FINAL, Form::Pipeline),
     ("hidden", Form::Flag),
+    (SEARCH, Form::Pipeline),
 ];
 
 /// Those that every client sends. Nothing that they promise is missing.
@@ -69,11 +77,93 @@ const STATIC: [&str; 11] = [
     "store.",
 ];
 
+/// What values of settings without an effect have to be, so that a mistake is told as Elasticsearch tells it. With `*`.
+const CHECKED: [(&str, Form); 25] = [
+    ("flush_after_merge", Form::Size),
+    ("gc_deletes", Form::Time),
+    ("highlight.max_analyzed_offset", Form::AtLeast(1)),
+    ("indexing.slowlog.threshold.*", Form::Time),
+    ("lifecycle.indexing_complete", Form::Flag),
+    ("lifecycle.parse_origination_date", Form::Flag),
+    ("lifecycle.prefer_ilm", Form::Flag),
+    ("load_fixed_bitset_filters_eagerly", Form::Flag),
+    ("mapping.coerce", Form::Flag),
+    ("mapping.ignore_malformed", Form::Flag),
+    ("mapping.*.limit", Form::AtLeast(0)),
+    ("max_docvalue_fields_search", Form::AtLeast(0)),
+    ("max_inner_result_window", Form::AtLeast(1)),
+    ("max_refresh_listeners", Form::AtLeast(0)),
+    ("max_result_window", Form::AtLeast(1)),
+    ("max_terms_count", Form::AtLeast(1)),
+    ("number_of_routing_shards", Form::AtLeast(1)),
+    ("priority", Form::AtLeast(0)),
+    ("refresh_interval", Form::Time),
+    ("routing_partition_size", Form::AtLeast(1)),
+    ("search.idle.after", Form::Time),
+    ("search.slowlog.threshold.*", Form::Time),
+    ("translog.flush_threshold_size", Form::Size),
+    ("translog.sync_interval", Form::Time),
+    ("unassigned.node_left.delayed_timeout", Form::Time),
+];
+
 /// How what has no effect is called where it is kept.
 const KEPT: &str = "index.";
 /// A longer one is not kept, and neither are more of them.
 const KEPT_BYTES_MAX: usize = 1_024;
 const KEPT_MAX: usize = 128;
+
+impl Form {
+    /// The value of a setting; none where that is reset.
+    fn read(self, name: &str, value: &Value) -> Result<Option<Value>> {
+        let wrong = |what: &str| {
+            let value = text(value);
+            Err(ApiError::invalid(format!(
+                "failed to parse setting [index.{name}] with value [{value}] {what}"
+            )))
+        };
+        Ok(match (self, value) {
+            (_, Value::Null) => None,
+            (Form::Pipeline, Value::String(id)) if id == NONE => None,
+            (Form::Pipeline, Value::String(_)) | (Form::Flag, Value::Bool(_)) => Some(value.clone()),
+            (Form::Flag, Value::String(flag)) if flag == "true" => Some(Value::Bool(true)),
+            (Form::Flag, Value::String(flag)) if flag == "false" => Some(Value::Bool(false)),
+            (Form::Pipeline, _) => {
+                return Err(ApiError::invalid(format!("[index.{name}] is the name of a pipeline")));
+            }
+            (Form::Flag, other) => {
+                return Err(ApiError::invalid(format!(
+                    "Failed to parse value [{}] of [index.{name}] as only [true] or [false] are allowed.",
+                    text(other)
+                )));
+            }
+            (Form::AtLeast(min), other) => {
+                let number = text(other).parse().ok().filter(|number: &u64| *number >= min);
+                let number = number.ok_or_else(|| {
+                    ApiError::invalid(format!(
+                        "Failed to parse value [{}] for setting [index.{name}] must be >= {min}",
+                        text(other)
+                    ))
+                })?;
+                Some(Value::String(number.to_string()))
+            }
+            (Form::Time, other) => {
+                let time = text(other);
+                if time != "-1" && duration(&time, name).is_err() {
+                    return wrong("as a time value: unit is missing or unrecognized");
+                }
+                Some(value.clone())
+            }
+            (Form::Size, other) => {
+                let size = text(other);
+                let number = size.strip_suffix(['b', 'B']).map(frostline_show::parse_bytes);
+                if size != "-1" && size != "0" && !number.is_some_and(|number| number.is_ok()) {
+                    return wrong("as a size in bytes: unit is missing or unrecognized");
+                }
+                Some(value.clone())
+            }
+        })
+    }
+}
 
 impl IndexSettings {
     /// Reads settings in each of the forms in which they are written.
@@ -82,48 +172,37 @@ impl IndexSettings {
         for (name, value) in flat(json) {
             let Some((_, form)) = KNOWN.iter().chain(&OF_SHARDS).find(|(known, _)| *known == name) else {
                 if said.len() < KEPT_MAX && can_be_kept(&name, value) {
+                    let checked = CHECKED.iter().find(|(pattern, _)| wildcard_matches(pattern, &name));
+                    checked.map_or(Ok(None), |(_, form)| form.read(&name, value))?;
                     said.insert(name, shown_value(value));
                 }
                 continue;
             };
-            let value = match (form, value) {
-                (_, Value::Null) => None,
-                (Form::Pipeline, Value::String(id)) if id == NONE => None,
-                (Form::Pipeline, Value::String(_)) | (Form::Flag, Value::Bool(_)) => Some(value.clone()),
-                (Form::Flag, Value::String(flag)) if flag == "true" => Some(Value::Bool(true)),
-                (Form::Flag, Value::String(flag)) if flag == "false" => Some(Value::Bool(false)),
-                (Form::Pipeline, _) => {
-                    return Err(ApiError::invalid(format!("[index.{name}] is the name of a pipeline")));
-                }
-                (Form::Flag, other) => {
-                    return Err(ApiError::invalid(format!(
-                        "Failed to parse value [{}] of [index.{name}] as only [true] or [false] are allowed.",
-                        text(other)
-                    )));
-                }
-                (Form::AtLeast(min), other) => {
-                    let number = text(other).parse().ok().filter(|number: &u64| number >= min);
-                    let number = number.ok_or_else(|| {
-                        ApiError::invalid(format!(
-                            "Failed to parse value [{}] for setting [index.{name}] must be >= {min}",
-                            text(other)
-                        ))
-                    })?;
-                    Some(Value::String(number.to_string()))
-                }
-            };
+            let value = form.read(&name, value)?;
             said.insert(name, value);
         }
         Ok(IndexSettings(said))
     }
 
+    /// Reads what was kept. An earlier version may have kept what is refused now.
+    fn read_kept(json: &Value) -> IndexSettings {
+        let each = flat(Some(json)).into_iter().filter_map(|(name, value)| {
+            let form = KNOWN.iter().chain(&OF_SHARDS).find(|(known, _)| *known == name);
+            let value = match form {
+                Some((_, form)) => form.read(&name, value).ok()?,
+                None => shown_value(value),
+            };
+            Some((name, value))
+        });
+        IndexSettings(each.collect())
+    }
+
     /// Those of an index.
     pub(crate) fn of(records: &Records, index: &IndexName) -> IndexSettings {
         let kept = records.other(INDEX_SETTINGS, index.as_str()).and_then(Value::as_object);
-        let is_setting = |name: &str| name.starts_with(KEPT) || KNOWN.iter().any(|(known, _)| *known == name);
         let all = kept.into_iter().flatten().filter(|(name, _)| is_setting(name));
         let all = all.map(|(name, value)| (name.clone(), value.clone())).collect();
-        IndexSettings::read(Some(&Value::Object(all))).unwrap_or_default()
+        IndexSettings::read_kept(&Value::Object(all))
     }
 
     /// The same with what `over` says.
@@ -134,13 +213,18 @@ impl IndexSettings {
 
     /// The full names of those that cannot be changed once an index is there.
     pub(crate) fn of_new_indices(&self) -> Vec<String> {
-        let is_static = |name: &&String| {
-            STATIC.iter().any(|of| match of.strip_suffix('.') {
-                Some(_) => name.starts_with(of),
-                None => name == of,
-            })
-        };
-        self.0.keys().filter(is_static).map(|name| format!("[index.{name}]")).collect()
+        self.0.keys().filter(|name| is_static(name)).map(|name| format!("[index.{name}]")).collect()
+    }
+
+    /// Those that cannot be changed once an index is there, and the others.
+    pub(crate) fn split(self) -> (IndexSettings, IndexSettings) {
+        let (later, at_once) = self.0.into_iter().partition(|(name, _)| is_static(name));
+        (IndexSettings(later), IndexSettings(at_once))
+    }
+
+    /// Their full names.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.keys().map(|name| format!("index.{name}")).collect()
     }
 
     /// The number of shards that was asked for, which every index has one of.
@@ -154,6 +238,11 @@ impl IndexSettings {
 
     pub(crate) fn final_pipeline(&self) -> Option<&str> {
         self.0.get(FINAL)?.as_ref()?.as_str()
+    }
+
+    /// The search pipeline of an index, without its other settings being read.
+    pub(crate) fn search_pipeline<'a>(records: &'a Records, index: &IndexName) -> Option<&'a str> {
+        records.other(INDEX_SETTINGS, index.as_str())?.get(SEARCH)?.as_str()
     }
 
     pub(crate) fn has_pipeline(&self) -> bool {
@@ -176,6 +265,17 @@ impl IndexSettings {
             .filter_map(|(name, value)| Some((format!("index.{name}"), shown_value(value.as_ref()?)?)))
     }
 
+    /// What is kept of an index with these over it, and without those of `ignored`, which may have `*`.
+    pub(crate) fn over(&self, kept: Option<&Value>, ignored: &[String]) -> Option<Value> {
+        let mut members = kept.and_then(Value::as_object).cloned().unwrap_or_default();
+        let short = |name: &str| name.strip_prefix(KEPT).unwrap_or(name).to_owned();
+        let is_ignored =
+            |name: &str| ignored.iter().any(|pattern| wildcard_matches(&short(pattern), &short(name)));
+        members.retain(|member, _| !is_setting(member) || !is_ignored(member));
+        lay(&mut members, self.0.iter().map(|(name, value)| (member(name), value.clone())));
+        (!members.is_empty()).then_some(Value::Object(members))
+    }
+
     /// What sets them, where an index has others; with `preserve`, only those that it has not.
     pub(crate) fn change(
         &self,
@@ -184,7 +284,6 @@ impl IndexSettings {
         preserve: bool,
     ) -> Option<RecordChange> {
         let kept = IndexSettings::of(records, index);
-        let is_known = |name: &str| KNOWN.iter().any(|(known, _)| *known == name);
         let mut room = KEPT_MAX.saturating_sub(kept.0.len());
         let said = self.0.iter().filter(|(name, _)| match kept.0.contains_key(*name) {
             true => !preserve,
@@ -195,8 +294,38 @@ impl IndexSettings {
                 fits
             }
         });
-        let member = |name: &str| if is_known(name) { name.to_owned() } else { format!("{KEPT}{name}") };
         change(records, index, said.map(|(name, value)| (member(name), value.clone())))
+    }
+}
+
+fn is_static(name: &str) -> bool {
+    STATIC.iter().any(|of| match of.strip_suffix('.') {
+        Some(_) => name.starts_with(of),
+        None => name == *of,
+    })
+}
+
+/// Whether a setting has an effect.
+fn is_known(name: &str) -> bool {
+    KNOWN.iter().any(|(known, _)| *known == name)
+}
+
+/// Whether a member of what is kept of an index is a setting.
+fn is_setting(member: &str) -> bool {
+    member.starts_with(KEPT) || is_known(member)
+}
+
+/// The member that keeps a setting.
+fn member(name: &str) -> String {
+    if is_known(name) { name.to_owned() } else { format!("{KEPT}{name}") }
+}
+
+fn lay(members: &mut Map<String, Value>, said: impl Iterator<Item = (String, Option<Value>)>) {
+    for (name, value) in said {
+        match value {
+            Some(value) => members.insert(name, value),
+            None => members.remove(&name),
+        };
     }
 }
 
@@ -209,12 +338,7 @@ pub(crate) fn change(
     let old = records.other(INDEX_SETTINGS, index.as_str()).and_then(Value::as_object);
     let old = old.cloned().unwrap_or_default();
     let mut new = old.clone();
-    for (name, value) in said {
-        match value {
-            Some(value) => new.insert(name, value),
-            None => new.remove(&name),
-        };
-    }
+    lay(&mut new, said);
     let value = (!new.is_empty()).then(|| Value::Object(new.clone()));
     (new != old).then(|| RecordChange::Other { kind: INDEX_SETTINGS, name: index.to_string(), value })
 }
@@ -263,8 +387,12 @@ pub(crate) fn time_field(json: Option<&Value>) -> Result<Option<String>> {
 
 /// Settings in the one form in which they can be laid over others.
 pub(crate) fn of_one_form(json: &Value) -> Value {
-    let all = flat(Some(json)).into_iter().map(|(name, value)| (format!("index.{name}"), value.clone()));
-    nested(all.collect(), false)
+    nested(by_name(json), false)
+}
+
+/// Settings by their full names.
+pub(crate) fn by_name(json: &Value) -> BTreeMap<String, Value> {
+    flat(Some(json)).into_iter().map(|(name, value)| (format!("index.{name}"), value.clone())).collect()
 }
 
 /// What is warned of where settings have no effect.
@@ -283,7 +411,7 @@ pub(crate) fn warning(json: Option<&Value>) -> Option<String> {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!others.is_empty()).then(|| {
         format!(
-            "the settings {}{more} have no effect: those that have are blocks, default_pipeline, final_pipeline, hidden and time_field",
+            "the settings {}{more} have no effect: those that have are blocks, default_pipeline, final_pipeline, hidden, search.default_pipeline and time_field",
             others.join(", ")
         )
     })

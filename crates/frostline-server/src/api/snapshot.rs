@@ -20,6 +20,7 @@ use crate::api::indices;
 use crate::api::info::{VERSION, uuid};
 use crate::api::lifecycle::duration_text;
 use crate::api::names::BACKING;
+use crate::api::settings::{self, IndexSettings};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::scope::{Privilege, Scope};
@@ -458,7 +459,7 @@ pub(crate) async fn restore(call: Call) -> Result<Answer> {
     ];
     only(&body, KNOWN)?;
     flag(&body, "partial")?;
-    check_settings(&body)?;
+    let said = Said::read(&body)?;
     if flag(&body, "include_global_state")? == Some(true) {
         return Err(restore_error(
             &seen,
@@ -470,7 +471,10 @@ pub(crate) async fn restore(call: Call) -> Result<Answer> {
     let chosen = choose(&seen, &named.unwrap_or_else(|| vec!["*".to_owned()]), ignores)?;
     let rename = Rename::read(&body)?;
     let with_aliases = flag(&body, "include_aliases")?.unwrap_or(true);
-    let parts = parts(&call, &seen, chosen, &rename, with_aliases)?;
+    let mut parts = parts(&call, &seen, chosen, &rename, with_aliases)?;
+    for restored in parts.iter_mut().flat_map(|part| &mut part.indices) {
+        restored.settings = said.settings.over(restored.settings.as_ref(), &said.ignored);
+    }
     check_names(&seen, &parts)?;
     let catalog = call.state.node.catalog();
     let records = catalog.records().await?;
@@ -488,7 +492,8 @@ pub(crate) async fn restore(call: Call) -> Result<Answer> {
     let names: Vec<&IndexName> = names.collect::<BTreeSet<_>>().into_iter().collect();
     let warning = warning(&call, &names).await?;
     let names: Vec<&str> = names.into_iter().map(IndexName::as_str).collect();
-    Ok(Answer::json(&brought_back(&call, &seen, &names))?.with_warnings(warning))
+    Ok(Answer::json(&brought_back(&call, &seen, &names))?
+        .with_warnings(warning.into_iter().chain(said.warning)))
 }
 
 /// What is there at once or not at all: an index, or a data stream with its indices.
@@ -584,7 +589,7 @@ pub(crate) async fn mount(call: Call) -> Result<Answer> {
     let seen = one(&call).await?;
     let body = call.object()?;
     only(&body, &["ignore_index_settings", "index", "index_settings", "renamed_index"])?;
-    check_settings(&body)?;
+    let said = Said::read(&body)?;
     match call.params.get("storage") {
         None | Some("full_copy" | "shared_cache") => {}
         Some(other) => {
@@ -605,10 +610,11 @@ pub(crate) async fn mount(call: Call) -> Result<Answer> {
         None => index.clone(),
     };
     check(&call, &stream_of(&seen.snapshot), index, &name, None)?;
-    let wanted = wanted(&call, index, about, name, false);
+    let mut wanted = wanted(&call, index, about, name, false);
+    wanted.settings = said.settings.over(wanted.settings.as_ref(), &said.ignored);
     let mounted = call.state.node.catalog().mount_snapshot(&seen.name, &wanted).await;
     mounted.map_err(|e| failed(&seen, e))?;
-    Answer::json(&brought_back(&call, &seen, &[wanted.name.as_str()]))
+    Ok(Answer::json(&brought_back(&call, &seen, &[wanted.name.as_str()]))?.with_warnings(said.warning))
 }
 
 /// `GET /_searchable_snapshots/stats`: the files of mounted indices, and what the cache did for all indices.
@@ -887,32 +893,28 @@ fn parse_index(name: &str) -> Result<IndexName> {
     })
 }
 
-/// Refuses settings that something would have to come of.
-fn check_settings(body: &Map<String, Value>) -> Result<()> {
-    let ignored = texts(body, "ignore_index_settings")?.unwrap_or_default();
-    let none = Map::new();
-    let settings = match body.get("index_settings") {
-        None | Some(Value::Null) => &none,
-        Some(Value::Object(settings)) => settings,
-        Some(_) => return Err(ApiError::unparsed("[index_settings] is an object")),
-    };
-    // There are no shards and no allocation.
-    const HARMLESS: [&str; 4] = ["number_of_replicas", "number_of_shards", "refresh_interval", "routing"];
-    let is_harmless = |name: &str| {
-        let name = name.strip_prefix("index.").unwrap_or(name);
-        HARMLESS.iter().any(|harmless| {
-            name.strip_prefix(harmless).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
-    };
-    let refused = |name: &str, of: &str| {
-        Err(ApiError::invalid(format!("[{name}] of [{of}] is not supported: change it afterwards")))
-    };
-    if let Some(name) = settings.keys().find(|name| !is_harmless(name)) {
-        return refused(name, "index_settings");
-    }
-    match ignored.iter().find(|name| !is_harmless(name)) {
-        Some(name) => refused(name, "ignore_index_settings"),
-        None => Ok(()),
+/// What a request says of the settings of indices that are brought back.
+struct Said {
+    settings: IndexSettings,
+    /// Those that they do not get from the snapshot, with `*`.
+    ignored: Vec<String>,
+    warning: Option<String>,
+}
+
+impl Said {
+    fn read(body: &Map<String, Value>) -> Result<Said> {
+        let ignored = texts(body, "ignore_index_settings")?.unwrap_or_default();
+        let settings = match body.get("index_settings") {
+            None | Some(Value::Null) => None,
+            Some(settings @ Value::Object(_)) => Some(settings),
+            Some(_) => return Err(ApiError::unparsed("[index_settings] is an object")),
+        };
+        if settings::time_field(settings)?.is_some() {
+            return Err(ApiError::invalid(
+                "cannot modify setting [index.time_field] on restore: documents keep the field of their time",
+            ));
+        }
+        Ok(Said { settings: IndexSettings::read(settings)?, ignored, warning: settings::warning(settings) })
     }
 }
 

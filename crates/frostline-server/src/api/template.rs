@@ -112,6 +112,13 @@ impl Composed {
         Ok(())
     }
 
+    /// The same with what a data stream says of its own indices.
+    pub(crate) fn with_own(mut self, mappings: &Value, settings: &Value) -> Composed {
+        overlay(&mut self.mappings, mappings);
+        overlay(&mut self.settings, &settings::of_one_form(settings));
+        self
+    }
+
     /// The same with what a request says itself.
     pub(crate) fn with(mut self, mappings: Option<&Value>, of_index: Option<&Value>) -> Result<Composed> {
         if let Some(mappings) = mappings {
@@ -184,7 +191,7 @@ fn composed(records: &Records, template: &str, body: &Value) -> Result<Composed>
 }
 
 /// Puts what `over` says over `under`, object by object, and dynamic templates by their names.
-fn overlay(under: &mut Value, over: &Value) {
+pub(crate) fn overlay(under: &mut Value, over: &Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
             for (name, value) in over {

@@ -452,6 +452,24 @@ async fn settings_without_an_effect_are_shown_as_they_were_set() {
     assert_eq!(kept(&second, "refresh_interval"), None);
     assert_eq!(kept(&second, "number_of_replicas"), Some(json!("2")));
     assert_eq!(kept(&second, "priority"), Some(json!("7")));
+    for (wrong, said) in [
+        (r#"{"refresh_interval":"banana"}"#, "[index.refresh_interval] with value [banana] as a time value"),
+        (r#"{"index":{"translog":{"flush_threshold_size":"5 apples"}}}"#, "as a size in bytes"),
+        (r#"{"max_result_window":0}"#, "[index.max_result_window] must be >= 1"),
+        (r#"{"mapping.total_fields.limit":"many"}"#, "[index.mapping.total_fields.limit]"),
+        (r#"{"mapping.coerce":"yes"}"#, "only [true] or [false] are allowed"),
+    ] {
+        let (status, kind, reason) = tested.error("PUT", "/web/_settings", wrong).await;
+        assert_eq!((status, kind.as_str()), (400, "illegal_argument_exception"), "{wrong}");
+        assert!(reason.contains(said), "{reason}");
+        let new = format!("{{\"settings\":{wrong}}}");
+        assert_eq!(tested.error("PUT", "/never", &new).await.0, 400, "{new}");
+    }
+    for right in
+        [r#"{"refresh_interval":-1}"#, r#"{"refresh_interval":"30s"}"#, r#"{"refresh_interval":null}"#]
+    {
+        tested.ok("PUT", "/web/_settings", right).await;
+    }
     let fixed = r#"{"codec":"default","index.sort.field":"a"}"#;
     let (status, _, reason) = tested.error("PUT", "/web/_settings", fixed).await;
     assert_eq!(
@@ -864,6 +882,11 @@ async fn an_index_is_cloned_with_its_settings() {
     assert_eq!(of_index["refresh_interval"], "9s");
     assert_ne!(of_index["uuid"], web.0["settings"]["index"]["uuid"]);
     assert_eq!(twin.0["aliases"], json!({ "copy": {} }));
+    // An alias of one index means that one.
+    tested.ok("PUT", "/web/_alias/one", "").await;
+    tested.ok("PUT", "/web,twin/_alias/both", "").await;
+    assert_eq!(tested.ok("PUT", "/one/_clone/again", "").await["index"], "again");
+    assert_eq!(tested.error("PUT", "/both/_clone/more", "").await.0, 400);
     for (path, body, status, kind) in [
         ("/web/_clone/twin", "", 400, "resource_already_exists_exception"),
         ("/missing/_clone/third", "", 404, "index_not_found_exception"),
@@ -1625,6 +1648,23 @@ async fn nothing_rolls_over_to_an_index_that_is_there() {
     let (status, _, reason) =
         tested.error("POST", "/logs-1/_flush?force=true&wait_if_ongoing=false", "").await;
     assert!(status == 400 && reason.contains("wait_if_ongoing must be true"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_data_stream_and_its_indices_are_deleted_at_once() {
+    let tested = Tested::new();
+    let template = json!({ "index_patterns": ["events-*"], "data_stream": {} });
+    tested.ok("PUT", "/_index_template/events", &template.to_string()).await;
+    tested.ok("PUT", "/_data_stream/events-app", "").await;
+    tested.ok("POST", "/events-app/_rollover", "").await;
+    let before = tested.entries().len();
+    tested.ok("DELETE", "/_data_stream/events-app", "").await;
+    // A stop after the first entry leaves nothing behind.
+    let first = &tested.entries()[before];
+    for name in ["ds-events-app-000001", "ds-events-app-000002", "\"data_stream"] {
+        assert!(first.contains(name), "{name} is not in {first}");
+    }
+    assert_eq!(tested.error("DELETE", "/_data_stream/events-app", "").await.0, 404);
 }
 
 #[tokio::test]

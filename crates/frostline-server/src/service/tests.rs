@@ -61,12 +61,20 @@ async fn a_parameter_is_understood_or_ignored_aloud_or_refused() {
     let kibana =
         "/web/_search?batched_reduce_size=64&enable_fields_emulation=true&pre_filter_shard_size=128&size=0";
     assert_eq!(tested.get(kibana).await.status, 200);
-    let ignored = tested.get("/web/_search?preference=_local&max_concurrent_shard_requests=2").await;
+    let ignored = tested.get("/web/_search?routing=a&track_scores=true").await;
     let warnings: Vec<_> = ignored.headers.get_all("warning").iter().map(|w| w.to_str().unwrap()).collect();
     assert_eq!(warnings.len(), 2, "{warnings:?}");
-    assert!(warnings[0].starts_with("299 Elasticsearch-") && warnings[0].contains("[preference]"));
-    let twice = tested.get("/web/_search?preference=a&preference=b").await;
+    assert!(warnings[0].starts_with("299 Elasticsearch-") && warnings[0].contains("[routing]"));
+    let twice = tested.get("/web/_search?routing=a&routing=b").await;
     assert_eq!(twice.headers.get_all("warning").iter().count(), 1);
+    // What many clients send with every request, and would change no answer, is no news.
+    for silent in
+        ["/web/_search?preference=_local&max_concurrent_shard_requests=2", "/web/_doc/1?realtime=true"]
+    {
+        assert_eq!(tested.get(silent).await.header("warning"), "", "{silent}");
+    }
+    let made = tested.send("PUT", "/new?master_timeout=30s&timeout=30s&wait_for_active_shards=1", "").await;
+    assert_eq!((made.status.as_u16(), made.header("warning")), (200, ""));
     let unknown = tested.get("/web/_search?q=wrod:w1").await;
     let warning = unknown.headers["warning"].to_str().unwrap();
     assert!(warning.ends_with("\"no document has the field wrod; did you mean word?\""), "{warning}");

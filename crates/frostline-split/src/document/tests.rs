@@ -362,3 +362,33 @@ proptest! {
         prop_assert_eq!(plain_length(&bytes), expected);
     }
 }
+
+#[test]
+fn a_document_with_another_constant_or_without_an_object_has_a_fault() {
+    let mapping = Mapping::from_elasticsearch_json(&serde_json::json!({ "properties": {
+        "kind": { "type": "constant_keyword", "value": "1" }, "any": { "type": "constant_keyword" },
+        "o": { "type": "flat_object" }, "f": { "type": "flattened" },
+    } }))
+    .unwrap();
+    let fault = |source: &str| parse(source, &mapping).unwrap().fault().map(str::to_owned);
+    for good in [
+        r#"{"kind":"1","any":"x"}"#,
+        r#"{"kind":1}"#,
+        r#"{"kind":["1",1],"o":{"a":1},"f":[{"a":"x"},{}]}"#,
+        r#"{"kind":null,"o":null}"#,
+    ] {
+        assert_eq!(fault(good), None, "{good}");
+    }
+    for (bad, expected) in [
+        (
+            r#"{"kind":"2"}"#,
+            "only accepts values that are equal to the value defined in the mappings [1], but got [2]",
+        ),
+        (r#"{"kind":["1",true]}"#, "but got [true]"),
+        (r#"{"o":"text"}"#, "error parsing field [o], of type [flat_object]: expected an object"),
+        (r#"{"f":[{"a":1},2]}"#, "of type [flattened]"),
+    ] {
+        let fault = fault(bad).expect(bad);
+        assert!(fault.contains(expected), "{fault}");
+    }
+}

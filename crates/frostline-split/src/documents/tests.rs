@@ -195,6 +195,45 @@ fn documents_are_rendered_where_that_takes_less() {
 
 /// Each has 150 of 1,500 fields, so a row group has few of them, and each column of it a page, a header and a description.
 #[test]
+fn texts_of_a_dictionary_are_written_with_the_escapes_that_they_need() {
+    // Few values of many rows; one of each list is null or missing, and addresses are texts of their own.
+    let paths = [
+        r#""C:\\logs""#,
+        r#""a \"b\"""#,
+        r#""tab\there""#,
+        r#""plain""#,
+        r#""\u00e9t\u00e9""#,
+        r#""été\u007f""#,
+        "null",
+    ];
+    let hosts = [r#""10.0.0.1""#, r#""::ffff:10.0.0.2""#, r#""2001:db8::1""#, r#""no address""#];
+    let document = |n: usize| {
+        let id = xxhash_rust::xxh3::xxh3_128(&n.to_le_bytes());
+        let host = if n % 5 == 4 { String::new() } else { format!(r#","host":{}"#, hosts[n % hosts.len()]) };
+        format!(
+            r#"{{"@timestamp":"2024-05-01T10:00:{:02}.{:03}Z","id":"{id:032x}","path":{}{host},"status":{}}}"#,
+            n / 1_000,
+            n % 1_000,
+            paths[n % paths.len()],
+            n % 3
+        )
+    };
+    let documents: Vec<String> = (0..3_000).map(document).collect();
+    let mut mapping = Mapping::dynamic();
+    mapping.declare("host", FieldType::Ip).unwrap();
+    let (file, footer) = write(&documents, mapping, DocumentForm::Rendered);
+    let split = open(&file, &footer);
+    assert!(split.renders_documents() && split.has_dictionary("path__text"));
+    assert_eq!(read(&file, &split, None).unwrap(), documents);
+    // Of fewer rows than the dictionary has texts, each text is looked at when it is written.
+    for first in 0..paths.len() as u32 {
+        let wanted = RoaringBitmap::from_iter([first, first + 100]);
+        let expected: Vec<_> = wanted.iter().map(|row| documents[row as usize].clone()).collect();
+        assert_eq!(read(&file, &split, Some(&wanted)).unwrap(), expected);
+    }
+}
+
+#[test]
 fn wide_documents_of_few_rows_a_group_are_stored() {
     let wide = |n: u64| {
         let field = |m: u64| {

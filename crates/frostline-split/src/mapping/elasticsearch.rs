@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::{Field, FieldType, Mapping, Mode, ValueType};
+use crate::analysis::Analysis;
 use crate::ranges::RangeType;
 use crate::unique_keys::check_unique_keys;
 use crate::{Error, Result};
@@ -34,8 +35,7 @@ const HARMLESS: [&str; 19] = [
 ];
 
 /// Likewise, of fields of one type.
-const HARMLESS_OF_TYPE: [(FieldType, &str); 7] = [
-    (FieldType::ConstantKeyword, "value"),
+const HARMLESS_OF_TYPE: [(FieldType, &str); 6] = [
     (FieldType::GeoPoint, "ignore_z_value"),
     (FieldType::GeoShape, "ignore_z_value"),
     (FieldType::GeoShape, "orientation"),
@@ -177,6 +177,9 @@ impl Mapping {
     pub fn to_elasticsearch_json(&self) -> Value {
         let mut properties = Map::new();
         for (path, field) in &self.fields {
+            if self.is_in_flattened(path) && field.declared.is_none() {
+                continue;
+            }
             if let Some(body) = field.to_json() {
                 put(&mut properties, path, body);
             }
@@ -291,15 +294,35 @@ impl Mapping {
                 }
                 (FieldType::Object | FieldType::Nested | FieldType::Passthrough, "subobjects") => {}
                 (FieldType::Nested, "include_in_parent" | "include_in_root") => {
-                    read_flag(path, key, value)?;
+                    let is_in = read_flag(path, key, value)?;
+                    let display = &mut self.fields.entry(path.to_owned()).or_default().display;
+                    let known =
+                        if key == "include_in_root" { &mut display.in_root } else { &mut display.in_parent };
+                    *known |= is_in;
+                }
+                (FieldType::ConstantKeyword, "value") => {
+                    let constant = match value {
+                        Value::String(text) => text.clone(),
+                        Value::Number(_) | Value::Bool(_) => value.to_string(),
+                        _ => return Err(unsupported(path, key, value)),
+                    };
+                    self.fields.entry(path.to_owned()).or_default().display.constant = Some(constant);
                 }
                 (FieldType::Object | FieldType::Nested, _) => return Err(unsupported(path, key, value)),
                 (FieldType::Passthrough, "priority") => {
                     let priority = value.as_u64().ok_or_else(|| unsupported(path, key, value))?;
                     self.fields.entry(path.to_owned()).or_default().priority = priority;
                 }
+                (_, "analyzer" | "normalizer") if analysis_of(ty, key, value).is_some() => {
+                    let analysis = analysis_of(ty, key, value);
+                    self.fields.entry(path.to_owned()).or_default().display.analysis = analysis;
+                }
+                // Queries are read as values are.
+                (_, "search_analyzer" | "search_quote_analyzer")
+                    if Some(value) == body.get("analyzer")
+                        && analysis_of(ty, "analyzer", value).is_some() => {}
                 (_, "copy_to") => self.read_copies(path, value)?,
-                (_, "fields") => self.read_multi_fields(path, value)?,
+                (_, "fields") => self.read_multi_fields(path, ty, value)?,
                 (_, "index") => {
                     let field = self.fields.entry(path.to_owned()).or_default();
                     field.unindexed |= !read_flag(path, key, value)?;
@@ -360,25 +383,40 @@ impl Mapping {
         Ok(())
     }
 
-    fn read_multi_fields(&mut self, path: &str, json: &Value) -> Result<()> {
-        let mut multi_fields = BTreeMap::new();
+    /// Reads other names of the values of a field of type `of`.
+    fn read_multi_fields(&mut self, path: &str, of: FieldType, json: &Value) -> Result<()> {
+        let (mut multi_fields, mut analysis_of_names) = (BTreeMap::new(), BTreeMap::new());
         for (name, body) in as_object(json, path)? {
             let path = format!("{path}.{name}");
             let body = as_object(body, &path)?;
-            let ty = read_type(&path, body.get("type").unwrap_or(&Value::Null))?;
-            if ty.value_type() != Some(ValueType::Text) {
+            let ty = match body.get("type") {
+                Some(ty) if *ty == DATE_NANOS => FieldType::Date,
+                ty => read_type(&path, ty.unwrap_or(&Value::Null))?,
+            };
+            // The values of the field are what they are by either name.
+            let is_same = ty == FieldType::Date && of == FieldType::Date;
+            if ty.value_type() != Some(ValueType::Text) && !is_same {
                 return Err(unsupported(&path, "type", &json!(ty.name())));
             }
             for (key, value) in body.iter().filter(|(key, _)| *key != "type") {
                 match key.as_str() {
                     // The values are those of the field, and so is their index.
                     "index" | "doc_values" => drop(read_flag(&path, key, value)?),
+                    "format" if is_same && is_date_format(value) => {}
+                    "analyzer" | "normalizer" if analysis_of(ty, key, value).is_some() => {
+                        analysis_of_names.extend(analysis_of(ty, key, value).map(|of| (name.clone(), of)));
+                    }
+                    "search_analyzer" | "search_quote_analyzer"
+                        if Some(value) == body.get("analyzer")
+                            && analysis_of(ty, "analyzer", value).is_some() => {}
                     _ => check_parameter(&path, ty, key, value)?,
                 }
             }
             multi_fields.insert(name.clone(), ty);
         }
-        self.fields.entry(path.to_owned()).or_default().multi_fields.extend(multi_fields);
+        let field = self.fields.entry(path.to_owned()).or_default();
+        field.multi_fields.extend(multi_fields);
+        field.display.analysis_of_names.extend(analysis_of_names);
         Ok(())
     }
 }
@@ -427,6 +465,17 @@ impl Field {
         if let Some(format) = self.date_format() {
             body.insert("format".to_owned(), json!(format));
         }
+        body.extend(self.display.analysis.map(parameter_of));
+        if let Some(constant) = self.constant() {
+            body.insert("value".to_owned(), json!(constant));
+        }
+        for (name, is_in) in
+            [("include_in_parent", self.display.in_parent), ("include_in_root", self.display.in_root)]
+        {
+            if is_in {
+                body.insert(name.to_owned(), json!(true));
+            }
+        }
         if let Some(factor) = self.scaling_factor() {
             body.insert("scaling_factor".to_owned(), json!(factor));
         }
@@ -438,7 +487,11 @@ impl Field {
         }
         let names = self.shown_names();
         if !names.is_empty() {
-            let names = names.iter().map(|(name, ty)| (name.clone(), json!({"type": ty.name()})));
+            let names = names.iter().map(|(name, ty)| {
+                let mut own = Map::from_iter([("type".to_owned(), json!(ty.name()))]);
+                own.extend(self.display.analysis_of_names.get(name).copied().map(parameter_of));
+                (name.clone(), Value::Object(own))
+            });
             body.insert("fields".to_owned(), Value::Object(names.collect()));
         }
         Some(Value::Object(body))
@@ -604,9 +657,11 @@ fn instead_of_type(name: &str) -> &'static str {
 /// What to do instead of setting a parameter of a field.
 fn instead_of_parameter(key: &str) -> &'static str {
     match key {
-        "analyzer" | "search_analyzer" | "search_quote_analyzer" | "normalizer" => {
-            "leave it out: all text is found by its words in either case, and whole by NAME.keyword"
+        "analyzer" | "search_analyzer" | "search_quote_analyzer" => {
+            "text is analyzed by standard, keyword, simple, stop or whitespace, and searched as it is analyzed; whole \
+             values are in NAME.keyword"
         }
+        "normalizer" => "the normalizer of keywords is lowercase",
         "null_value" => "set the value with a pipeline where it is missing",
         "enabled" | "dynamic" => "leave it out: it is of objects",
         "format" => "bring the date into the ISO form with the pipeline's date processor",
@@ -626,6 +681,21 @@ fn instead_of_root(key: &str) -> &'static str {
         }
         _ => "leave it out",
     }
+}
+
+/// The analysis that a parameter of a field of this type names; none for that of all text, and for unknown ones.
+fn analysis_of(ty: FieldType, key: &str, value: &Value) -> Option<Analysis> {
+    let name = value.as_str().filter(|_| ty.value_type() == Some(ValueType::Text))?;
+    match (key, ty.is_exact()) {
+        ("normalizer", true) => Analysis::normalizer(name),
+        ("analyzer", false) => Analysis::analyzer(name),
+        _ => None,
+    }
+}
+
+fn parameter_of(analysis: Analysis) -> (String, Value) {
+    let key = if analysis.is_normalizer() { "normalizer" } else { "analyzer" };
+    (key.to_owned(), json!(analysis.name()))
 }
 
 fn check_parameter(path: &str, ty: FieldType, key: &str, value: &Value) -> Result<()> {

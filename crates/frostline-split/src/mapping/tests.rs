@@ -493,7 +493,7 @@ fn what_only_says_how_elasticsearch_finds_text_is_taken() {
     assert_eq!((count.name(), count.value_type()), ("unsigned_long", Some(ValueType::Long)));
     let field = |body: serde_json::Value| json!({"properties": {"a.b": body}});
     check_refused(
-        field(json!({"type": "text", "analyzer": "whitespace"})),
+        field(json!({"type": "text", "analyzer": "english"})),
         r#"field "a.b": the parameter "analyzer""#,
     );
     check_refused(
@@ -605,4 +605,104 @@ fn names_have_the_types_of_what_they_mean() {
     assert_eq!(seen.type_name_of("number"), None);
     assert_eq!(seen.type_name_of("whole"), None);
     assert!(seen.resolve("number").paths.iter().all(|(path, _)| *path == "number"));
+}
+
+/// A mapping as it is shown, without the time.
+fn shown(properties: serde_json::Value) -> serde_json::Value {
+    let mapping = Mapping::from_elasticsearch_json(&json!({ "properties": properties })).unwrap();
+    let mut shown = mapping.to_elasticsearch_json()["properties"].clone();
+    shown.as_object_mut().unwrap().remove("@timestamp");
+    shown
+}
+
+#[test]
+fn what_is_said_of_text_constants_and_nested_objects_is_shown() {
+    let properties = json!({
+        "host": { "type": "keyword", "normalizer": "lowercase" },
+        "line": { "type": "text", "analyzer": "whitespace", "fields": {
+            "raw": { "type": "wildcard", "normalizer": "lowercase" }, "letters": { "type": "text", "analyzer": "simple" },
+        } },
+        "kind": { "type": "constant_keyword", "value": "web" },
+        "a": { "type": "nested", "include_in_parent": true },
+        "b": { "type": "nested", "include_in_root": true },
+        "at": { "type": "date", "fields": { "exact": { "type": "date" } } },
+    });
+    assert_eq!(shown(properties.clone()), properties);
+    let others = json!({
+        "n": { "type": "constant_keyword", "value": 7 }, "o": { "type": "nested", "include_in_root": false },
+        "t": { "type": "text", "analyzer": "stop", "search_analyzer": "stop" },
+        "d": { "type": "date", "fields": { "nanos": { "type": "date_nanos" } } },
+    });
+    let expected = json!({
+        "n": { "type": "constant_keyword", "value": "7" }, "o": { "type": "nested" },
+        "t": { "type": "text", "analyzer": "stop" },
+        "d": { "type": "date", "fields": { "nanos": { "type": "date" } } },
+    });
+    assert_eq!(shown(others), expected);
+    for (field, reason) in [
+        (json!({ "type": "text", "analyzer": "french" }), "\"analyzer\": \"french\" is not supported"),
+        (
+            json!({ "type": "text", "normalizer": "lowercase" }),
+            "\"normalizer\": \"lowercase\" is not supported",
+        ),
+        (json!({ "type": "keyword", "analyzer": "simple" }), "\"analyzer\": \"simple\" is not supported"),
+        (json!({ "type": "keyword", "normalizer": "mine" }), "the normalizer of keywords is lowercase"),
+        (
+            json!({ "type": "text", "analyzer": "stop", "search_analyzer": "simple" }),
+            "\"search_analyzer\": \"simple\"",
+        ),
+        (json!({ "type": "constant_keyword", "value": [1] }), "\"value\": [1] is not supported"),
+        (
+            json!({ "type": "long", "fields": { "d": { "type": "date" } } }),
+            "\"type\": \"date\" is not supported",
+        ),
+    ] {
+        let error = Mapping::from_elasticsearch_json(&json!({ "properties": { "f": field } })).unwrap_err();
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn names_are_compared_as_their_fields_say() {
+    let mapping = Mapping::from_elasticsearch_json(&json!({ "properties": {
+        "host": { "type": "keyword", "normalizer": "lowercase" },
+        "raw": { "type": "keyword", "fields": { "lower": { "type": "keyword", "normalizer": "lowercase" } } },
+        "name": { "type": "alias", "path": "raw.lower" },
+        "pass": { "type": "passthrough", "priority": 1, "properties": { "t": { "type": "text", "analyzer": "stop" } } },
+    } }))
+    .unwrap();
+    for (name, expected) in [
+        ("host", Some(Analysis::Lowercase)),
+        ("host.keyword", None),
+        ("raw", None),
+        ("raw.lower", Some(Analysis::Lowercase)),
+        ("name", Some(Analysis::Lowercase)),
+        ("t", Some(Analysis::Stop)),
+        ("pass.t", Some(Analysis::Stop)),
+        ("gone", None),
+    ] {
+        assert_eq!(mapping.analysis_of(name), expected, "{name}");
+    }
+    // What writers say apart is the same in whatever order it comes together.
+    let other = json!({ "properties": { "raw": { "type": "keyword", "fields": {
+        "other": { "type": "keyword", "normalizer": "lowercase" } } } } });
+    let other = Mapping::from_elasticsearch_json(&other).unwrap();
+    let (mut one, mut two) = (mapping.clone(), other.clone());
+    one.merge(&other).unwrap();
+    two.merge(&mapping).unwrap();
+    assert_eq!(one, two);
+    assert_eq!(one.analysis_of("raw.other"), Some(Analysis::Lowercase));
+}
+
+#[test]
+fn what_is_below_a_flattened_field_is_whole_and_not_listed() {
+    let json = json!({ "properties": { "o": { "type": "flat_object" }, "p": { "properties": {} } } });
+    let mut mapping = Mapping::from_elasticsearch_json(&json).unwrap();
+    mapping.place("o.a", ValueType::Text, false);
+    mapping.place("p.a", ValueType::Text, false);
+    assert_eq!(mapping.resolve("o.a").paths, [("o.a", true)]);
+    assert_eq!(mapping.resolve("p.a").paths, [("p.a", false)]);
+    let shown = mapping.to_elasticsearch_json();
+    assert_eq!(shown["properties"]["o"], json!({ "type": "flat_object" }));
+    assert!(shown["properties"]["p"]["properties"]["a"].is_object());
 }

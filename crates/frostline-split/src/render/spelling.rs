@@ -235,6 +235,11 @@ impl Spelling {
         }
     }
 
+    /// Whether a text is written as it is, but for the characters that JSON does not allow.
+    pub(super) fn is_plain_text(self) -> bool {
+        matches!(self, Spelling::Text(Escapes(flags)) if flags & !CAPITALS == 0)
+    }
+
     /// Appends the value as it is written here, a date in a zone so many seconds east of UTC. `None`, with some of it
     /// appended, where it cannot be written so.
     pub(super) fn write(self, value: &Value<'_>, offset_s: i32, out: &mut Vec<u8>) -> Option<()> {
@@ -243,7 +248,9 @@ impl Spelling {
             (Spelling::Boolean, Value::Boolean(truth)) => {
                 out.extend_from_slice(if *truth { b"true" } else { b"false" });
             }
-            (Spelling::Long, Value::Long(number)) => write!(out, "{number}").ok()?,
+            (Spelling::Long, Value::Long(number)) => {
+                out.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes());
+            }
             (Spelling::Big, Value::Big(digits)) => out.extend_from_slice(digits.as_bytes()),
             // There is one zero, as in columns.
             (Spelling::Shortest, Value::Double(number)) => write_shortest(number + 0.0, out)?,
@@ -293,7 +300,7 @@ impl Escapes {
 
     /// Bytes before the first that may be escaped.
     fn plain_length(self, bytes: &[u8]) -> usize {
-        if self.0 & !CAPITALS == 0 {
+        if Spelling::Text(self).is_plain_text() {
             return plain_length(bytes);
         }
         let may_be_escaped =

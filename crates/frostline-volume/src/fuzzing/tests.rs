@@ -8,7 +8,7 @@ use crate::testing::{Bench, noise, snapshot};
 use crate::tree::TAIL_BYTES;
 
 type Door = fn(&[u8]) -> bool;
-const DOORS: [(&str, Door); 7] = [
+const DOORS: [(&str, Door); 9] = [
     ("volume_head", head),
     ("volume_entries", entries),
     ("volume_chunks", chunks),
@@ -16,6 +16,8 @@ const DOORS: [(&str, Door); 7] = [
     ("volume_pieces", pieces),
     ("volume_log", log),
     ("volume_sealed", sealed),
+    ("volume_trace", trace),
+    ("volume_autoprewarm", autoprewarm),
 ];
 
 /// What the targets start from: parts of a real snapshot.
@@ -59,7 +61,28 @@ async fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("volume_log", entry.to_vec()),
         ("volume_sealed", sealed),
+        ("volume_trace", trace_body()),
+        ("volume_autoprewarm", list_of_blocks()),
     ]
+}
+
+/// Two files, one of which the tree has, and three runs.
+fn trace_body() -> Vec<u8> {
+    let mut body = vec![2];
+    for path in ["base/5/16385", "base/5/gone"] {
+        frostline_base::bytes_codec::put_bytes(&mut body, path.as_bytes());
+    }
+    body.extend([3, 0, 3, 1, 0, 1, 7, 2, 0, 0, 0, 2, 1]);
+    body
+}
+
+fn list_of_blocks() -> Vec<u8> {
+    let mut seed = crate::control::tests::control(1, 0x2_0300_0028, 16 << 20);
+    seed.truncate(256);
+    seed.extend(
+        b"<<5>>\n0,1664,1262,0,0\n5,1663,16384,0,63\n5,1663,16385,0,255\n5,1663,16385,1,0\nno block\n",
+    );
+    seed
 }
 
 /// Seeds reach what they are for. `FROSTLINE_BLESS=1` writes them to `fuzz/seeds`.

@@ -37,6 +37,7 @@ pub(super) use self::event::{answer, close_and_answer, events};
 use super::guardian::{self, Guardian, Heir};
 use super::lazy::{Lazy, LazyFile, lock};
 use super::place::{Place, Record};
+use super::reach::{self, Attached};
 use crate::scan;
 
 /// Room for what is read from the group at once.
@@ -59,6 +60,7 @@ pub(super) struct Session {
     marks: Mutex<HashMap<u64, OwnedFd>>,
     /// Can be polled: what is mounted has changed.
     mounts: File,
+    attached: Mutex<Attached>,
     command: Vec<OsString>,
     guardian: Mutex<Option<Guardian>>,
     /// Held to read events, and to close and answer one.
@@ -179,6 +181,7 @@ pub(super) fn mount(
         root,
         marks: Mutex::new(marks),
         mounts,
+        attached: Mutex::default(),
         command: command.to_vec(),
         guardian: Mutex::new(Some(first)),
         numbers: Mutex::default(),
@@ -221,8 +224,11 @@ impl Session {
                 self.guard_again();
             }
             if mounts_changed || !is_shown {
+                if mounts_changed && reach::is_layer(&self.root) {
+                    guardian::note_lent(&self.state);
+                }
                 is_shown = self::is_shown(&self.directory, &self.root);
-                if !is_shown && !guardian::is_in_use(&self.state) {
+                if !is_shown && guardian::who_reaches(&self.state, None).is_none() {
                     break;
                 }
             }
@@ -278,6 +284,7 @@ impl Session {
             };
             if !wanted.changes && self.lazy.is_settled(&file, &wanted.range) {
                 if !wanted.range.is_empty() {
+                    self.lazy.note(&file, &wanted.range);
                     self.lazy.count_hit();
                 }
                 self.answer(&event, None);
@@ -298,7 +305,16 @@ impl Session {
         }
         let inode = rustix::fs::stat(format!("/proc/self/fd/{}", event.file))?.st_ino;
         let file = self.lazy.file(inode).filter(|file| !file.is_whole());
-        Ok(file.map(|file| (Arc::clone(file), Wanted::of(event, Call::of(event.thread)))))
+        Ok(file.map(|file| (Arc::clone(file), self.is_used_for(event))))
+    }
+
+    fn is_used_for(&self, event: &Event) -> Wanted {
+        let wanted = Wanted::of(event, Call::of(event.thread));
+        if event.mask == OPEN && !lock(&self.attached).has(event.file) {
+            guardian::note_lent(&self.state);
+            return Wanted { range: 0..u64::MAX, ..wanted };
+        }
+        wanted
     }
 
     async fn bring(&self, file: &Arc<LazyFile>, wanted: Wanted) -> io::Result<()> {

@@ -34,6 +34,8 @@ use frostline_base::Result;
 use super::lazy::{Lazy, LazyFile, lock, read};
 use crate::scan;
 
+/// Its name in lists of mounts.
+pub(super) const NAME: &str = "frostline";
 /// The directory has this attribute while data is absent.
 pub(super) const INCOMPLETE: &str = "user.frostline.incomplete";
 /// Nothing beneath changes but through the mount.
@@ -77,8 +79,8 @@ pub(super) fn mount(
     }));
     let mut options = fuser::Config::default();
     options.mount_options = vec![
-        MountOption::FSName("frostline".into()),
-        MountOption::Subtype("frostline".into()),
+        MountOption::FSName(NAME.into()),
+        MountOption::Subtype(NAME.into()),
         MountOption::DefaultPermissions,
         MountOption::Suid,
         MountOption::NoAtime,
@@ -291,7 +293,12 @@ impl Beneath {
         file: File,
         pass: impl FnOnce(&File) -> io::Result<BackingId>,
     ) -> (FileHandle, FopenFlags, Option<Arc<BackingId>>) {
-        let is_whole = self.lazy.file(inode.number).is_none_or(|file| file.is_whole());
+        let lazy = self.lazy.file(inode.number);
+        let is_whole = lazy.is_none_or(|file| file.is_whole());
+        if let Some(file) = lazy.filter(|_| is_whole) {
+            // What is read of it may not be seen.
+            self.lazy.note(file, &(0..1));
+        }
         let mut opened = lock(&inode.opened);
         let mut passed = opened.passed.upgrade();
         let mut way = opened.way(is_whole, passed.is_some() || self.can_pass(&file));
@@ -710,6 +717,7 @@ impl Filesystem for Tree {
             Err(error) => return reply.error(error),
         };
         let range = offset..offset + u64::from(size);
+        let lazy = lazy.inspect(|file| self.0.lazy.note(file, &range));
         let Some(file) = lazy.filter(|file| !self.0.lazy.has(file, &range)) else {
             self.0.lazy.count_hit();
             let done = read(&open.file, &range).map_err(|e| io_errno(&e));

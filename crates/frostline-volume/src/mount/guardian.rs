@@ -6,29 +6,27 @@
 //!
 //! What no process can promise: if both are killed at once, programs go on and read zeros. The next mount is refused then.
 
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, CWD, FlockOperation, StatxFlags, flock, statx};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 use tokio::signal::unix::{SignalKind, signal};
 
 use frostline_base::{Error, ErrorKind, Result};
 
 use super::fanotify::{EVENTS_BYTES, answer, close_and_answer, events, is_shown};
-use super::lazy::lock;
-use super::place;
+use super::{place, reach};
 use crate::scan;
 use crate::snapshot::blocking;
 
@@ -40,6 +38,8 @@ const HEIR: &str = "heir";
 const RELEASE: &str = "release";
 /// There while files that are not whole can be reached: its name ends with the identity of the running kernel.
 const SHOWN: &str = "shown.";
+/// What is in that file when nobody can tell any more who reaches them.
+const LENT: &[u8] = b"lent";
 /// What a guardian says when it guards.
 const READY: &str = "the guardian is ready";
 const DISMISSED: &[u8] = b".";
@@ -48,12 +48,11 @@ const START_MAX: Duration = Duration::from_secs(30);
 /// Descriptors of the process that is gone, of which each may be that of somebody who waits, beside those of the files.
 const DESCRIPTORS: usize = 1 << 16;
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const SECOND: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// How long the process that serves may be stopped.
+const STOPPED_MAX_S: u32 = if cfg!(test) { 2 } else { 60 };
 /// Rounds between looks at who uses the directory.
 const LOOK_EVERY: u64 = 5;
-
-/// Held while a process is started: until it begins its program, it has every file open that this one has, and what these
-/// are in is busy.
-pub(super) static STARTING: Mutex<()> = Mutex::new(());
 
 /// The guardian of this process.
 pub(super) struct Guardian {
@@ -67,14 +66,12 @@ impl Guardian {
         let failed = |e: std::io::Error| scan::failed("start the guardian of", directory, &e);
         let started = || {
             let (line, its) = UnixStream::pair()?;
-            let starting = lock(&STARTING);
             let child = Command::new("/proc/self/exe")
                 .args(command)
                 .arg(directory)
                 .stdin(Stdio::from(group.try_clone_to_owned()?))
                 .stdout(Stdio::from(OwnedFd::from(its)))
                 .spawn()?;
-            drop(starting);
             let guardian = Guardian { child, line: Arc::new(line) };
             guardian.line.set_read_timeout(Some(START_MAX))?;
             for line in BufReader::new(guardian.line.try_clone()?).lines() {
@@ -157,14 +154,28 @@ fn hold(state: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Waits for the end of the first process; false if it ended this one.
+/// Waits for the end of the first process; false if it ended this one. One that was stopped and does not go on is ended:
+/// nobody waits for it for ever.
 fn is_needed(directory: &Path) -> Result<bool> {
     let failed = |e: Errno| scan::failed("guard", directory, &e.into());
     let stdout = std::io::stdout();
     let line = stdout.as_fd();
+    let first = getppid().and_then(|first| Some((first, pidfd_open(first, PidfdFlags::empty()).ok()?)));
     rustix::io::write(line, format!("\n{READY}\n").as_bytes()).map_err(failed)?;
     let mut said = [0; 64];
+    let mut stopped = 0;
     loop {
+        if poll(&mut [PollFd::new(&line, PollFlags::IN)], Some(&SECOND)) == Ok(0) {
+            stopped =
+                if first.as_ref().is_some_and(|(first, _)| is_stopped(*first)) { stopped + 1 } else { 0 };
+            if stopped >= STOPPED_MAX_S
+                && let Some((_, first)) = &first
+            {
+                tracing::error!(directory = %directory.display(), "the process that serves a mount was stopped: it is ended");
+                let _ = pidfd_send_signal(first, Signal::KILL);
+            }
+            continue;
+        }
         match rustix::io::read(line, &mut said) {
             Ok(0) | Err(Errno::CONNRESET) => return Ok(true),
             Ok(_) => return Ok(false),
@@ -172,6 +183,14 @@ fn is_needed(directory: &Path) -> Result<bool> {
             Err(e) => return Err(failed(e)),
         }
     }
+}
+
+/// Whether a process was stopped by a signal.
+fn is_stopped(process: Pid) -> bool {
+    let stat =
+        std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+    // Its name may contain anything.
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
 }
 
 /// Refuses whatever is asked until nobody can ask.
@@ -198,12 +217,10 @@ fn refuse_all(directory: &Path, state: &Path) {
             break;
         }
         if round.is_multiple_of(LOOK_EVERY) {
-            let is_out = match is_shown(directory, &root) {
-                true => unmount(directory, UnmountFlags::NOFOLLOW).is_ok(),
-                // Somebody else has unmounted it, perhaps from under its users.
-                false => !is_in_use(state),
-            };
-            if is_out {
+            if is_shown(directory, &root) {
+                let _ = unmount(directory, UnmountFlags::NOFOLLOW);
+            }
+            if who_reaches(state, None).is_none() {
                 forget_shown(state);
                 break;
             }
@@ -224,7 +241,7 @@ fn refuse(group: BorrowedFd<'_>, buffer: &mut [u8], state: &Path) {
 /// Whether a guardian lives.
 pub(super) fn is_guarded(state: &Path) -> bool {
     File::open(state.join(LOCK))
-        .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+        .is_ok_and(|file| place::is_free(file, FlockOperation::NonBlockingLockShared) != Ok(true))
 }
 
 /// This process while it takes the place of one that is gone, whose guardian lives.
@@ -306,36 +323,40 @@ pub(super) fn check_guarded(directory: &Path, state: &Path, boot: &str) -> Resul
 
 /// Files that are not whole can be reached from now on.
 pub(super) fn note_shown(state: &Path, boot: &str) -> Result<()> {
-    forget_shown(state);
     let path = state.join(format!("{SHOWN}{boot}"));
-    File::create(&path).map(drop).map_err(|e| scan::failed("write", &path, &e))
+    for of_gone_kernel in shown(state).filter(|shown| *shown != path) {
+        let _ = std::fs::remove_file(of_gone_kernel);
+    }
+    let made = File::options().create(true).truncate(false).write(true).open(&path);
+    made.map(drop).map_err(|e| scan::failed("write", &path, &e))
 }
 
 /// They cannot any more.
 pub(super) fn forget_shown(state: &Path) {
-    for entry in std::fs::read_dir(state).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(SHOWN) {
-            let _ = std::fs::remove_file(entry.path());
+    shown(state).for_each(|path| drop(std::fs::remove_file(path)));
+}
+
+fn shown(state: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(state).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(SHOWN)).map(|entry| entry.path())
+}
+
+/// Another file system has the directory in itself, which no list of mounts tells: as long as this kernel runs, somebody
+/// may reach it.
+pub(super) fn note_lent(state: &Path) {
+    for path in shown(state) {
+        if let Err(error) = std::fs::write(&path, LENT) {
+            tracing::error!(%error, "it is not noted that an overlay uses a mount: do not unmount before it is whole");
         }
     }
 }
 
-/// Whether another process has a file open that is not whole.
-pub(super) fn is_in_use(state: &Path) -> bool {
-    let names = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let of = |entry: std::fs::DirEntry| entry.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
-    let absent: HashSet<(u64, u64)> = names(&state.join("absent")).filter_map(of).collect();
-    let own = std::process::id().to_string();
-    let is_other = |name: &str| name != own && name.bytes().all(|byte| byte.is_ascii_digit());
-    let processes = names(Path::new("/proc")).filter(|entry| is_other(&entry.file_name().to_string_lossy()));
-    let opened = processes.flat_map(|process| ["fd", "map_files"].map(|open| process.path().join(open)));
-    let mut opened = opened.flat_map(|folder| names(&folder).collect::<Vec<_>>());
-    opened.any(|entry| {
-        // Nobody is waited for whose file system does not answer.
-        let stat = statx(CWD, entry.path(), AtFlags::STATX_DONT_SYNC, StatxFlags::INO);
-        stat.is_ok_and(|stat| {
-            let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
-            absent.contains(&(device, stat.stx_ino))
-        })
-    })
+/// Somebody who can use files of which data is absent, besides this process and another one, as a person is told; none if
+/// nobody can.
+pub(super) fn who_reaches(state: &Path, besides: Option<&str>) -> Option<String> {
+    let is_lent = shown(state).any(|path| std::fs::read(path).is_ok_and(|text| text == LENT));
+    if is_lent && place::has_absent(state) {
+        return Some("an overlay was made of it".to_owned());
+    }
+    reach::who_reaches(state, besides)
 }

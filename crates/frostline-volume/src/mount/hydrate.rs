@@ -1,4 +1,4 @@
-//! Filling a mounted snapshot behind its users, in the order of the packs.
+//! Filling a mounted snapshot behind its users, in the order of its [`stages`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,19 +6,23 @@ use std::sync::atomic::Ordering;
 use frostline_base::Result;
 use frostline_store::{Fills, fill, pause_filling};
 
-use super::lazy::Lazy;
-use crate::reader::{batches, targets};
-
-/// A batch of chunks has about so many stored bytes.
-const BATCH_BYTES: u64 = 4 << 20;
+use super::lazy::{Lazy, lock};
+use super::stages::{self, Batch, FillStage, Known, Stages};
+use crate::traces::Traces;
 
 /// Fetches all that is absent, at most so many bytes of files a second. Chunks that cannot be had are tried again after
 /// all others.
-pub(super) async fn hydrate(lazy: &Arc<Lazy>, rate: Option<u64>) {
+pub(super) async fn hydrate(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) {
+    let (mut stages, chunks) = (Stages::new(&lazy.tree), Chunks(lazy));
+    let first = stages.start();
+    // What it starts with is fetched while it is read what comes after.
+    let planned = async { stages.others(&Known::read(lazy, traces).await) };
+    let (others, ()) = tokio::join!(planned, fill(&chunks, first.clone().into(), rate));
+    let all = [first, others].concat();
+    stages::note(lazy, stages::parts(&lazy.tree, &all));
     loop {
-        let batches = batches(&lazy.tree, targets(&lazy.tree), BATCH_BYTES).into_iter();
-        let chunks = batches.map(|batch| batch.into_iter().map(|target| target.chunk).collect());
-        fill(&Chunks(lazy), chunks.collect(), rate).await;
+        fill(&chunks, all.clone().into(), rate).await;
+        *lock(&lazy.counts.filling) = None;
         if lazy.counts.absent_bytes.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -29,19 +33,20 @@ pub(super) async fn hydrate(lazy: &Arc<Lazy>, rate: Option<u64>) {
 struct Chunks<'a>(&'a Arc<Lazy>);
 
 impl Fills for Chunks<'_> {
-    type Batch = Vec<usize>;
+    type Batch = Batch;
 
-    fn absent(&self, batch: Vec<usize>) -> Option<(Vec<usize>, u64)> {
-        let batch = self.0.absent_of(batch);
-        let bytes = batch.iter().map(|chunk| u64::from(self.0.tree.chunks[*chunk].bytes)).sum();
-        (!batch.is_empty()).then_some((batch, bytes))
+    fn absent(&self, batch: Batch) -> Option<(Batch, u64)> {
+        let batch = Batch { chunks: self.0.absent_of(batch.chunks), ..batch };
+        let bytes = batch.chunks.iter().map(|chunk| u64::from(self.0.tree.chunks[*chunk].bytes)).sum();
+        (!batch.chunks.is_empty()).then_some((batch, bytes))
     }
 
     fn is_waited_for(&self) -> bool {
         self.0.counts.waiting.load(Ordering::Relaxed) > 0
     }
 
-    async fn fetch(&self, batch: &Vec<usize>) -> Result<()> {
-        self.0.prefetch(batch).await.map(drop)
+    async fn fetch(&self, batch: &Batch) -> Result<()> {
+        *lock(&self.0.counts.filling) = Some::<FillStage>(batch.stage);
+        self.0.prefetch(&batch.chunks).await.map(drop)
     }
 }

@@ -28,6 +28,8 @@ use frostline_store::Repository;
 
 use super::MountMode;
 use super::pages::Pages;
+use super::stages::{FillPart, FillStage};
+use super::touched::Touched;
 use super::untouched::{Untouched, looks_untouched};
 use crate::btree;
 use crate::piece::{CHUNK_BYTES, PAGE_BYTES, all_pages};
@@ -54,6 +56,7 @@ pub(super) struct Lazy {
     root: File,
     pages: Pages,
     untouched: Untouched,
+    touched: Touched,
     /// By inode.
     files: HashMap<u64, Arc<LazyFile>>,
     /// The same in the order of their chunks.
@@ -110,6 +113,9 @@ pub(super) struct Counts {
     pub(super) damaged: Mutex<HashSet<usize>>,
     /// Why what was fetched last behind the users could not be kept, or not be had.
     pub(super) trouble: Mutex<Option<String>>,
+    /// What is fetched behind the users now, and in which order all of it is.
+    pub(super) filling: Mutex<Option<FillStage>>,
+    pub(super) order: Mutex<Vec<FillPart>>,
 }
 
 /// Chunks that are being fetched.
@@ -219,6 +225,7 @@ impl Lazy {
             root,
             pages,
             untouched,
+            touched: Touched::new(tree.chunks.len()),
             files: HashMap::new(),
             in_order: Vec::new(),
             flights: Flights::default(),
@@ -327,8 +334,33 @@ impl Lazy {
         self.counts.hits.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A user wants this range.
+    pub(super) fn note(&self, file: &LazyFile, range: &ByteRange) {
+        file.touched(range).for_each(|(chunk, ..)| self.touched.note(chunk));
+    }
+
+    /// How many chunks users wanted since this process began.
+    pub(super) fn wanted_count(&self) -> usize {
+        self.touched.count()
+    }
+
+    /// What users wanted since then, in this order: files among the entries, and numbers of chunks in them.
+    pub(super) fn wanted(&self) -> Vec<(usize, u64)> {
+        let place = |chunk: usize| {
+            let file = self.of_chunk(chunk)?;
+            Some((file.entry, *file.numbers.get(chunk - file.chunks.start)?))
+        };
+        self.touched.in_order().into_iter().filter_map(place).collect()
+    }
+
+    /// Whether it is seen what users want of a file: it was not whole when this process began.
+    pub(super) fn can_see(&self, entry: usize) -> bool {
+        self.in_order.binary_search_by_key(&entry, |file| file.entry).is_ok()
+    }
+
     /// Brings all of a range in place, for a reader who waits.
     pub(super) async fn need(self: &Arc<Lazy>, file: &LazyFile, range: ByteRange) -> io::Result<()> {
+        self.note(file, &range);
         if self.has(file, &range) {
             return Ok(());
         }
@@ -530,6 +562,27 @@ impl Lazy {
         blocking(move || chunks.into_iter().map(fetched).collect()).await
     }
 
+    /// The beginning of a file as the snapshot has it, whatever users made of it.
+    pub(super) async fn stored(self: &Arc<Lazy>, entry: usize, bytes_max: u64) -> Result<Vec<u8>> {
+        const AT_ONCE: usize = 32;
+        let Node::File { bytes, extents, chunks } = &self.tree.entries[entry].node else {
+            return Err(Error::internal("what is no file is read"));
+        };
+        let length = (*bytes).min(bytes_max);
+        let starts = chunk_numbers(extents).map(|number| number * CHUNK).zip(chunks.clone());
+        let wanted: Vec<(u64, usize)> = starts.take_while(|(start, _)| *start < length).collect();
+        let mut stored = vec![0; length as usize];
+        for part in wanted.chunks(AT_ONCE) {
+            let chunks: Vec<usize> = part.iter().map(|(_, chunk)| *chunk).collect();
+            for ((start, _), (_, bytes)) in part.iter().zip(self.fetch(&chunks).await?) {
+                let room = &mut stored[*start as usize..];
+                let bytes = &bytes[..bytes.len().min(room.len())];
+                room[..bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        Ok(stored)
+    }
+
     async fn pieces(&self, chunks: &[usize]) -> Result<HashMap<PieceRef, Bytes>> {
         let refs = chunks.iter().map(|chunk| &self.tree.chunks[*chunk]);
         fetch(&self.repository, &self.tree.packs, refs).await
@@ -631,8 +684,10 @@ impl Lazy {
     pub(super) fn write(&self, file: &LazyFile, open: &File, offset: u64, data: &[u8]) -> io::Result<()> {
         let _writing = lock(&file.lock);
         self.touch(file)?;
+        let range = offset..offset + data.len() as u64;
+        file.edges(&range).iter().for_each(|edge| self.note(file, edge));
         open.write_all_at(data, offset)?;
-        for (chunk, number, pages) in file.touched(&(offset..offset + data.len() as u64)) {
+        for (chunk, number, pages) in file.touched(&range) {
             self.set(file, chunk, number, pages)?;
         }
         Ok(())

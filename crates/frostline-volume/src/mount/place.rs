@@ -4,7 +4,7 @@
 //! /srv/data                     what users see: nothing but a note, until something is mounted on it
 //! /srv/.data.frostline-mount/   mode 0700
 //!     mount.json                which snapshot of which repository; is_made once all names are there
-//!     lock                      held by the process that serves it
+//!     lock                      held by the process that serves it, with its number
 //!     status.json               how far it is
 //!     root/                     the directory to be
 //!     absent/                   a second name for each file that is not whole
@@ -36,6 +36,8 @@ const FORMAT: u32 = 1;
 pub(super) const RECORD: &str = "mount.json";
 /// What is in a directory that nothing is mounted on.
 pub(super) const NOTE: &str = ".frostline-mount";
+/// How the name of what is beside it ends.
+const HIDDEN: &str = ".frostline-mount";
 const NOTE_TEXT: &str =
     "A snapshot was mounted here and is not whole. Run the same `frostline volume mount` again.\n";
 
@@ -69,20 +71,47 @@ pub(super) fn paths(directory: &Path) -> Result<(PathBuf, PathBuf)> {
     let parent = std::fs::canonicalize(parent).map_err(|e| scan::failed("find", parent, &e))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
-    hidden.push(".frostline-mount");
+    hidden.push(HIDDEN);
     Ok((parent.join(name), parent.join(hidden)))
 }
 
 /// Whether a snapshot is mounted on a directory of which data is absent.
 pub(super) fn lacks_data(directory: &Path) -> bool {
-    let Ok((_, state)) = paths(directory) else { return false };
+    paths(directory).is_ok_and(|(_, state)| has_absent(&state))
+}
+
+/// Whether a file is not whole.
+pub(super) fn has_absent(state: &Path) -> bool {
     std::fs::read_dir(state.join("absent")).is_ok_and(|mut absent| absent.next().is_some())
 }
 
 /// Waits for nobody: whether another process holds the lock.
 pub(super) fn is_served(state: &Path) -> bool {
     File::open(state.join("lock"))
-        .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+        .is_ok_and(|file| is_free(file, FlockOperation::NonBlockingLockShared) != Ok(true))
+}
+
+/// Whether a directory is what is beside one that a snapshot is mounted on, and not whole.
+pub(super) fn is_state_with_absent(directory: &Path) -> bool {
+    let name = directory.file_name().unwrap_or_default();
+    name.as_encoded_bytes().ends_with(HIDDEN.as_bytes()) && has_absent(directory)
+}
+
+/// The number of the process that serves, as long as one does.
+pub(super) fn server(state: &Path) -> Option<String> {
+    std::fs::read_to_string(state.join("lock")).ok()
+}
+
+/// Whether nobody holds a lock in a file, which is then held for a moment.
+pub(super) fn is_free(file: File, operation: FlockOperation) -> rustix::io::Result<bool> {
+    match rustix::fs::flock(&file, operation) {
+        Ok(()) => {
+            drop(Lock(file));
+            Ok(true)
+        }
+        Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(false),
+        Err(e) => Err(e),
+    }
 }
 
 impl Place {
@@ -256,7 +285,16 @@ fn lock(state: &Path) -> Result<Lock> {
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| scan::failed("open", &path, &e))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Lock(file)),
+        Ok(()) => {
+            let noted = file
+                .set_len(0)
+                .and_then(|()| file.write_all_at(std::process::id().to_string().as_bytes(), 0));
+            // It holds the lock, whether others can know who it is or not.
+            if let Err(error) = noted {
+                tracing::debug!(%error, "the number of this process is not noted");
+            }
+            Ok(Lock(file))
+        }
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::conflict(format!(
             "another process serves what is mounted beside {}: frostline volume umount ends it",
             state.display()

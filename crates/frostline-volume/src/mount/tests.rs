@@ -13,7 +13,10 @@ use crate::testing::{Bench, noise, options, snapshot, tree};
 
 mod asked;
 mod cuts;
+mod disks;
+mod elsewhere;
 mod kills;
+mod recorded;
 
 /// Whether a file system can be mounted here.
 fn can_mount() -> bool {
@@ -61,13 +64,7 @@ struct Served(PathBuf, JoinHandle<Result<Unmounted>>);
 impl Served {
     /// Unmounts it; what its server and whoever unmounts it say of it.
     async fn unmount(&mut self) -> Unmounted {
-        // A child of another test has the files of this process open until it begins its program.
-        let mut unmounted = unmount_snapshot(&self.0).await;
-        while unmounted.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict) {
-            tokio::task::yield_now().await;
-            unmounted = unmount_snapshot(&self.0).await;
-        }
-        let unmounted = match unmounted {
+        let unmounted = match unmount_snapshot(&self.0).await {
             // It was whole, and nobody had to ask for its end.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return (&mut self.1).await.unwrap().unwrap();
@@ -224,7 +221,13 @@ async fn what_is_not_whole_is_nobodys_to_read() {
     assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0);
     let state = place::paths(&target).unwrap().1;
     assert_eq!(fs::metadata(&state).unwrap().mode() & 0o7777, 0o700);
-    assert_eq!(taken(&target).await.unwrap_err().kind(), ErrorKind::Invalid);
+    // Nor is what is beside it, by itself or in the directory of both.
+    for at in [&target, &state.join("root/a"), folder.path()] {
+        assert_eq!(taken(at).await.unwrap_err().kind(), ErrorKind::Invalid, "{}", at.display());
+    }
+    let exclude = ["data", ".data.frostline-mount"].map(|name| glob::Pattern::new(name).unwrap()).to_vec();
+    let without = crate::SnapshotOptions { exclude, ..options() };
+    volumes.snapshot(folder.path(), &"other".parse().unwrap(), &without, |_| {}).await.unwrap();
     let status = mount_status(&target).unwrap();
     assert!(!status.is_served && !status.is_whole && status.done_bytes < status.bytes, "{status:?}");
     // Another snapshot is not put over it.

@@ -233,7 +233,7 @@ fn dress(beneath: &mut Beneath, entry: &Entry, unset: &mut Unset) -> rustix::io:
             let at = [format!("/proc/self/fd/{}/", parent.as_raw_fd()).as_bytes(), name].concat();
             for (attribute, value) in &meta.attributes {
                 let set = rustix::fs::lsetxattr(&*at, attribute.as_slice(), value, XattrFlags::empty());
-                note_attribute(set, unset)?;
+                note_attribute(set, || has_room(parent), unset)?;
             }
             rustix::fs::utimensat(parent, name, &times(meta), AtFlags::SYMLINK_NOFOLLOW)
         }
@@ -243,7 +243,7 @@ fn dress(beneath: &mut Beneath, entry: &Entry, unset: &mut Unset) -> rustix::io:
             rustix::fs::fchmod(&open, Mode::from_raw_mode(meta.mode))?;
             for (attribute, value) in &meta.attributes {
                 let set = rustix::fs::fsetxattr(&open, attribute.as_slice(), value, XattrFlags::empty());
-                note_attribute(set, unset)?;
+                note_attribute(set, || has_room(&open), unset)?;
             }
             rustix::fs::futimens(open.as_fd(), &times(meta))
         }
@@ -259,17 +259,47 @@ fn note_owner(set: rustix::io::Result<()>, unset: &mut Unset) -> rustix::io::Res
     Ok(())
 }
 
-/// Some attributes are for root, and some file systems have none.
-fn note_attribute(set: rustix::io::Result<()>, unset: &mut Unset) -> rustix::io::Result<()> {
+/// Some attributes are for root, and some file systems have none, or room for few.
+fn note_attribute(
+    set: rustix::io::Result<()>,
+    has_room: impl FnOnce() -> bool,
+    unset: &mut Unset,
+) -> rustix::io::Result<()> {
     match set {
-        Err(Errno::PERM | Errno::NOTSUP | Errno::INVAL) => unset.attributes += 1,
+        Err(Errno::PERM | Errno::NOTSUP | Errno::INVAL | Errno::TOOBIG | Errno::RANGE) => {
+            unset.attributes += 1
+        }
+        // What is full is the file, or the disk.
+        Err(Errno::NOSPC) if has_room() => unset.attributes += 1,
         set => set?,
     }
     Ok(())
+}
+
+/// Whether the disk has room for the largest attribute.
+fn has_room(on: impl std::os::fd::AsFd) -> bool {
+    const ATTRIBUTE_BYTES_MAX: u64 = 64 << 10;
+    rustix::fs::fstatvfs(on)
+        .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) > ATTRIBUTE_BYTES_MAX)
 }
 
 fn times(meta: &Meta) -> Timestamps {
     let Time { seconds, nanos } = meta.modified;
     let modified = Timespec { tv_sec: seconds, tv_nsec: nanos.into() };
     Timestamps { last_access: modified, last_modification: modified }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_for_which_a_file_has_no_room_is_counted_and_a_full_disk_is_an_error() {
+        let mut unset = Unset::default();
+        note_attribute(Err(Errno::NOSPC), || true, &mut unset).unwrap();
+        note_attribute(Err(Errno::TOOBIG), || true, &mut unset).unwrap();
+        assert_eq!(unset.attributes, 2);
+        assert_eq!(note_attribute(Err(Errno::NOSPC), || false, &mut unset), Err(Errno::NOSPC));
+        assert!(has_room(std::fs::File::open(std::env::temp_dir()).unwrap()));
+    }
 }

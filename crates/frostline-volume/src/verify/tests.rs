@@ -65,3 +65,31 @@ async fn a_store_that_does_not_answer_is_no_damage() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(bench.volumes().verify(&[taken], |_, _| {}).await.unwrap().chunks, 1);
 }
+
+#[tokio::test]
+async fn a_snapshot_without_its_key_is_named_and_the_others_are_read() {
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    fs::write(folder.path().join("file"), noise(1, 1_000)).unwrap();
+    let plain = snapshot(&bench.volumes(), folder.path()).await.snapshot;
+    let mut of_keys = Vec::new();
+    for seed in [1, 2] {
+        let volumes = bench.volumes().with_key(Some(VolumeKey::from_random([seed, seed])));
+        let name = format!("locked-{seed}").parse().unwrap();
+        let taken = volumes.snapshot(folder.path(), &name, &crate::testing::options(), |_| {}).await.unwrap();
+        of_keys.push(taken.snapshot);
+    }
+    let all = [of_keys[0].clone(), plain, of_keys[1].clone()];
+    let unread = |verified: &Verified| -> Vec<String> {
+        verified.unread.iter().map(|unread| format!("{}: {}", unread.snapshot, unread.what)).collect()
+    };
+    let verified = bench.volumes().verify(&all, |_, _| {}).await.unwrap();
+    assert_eq!((verified.snapshots, verified.chunks, verified.faults.len()), (1, 1, 0));
+    let told = unread(&verified);
+    assert!(told.len() == 2 && told[0].contains(&of_keys[0].key.unwrap().to_string()), "{told:?}");
+    // With one of the keys, the other one is wrong.
+    let volumes = bench.volumes().with_key(Some(VolumeKey::from_random([2, 2])));
+    let verified = volumes.verify(&all, |_, _| {}).await.unwrap();
+    assert_eq!((verified.snapshots, verified.chunks, verified.unread.len()), (2, 2, 1));
+    let denied = bench.volumes().verify(&of_keys, |_, _| {}).await.unwrap_err();
+    assert_eq!(denied.kind(), ErrorKind::Denied);
+}

@@ -12,8 +12,8 @@ use frostline_node::Node;
 use frostline_show::{Table, note, parse_bytes, printable, say, say_json, show_bytes, show_count};
 use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
-    Change, Consistency, Mount, MountMode, MountOptions, MountStatus, Mounted, Node as Kind, Prune,
-    RestoreOptions, Snapshot, SnapshotName, SnapshotOptions, Summaries, Tablespace, TablespaceMapping,
+    Change, Consistency, FillStage, Mount, MountMode, MountOptions, MountStatus, Mounted, Node as Kind,
+    Prune, RestoreOptions, Snapshot, SnapshotName, SnapshotOptions, Summaries, Tablespace, TablespaceMapping,
     Unmounted, VolumeKey, Volumes,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -406,6 +406,9 @@ async fn verify(config: &Config, names: &[String], key: Option<&Path>) -> Result
             let object = fault.object.as_deref().map(|object| format!(" [{object}]")).unwrap_or_default();
             say!("{}{file}: {}{object}", fault.snapshot, fault.what)?;
         }
+        for unread in &verified.unread {
+            say!("{}: not read: {}", unread.snapshot, unread.what)?;
+        }
         say!(
             "{}: {} ({}) are as they were written; {} found",
             show_count(verified.snapshots, "snapshot"),
@@ -415,7 +418,8 @@ async fn verify(config: &Config, names: &[String], key: Option<&Path>) -> Result
         )?;
         session.note_cost(config);
     }
-    Ok(if verified.faults.is_empty() { Outcome::Done } else { Outcome::Partial })
+    let is_all_sound = verified.faults.is_empty() && verified.unread.is_empty();
+    Ok(if is_all_sound { Outcome::Done } else { Outcome::Partial })
 }
 
 async fn prune(config: &Config, given: VolumePrune) -> Result<Outcome> {
@@ -619,11 +623,31 @@ fn show_demand(status: &MountStatus) -> String {
         0 => String::new(),
         damaged => format!(", {} cannot be read", show_count(damaged, "chunk")),
     };
+    let filling = status.filling.map_or_else(String::new, |stage| format!("; now {}", stage_name(stage)));
     format!(
-        "{} found in place, {} waited{damaged}",
+        "{} found in place, {} waited{damaged}{filling}",
         show_count(status.demand_hits, "read or write"),
         status.demand_misses
     )
+}
+
+/// What is filled, for people.
+fn stage_name(stage: FillStage) -> &'static str {
+    match stage {
+        FillStage::Start => "what the server starts with",
+        FillStage::Autoprewarm => "autoprewarm.blocks",
+        FillStage::Trace => "what earlier mounts read first",
+        FillStage::Rest => "all else",
+    }
+}
+
+fn show_order(status: &MountStatus) -> String {
+    let shown: Vec<String> = status
+        .order
+        .iter()
+        .map(|part| format!("{} ({})", stage_name(part.stage), show_bytes(part.bytes)))
+        .collect();
+    if shown.is_empty() { "not known".to_owned() } else { shown.join(", ") }
 }
 
 fn note_unmounted(directory: &str, unmounted: Unmounted) {
@@ -662,6 +686,8 @@ fn status(config: &Config, directory: &Path) -> Result<Outcome> {
         ("reads and writes that found their data", status.demand_hits.to_string()),
         ("those that waited for it", status.demand_misses.to_string()),
         ("chunks that cannot be read", status.damaged_chunks.to_string()),
+        ("filled now", status.filling.map_or("nothing", stage_name).to_owned()),
+        ("filled in this order", show_order(&status)),
         (
             "filling pauses because",
             status.trouble.as_deref().map_or_else(|| "it does not".to_owned(), printable),

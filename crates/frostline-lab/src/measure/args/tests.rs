@@ -36,6 +36,20 @@ fn what_cannot_be_measured_is_named_before_anything_is_written() {
 }
 
 #[test]
+fn a_number_that_is_too_small_is_refused_with_its_unit() {
+    let error = |words: &[&str]| {
+        let words = ["measure", "/", "--as", "log"].iter().chain(words);
+        Typed::try_parse_from(words).err().unwrap().to_string()
+    };
+    for text in ["8", "8s", "-1", "99999999999"] {
+        let said = error(&[&format!("--watch={text}")]);
+        assert!(said.contains("write a whole number of seconds, at least 12"), "{said}");
+    }
+    assert!(error(&["--data-mib", "63"]).contains("of MiB, at least 64"));
+    assert_eq!(typed(&["/", "--as", "log", "--watch", "12"]).watch, 12);
+}
+
+#[test]
 fn a_price_is_for_all_or_for_each() {
     let data = tempfile::tempdir_in("/var/tmp").unwrap();
     let paths = ["a", "b"].map(|name| data.path().join(name));

@@ -76,6 +76,23 @@ fn a_null_control_that_is_compared_with_nothing_has_its_own_main_metric() {
 }
 
 #[test]
+fn each_part_of_a_study_has_its_null_control() {
+    let one = r#"control = { kind = "a", size = "1" }"#;
+    let two = r#"controls = [{ kind = "a", size = "1" }, { kind = "b", size = "2" }]"#;
+    let study = Study::parse(&crate::study::tests::SMALL.replace(one, two), "small.toml").unwrap();
+    let names = |levels: &str| {
+        let study = Study::parse(&study.text.replace("blocks = [2, 12]", levels), "small.toml").unwrap();
+        let plan = plan(&study, Mode::Quick, 1, &[], &rich()).unwrap();
+        let compared = Summarised::new(&study, &plan, &BTreeMap::new(), &[]).compared();
+        let nulls = compared.iter().filter(|c| c.null_control);
+        nulls.map(|c| (c.name.clone(), plain_id(&c.numerator) == c.denominator)).collect::<Vec<_>>()
+    };
+    let both = ("null control, rate_per_s".to_owned(), true);
+    assert_eq!(names("blocks = [2, 12]"), [both.clone(), both]);
+    assert_eq!(names("levels = { size = [\"1\"] }"), [("null control".to_owned(), true)]);
+}
+
+#[test]
 fn without_a_sample_the_model_answers() {
     let value = |rate: f64| BTreeMap::from([("rate_per_s".to_owned(), rate)]);
     let modelled =

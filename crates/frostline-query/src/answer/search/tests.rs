@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::testing::{Failing, Place, numbers};
 use crate::{Search, SearchOptions, Searcher, Settings};
 
+mod analyzed;
 mod collapse;
 mod fields;
 mod geo;

@@ -64,15 +64,93 @@ async fn what_is_not_analysed_so_is_refused() {
         ("/_analyze", json!({ "text": 1 }), 400),
         ("/_analyze", json!({ "text": [] }), 400),
         ("/_analyze", json!({ "text": "a", "analyzer": "english" }), 400),
-        ("/_analyze", json!({ "text": "a", "tokenizer": "standard" }), 400),
-        ("/_analyze", json!({ "text": "a", "explain": true }), 400),
+        ("/_analyze", json!({ "text": "a", "tokenizer": "thai" }), 400),
+        ("/_analyze", json!({ "text": "a", "tokenizer": { "type": "standard" } }), 400),
+        ("/_analyze", json!({ "text": "a", "tokenizer": "standard", "analyzer": "stop" }), 400),
+        ("/_analyze", json!({ "text": "a", "filter": ["synonym"] }), 400),
+        ("/_analyze", json!({ "text": "a", "filter": [{ "type": "lowercase", "language": "greek" }] }), 400),
+        ("/_analyze", json!({ "text": "a", "char_filter": ["html_strip"] }), 400),
+        ("/_analyze", json!({ "text": "a", "explain": "yes" }), 400),
+        ("/_analyze", json!({ "text": "a", "normalizer": "lowercase" }), 400),
         ("/_analyze", json!({ "text": "a", "field": "message" }), 400),
         ("/_analyze", json!({ "text": "a ".repeat(10_001) }), 400),
         ("/gone/_analyze", json!({ "text": "a" }), 404),
     ] {
         assert_eq!(tested.error("POST", uri, &body.to_string()).await.0, expected, "{uri}");
     }
-    let explained = json!({ "text": "a", "field": "message", "explain": true }).to_string();
-    assert_eq!(tested.error("POST", "/_analyze", &explained).await.2, "[explain] is not supported");
     assert_eq!(tokens(&tested, "/_analyze", json!({ "text": "a ".repeat(10_000) })).await.len(), 10_000);
+}
+
+#[tokio::test]
+async fn tokens_are_those_of_a_tokenizer_and_its_filters() {
+    let tested = Tested::new();
+    let check = async |body: Value, expected: &[&str]| {
+        assert_eq!(tokens(&tested, "/_analyze", body.clone()).await, expected, "{body}");
+    };
+    let text = "The Foo-bar's 2 b";
+    check(json!({ "text": text, "tokenizer": "whitespace" }), &["The", "Foo-bar's", "2", "b"]).await;
+    check(json!({ "text": text, "tokenizer": "letter" }), &["The", "Foo", "bar", "s", "b"]).await;
+    check(json!({ "text": text, "tokenizer": "lowercase" }), &["the", "foo", "bar", "s", "b"]).await;
+    check(json!({ "text": ["Foo Bar", "Baz"], "tokenizer": "standard" }), &["Foo", "Bar", "Baz"]).await;
+    check(json!({ "text": " A b ", "filter": ["uppercase", "trim"] }), &["A B"]).await;
+    let stop =
+        |ignore_case: bool| json!({ "type": "stop", "stopwords": ["the"], "ignore_case": ignore_case });
+    check(json!({ "text": "The a", "tokenizer": "whitespace", "filter": [stop(false)] }), &["The", "a"])
+        .await;
+    check(json!({ "text": "The a", "tokenizer": "whitespace", "filter": stop(true) }), &["a"]).await;
+    check(json!({ "text": "The a x", "tokenizer": "lowercase", "filter": "stop" }), &["x"]).await;
+    check(json!({ "text": text, "analyzer": "simple" }), &["the", "foo", "bar", "s", "b"]).await;
+    check(json!({ "text": text, "analyzer": "stop" }), &["foo", "bar", "s", "b"]).await;
+    let body = json!({ "text": "😀 The Fox", "analyzer": "stop" }).to_string();
+    let answer = tested.ok("GET", "/_analyze", &body).await;
+    let fox = json!({ "token": "fox", "type": "word", "start_offset": 7, "end_offset": 10, "position": 1 });
+    assert_eq!(answer["tokens"], json!([fox]));
+}
+
+#[tokio::test]
+async fn each_step_is_explained() {
+    let tested = Tested::new();
+    let detail = async |body: Value| tested.ok("GET", "/_analyze", &body.to_string()).await["detail"].clone();
+    let names = |tokens: &Value| -> Vec<String> {
+        tokens.as_array().unwrap().iter().map(|token| token["token"].as_str().unwrap().to_owned()).collect()
+    };
+    let whole = detail(json!({ "text": "This is", "explain": true })).await;
+    assert_eq!((&whole["custom_analyzer"], &whole["analyzer"]["name"]), (&json!(false), &json!("standard")));
+    assert_eq!(names(&whole["analyzer"]["tokens"]), ["this", "is"]);
+    let filters = json!([{ "type": "stop", "stopwords": ["Foo"] }, "lowercase"]);
+    let body = json!({ "text": "Foo Bar", "tokenizer": "standard", "filter": filters, "explain": true });
+    let steps = detail(body).await;
+    assert_eq!(steps["tokenizer"]["name"], "standard");
+    assert_eq!(names(&steps["tokenizer"]["tokens"]), ["Foo", "Bar"]);
+    let filters = steps["tokenfilters"].as_array().unwrap();
+    let filters: Vec<(&Value, Vec<String>)> =
+        filters.iter().map(|filter| (&filter["name"], names(&filter["tokens"]))).collect();
+    assert_eq!(
+        filters,
+        [
+            (&json!("__anonymous__stop"), vec!["Bar".to_owned()]),
+            (&json!("lowercase"), vec!["bar".to_owned()])
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_analyzer_of_a_field_is_that_of_its_mapping() {
+    let tested = Tested::new();
+    let mapping = json!({ "mappings": { "properties": {
+        "host": { "type": "keyword", "normalizer": "lowercase" },
+        "line": { "type": "text", "analyzer": "whitespace", "fields": { "letters": { "type": "text", "analyzer": "simple" } } },
+    } } });
+    tested.ok("PUT", "/web", &mapping.to_string()).await;
+    let of = async |field: &str| {
+        tokens(&tested, "/web/_analyze", json!({ "field": field, "text": "A-B c" })).await
+    };
+    assert_eq!(of("host").await, ["a-b c"]);
+    assert_eq!(of("line").await, ["A-B", "c"]);
+    assert_eq!(of("line.letters").await, ["a", "b", "c"]);
+    let shown = tested.ok("GET", "/web/_mapping", "").await["web"]["mappings"]["properties"].clone();
+    assert_eq!(shown["host"], json!({ "type": "keyword", "normalizer": "lowercase" }));
+    let letters = json!({ "type": "text", "analyzer": "simple" });
+    let line = json!({ "type": "text", "analyzer": "whitespace", "fields": { "letters": letters } });
+    assert_eq!(shown["line"], line);
 }

@@ -177,3 +177,45 @@ async fn the_patterns_of_grok_are_shown() {
     assert!(ecs["patterns"]["COMBINEDAPACHELOG"].as_str().unwrap().contains("user_agent.original"));
     assert_eq!(tested.error("GET", "/_ingest/processor/grok?ecs_compatibility=v2", "").await.0, 400);
 }
+
+#[tokio::test]
+async fn documents_go_through_the_pipelines_of_their_indices_without_being_stored() {
+    let tested = Tested::new();
+    let set =
+        |value: &str| json!({ "processors": [{ "set": { "field": value, "value": true } }] }).to_string();
+    for name in ["first", "last", "asked"] {
+        tested.ok("PUT", &format!("/_ingest/pipeline/{name}"), &set(name)).await;
+    }
+    let settings = r#"{"settings":{"default_pipeline":"first","final_pipeline":"last"}}"#;
+    tested.ok("PUT", "/web", settings).await;
+    let doc = |index: &str| json!({ "_index": index, "_id": "1", "_source": { "n": 1 } });
+    let docs = json!({ "docs": [doc("web"), doc("other")] });
+    let answer = tested.ok("POST", "/_ingest/_simulate", &docs.to_string()).await;
+    let web = &answer["docs"][0]["doc"];
+    assert_eq!(web["_source"], json!({ "n": 1, "first": true, "last": true }));
+    assert_eq!(web["executed_pipelines"], json!(["first", "last"]));
+    assert_eq!(answer["docs"][1]["doc"]["executed_pipelines"], json!([]));
+    assert_eq!(answer["docs"][1]["doc"]["_source"], json!({ "n": 1 }));
+    let asked = json!({
+        "docs": [{ "_id": "1", "_source": {} }],
+        "pipeline_substitutions": {
+            "asked": { "processors": [{ "pipeline": { "name": "last" } }, { "fail": { "message": "no" } }] },
+        },
+    });
+    let failed = tested.ok("POST", "/_ingest/web/_simulate?pipeline=asked", &asked.to_string()).await;
+    let failed = &failed["docs"][0]["doc"];
+    assert_eq!(failed["executed_pipelines"], json!(["asked", "last"]));
+    assert_eq!((&failed["error"]["reason"], &failed["_index"]), (&json!("no"), &json!("web")));
+    assert_eq!(tested.send("GET", "/other/_search", "").await.status, 404);
+    for (body, status) in [
+        (json!({ "docs": [] }), 400),
+        (json!({ "docs": [{ "_id": "1", "_source": {} }] }), 400),
+        (json!({ "docs": [doc("web")], "mapping_addition": { "properties": {} } }), 501),
+    ] {
+        assert_eq!(
+            tested.send("POST", "/_ingest/_simulate", &body.to_string()).await.status,
+            status,
+            "{body}"
+        );
+    }
+}

@@ -130,3 +130,22 @@ async fn what_is_no_template_is_refused() {
         assert!([400, 501].contains(&status) && reason.contains(expected), "{status} {reason}: {uri} {body}");
     }
 }
+
+#[tokio::test]
+async fn a_stored_template_has_parameters_of_its_own() {
+    let tested = Tested::new();
+    let script = json!({ "script": {
+        "lang": "mustache", "source": { "from": "{{from}}", "size": "{{size}}" }, "params": { "from": 1, "size": 2 },
+    } });
+    tested.ok("PUT", "/_scripts/page", &script.to_string()).await;
+    assert_eq!(
+        tested.ok("GET", "/_scripts/page", "").await["script"]["params"],
+        json!({ "from": 1, "size": 2 })
+    );
+    let made =
+        async |body: &str| tested.ok("POST", "/_render/template", body).await["template_output"].clone();
+    assert_eq!(made(r#"{"id":"page","params":{"size":7}}"#).await, json!({ "from": "1", "size": "7" }));
+    assert_eq!(made(r#"{"id":"page"}"#).await, json!({ "from": "1", "size": "2" }));
+    let wrong = r#"{"script":{"lang":"mustache","source":"{}","params":7}}"#;
+    assert_eq!(tested.send("PUT", "/_scripts/wrong", wrong).await.status, 400);
+}

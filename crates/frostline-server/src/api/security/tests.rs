@@ -404,11 +404,11 @@ async fn a_user_has_a_password_and_roles() {
 fn what_a_role_cannot_mean_here_is_refused() {
     let read = |descriptor: Value| granted(Some(&json!({ "role": descriptor })));
     let Granted { grants, monitor, warnings, .. } = read(
-        json!({ "cluster": ["monitor", "read_ilm"], "index": [{ "names": "a", "privileges": ["all"] }] }),
+        json!({ "cluster": ["monitor", "manage_slm"], "index": [{ "names": "a", "privileges": ["all"] }] }),
     )
     .unwrap();
     assert_eq!(grants.unwrap()[0].privileges.len(), 4);
-    assert!(monitor && warnings.len() == 1 && warnings[0].contains("[read_ilm]"));
+    assert!(monitor && warnings.len() == 1 && warnings[0].contains("[manage_slm]"));
     let full = json!({ "cluster": ["all"], "indices": [{ "names": ["*"], "privileges": ["all"] }] });
     let full = read(full).unwrap();
     assert!(full.grants.is_none() && full.warnings.is_empty());
@@ -429,7 +429,7 @@ fn what_a_role_cannot_mean_here_is_refused() {
 async fn roles_of_elasticsearchs_shippers_are_taken_and_what_has_no_effect_is_named() {
     let (tested, admin) = tested().await;
     let role = json!({
-        "cluster": ["monitor", "read_ilm", "manage_index_templates"],
+        "cluster": ["monitor", "read_slm", "manage_index_templates"],
         "indices": [{ "names": ["logs-*"], "privileges": ["create_index", "create", "delete", "manage_ilm"] }],
     });
     let body = json!({ "name": "logstash", "role_descriptors": { "writer": role } }).to_string();
@@ -437,16 +437,71 @@ async fn roles_of_elasticsearchs_shippers_are_taken_and_what_has_no_effect_is_na
     assert_eq!(made.status, 200, "{made:?}");
     let warnings: Vec<String> =
         made.headers.get_all("warning").iter().map(|warning| warning.to_str().unwrap().to_owned()).collect();
-    assert_eq!(warnings.len(), 4, "{warnings:?}");
-    for (warning, named) in
-        warnings.iter().zip(["manage_index_templates", "read_ilm", "delete", "manage_ilm"])
-    {
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    for (warning, named) in warnings.iter().zip(["read_slm", "delete", "manage_ilm"]) {
         assert!(warning.contains(&format!("privilege [{named}] has no effect")), "{warning}");
     }
     let who = format!("ApiKey {}", made.json()["encoded"].as_str().unwrap());
     assert_eq!(status(&tested, &who, "POST", "/logs-1/_doc", r#"{"n":1}"#).await, 201);
     assert_eq!(status(&tested, &who, "POST", "/logs-1/_delete_by_query?q=n:1", "").await, 403);
     assert_eq!(status(&tested, &who, "PUT", "/_ilm/policy/p", r#"{"policy":{}}"#).await, 403);
+    let template = r#"{"index_patterns":["logs-*"]}"#;
+    assert_eq!(status(&tested, &who, "PUT", "/_index_template/logs", template).await, 200);
+}
+
+#[tokio::test]
+async fn a_key_with_one_cluster_privilege_does_that_and_nothing_else() {
+    let (tested, admin) = tested().await;
+    let puts = [
+        ("manage_index_templates", "/_index_template/t", r#"{"index_patterns":["t-*"]}"#),
+        ("manage_index_templates", "/_component_template/t", r#"{"template":{}}"#),
+        ("manage_index_templates", "/_template/t", r#"{"index_patterns":["u-*"]}"#),
+        ("manage_ilm", "/_ilm/policy/p", r#"{"policy":{"phases":{}}}"#),
+        ("manage_ingest_pipelines", "/_ingest/pipeline/p", r#"{"processors":[]}"#),
+        ("manage", "/_search/pipeline/p", "{}"),
+        ("manage", "/_scripts/s", r#"{"script":{"lang":"mustache","source":"{}"}}"#),
+    ];
+    for privilege in ["manage_index_templates", "manage_ilm", "manage_ingest_pipelines", "manage", "monitor"]
+    {
+        let role = json!({ "cluster": [privilege] });
+        let body = json!({ "name": "one", "role_descriptors": { "role": role } }).to_string();
+        let made = send(&tested, &admin, "POST", "/_security/api_key", &body).await;
+        assert_eq!((made.status.as_u16(), made.header("warning")), (200, ""));
+        let who = format!("ApiKey {}", made.json()["encoded"].as_str().unwrap());
+        for (of, uri, body) in puts {
+            let (may, reads) = (privilege == of || privilege == "manage", privilege == "monitor");
+            let expected = if may { 200 } else { 403 };
+            assert_eq!(status(&tested, &who, "PUT", uri, body).await, expected, "{privilege} PUT {uri}");
+            let is_template = of == "manage_index_templates";
+            let expected = if may || (reads && is_template) { 200 } else { 403 };
+            ok(&tested, &admin, "PUT", uri, body).await;
+            assert_eq!(status(&tested, &who, "GET", uri, "").await, expected, "{privilege} GET {uri}");
+            let expected = if may { 200 } else { 403 };
+            assert_eq!(status(&tested, &who, "DELETE", uri, "").await, expected, "{privilege} DELETE {uri}");
+        }
+        for (method, uri, body) in [
+            ("POST", "/_sql", r#"{"query":"SELECT 1"}"#),
+            ("GET", "/_security/api_key", ""),
+            ("POST", "/_security/api_key", r#"{"name":"more"}"#),
+            ("PUT", "/_security/user/eve", r#"{"password":"lovelace","roles":["superuser"]}"#),
+            ("GET", "/web/_search", ""),
+            ("PUT", "/new", ""),
+            ("POST", "/_aliases", r#"{"actions":[{"add":{"index":"web","alias":"w"}}]}"#),
+            ("PUT", "/web/_settings", "{}"),
+        ] {
+            assert_eq!(status(&tested, &who, method, uri, body).await, 403, "{privilege} {method} {uri}");
+        }
+        let monitors = if ["manage", "monitor"].contains(&privilege) { 200 } else { 403 };
+        assert_eq!(status(&tested, &who, "GET", "/_nodes/stats", "").await, monitors, "{privilege}");
+    }
+}
+
+/// A key of an earlier version may do what it could then.
+#[tokio::test]
+async fn manage_of_an_older_key_is_of_snapshots_alone() {
+    let old = json!({ "hash": "", "created_ms": 0, "grants": [], "snapshots": "manage" });
+    let key: Credential = serde_json::from_value(old).unwrap();
+    assert!(key.cluster.is_empty() && key.snapshots == Snapshots::Manage);
 }
 
 #[tokio::test]

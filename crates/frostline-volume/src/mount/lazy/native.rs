@@ -48,6 +48,7 @@ impl Lazy {
         file: &Arc<LazyFile>,
         range: ByteRange,
     ) -> io::Result<()> {
+        self.note(file, &range);
         if self.has(file, &range) {
             self.count_hit();
         } else {

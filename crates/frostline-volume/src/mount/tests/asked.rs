@@ -13,34 +13,34 @@ use super::*;
 const REFUSED_MAX: Duration = Duration::from_secs(20);
 
 /// A snapshot of `source` in a repository on the disk, and where it is mounted.
-struct Rig {
-    source: tempfile::TempDir,
-    folder: tempfile::TempDir,
-    volumes: Volumes,
+pub(super) struct Rig {
+    pub(super) source: tempfile::TempDir,
+    pub(super) folder: tempfile::TempDir,
+    pub(super) volumes: Volumes,
 }
 
 impl Rig {
-    async fn new() -> Rig {
+    pub(super) async fn new() -> Rig {
         let (source, folder) = (source(), tempfile::tempdir().unwrap());
         let volumes = on_disk(&folder.path().join("repository"));
         snapshot(&volumes, source.path()).await;
         Rig { source, folder, volumes }
     }
 
-    fn target(&self) -> PathBuf {
+    pub(super) fn target(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    fn state(&self) -> PathBuf {
+    pub(super) fn state(&self) -> PathBuf {
         self.folder.path().join(".data.frostline-mount")
     }
 
-    fn original(&self, name: &str) -> Vec<u8> {
+    pub(super) fn original(&self, name: &str) -> Vec<u8> {
         fs::read(self.source.path().join(name)).unwrap()
     }
 
     /// A process that serves it until it is killed.
-    async fn ask(&self) -> Doing {
+    pub(super) async fn ask(&self) -> Doing {
         let (repository, target) = (self.folder.path().join("repository"), self.target());
         calls(move || {
             let doing = Doing::start("ask", &repository, &target);
@@ -55,7 +55,7 @@ impl Rig {
     }
 
     /// Waits until no guardian has anything left to do.
-    async fn unguarded(&self) {
+    pub(super) async fn unguarded(&self) {
         let state = self.state();
         calls(move || {
             while guardian::is_guarded(&state) {
@@ -66,7 +66,7 @@ impl Rig {
     }
 }
 
-fn is_mounted(target: &Path) -> bool {
+pub(super) fn is_mounted(target: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     mounts.lines().any(|line| line.split(' ').nth(4) == target.to_str())
 }
@@ -76,7 +76,7 @@ fn open(path: &Path) -> fs::File {
 }
 
 #[track_caller]
-fn assert_refused(done: std::io::Result<impl Sized>) {
+pub(super) fn assert_refused(done: std::io::Result<impl Sized>) {
     assert_eq!(done.err().and_then(|e| e.raw_os_error()), Some(Errno::IO.raw_os_error()));
 }
 

@@ -43,7 +43,6 @@ pub(super) struct Doing(Child, Receiver<String>);
 
 impl Doing {
     pub(super) fn start(does: &str, repository: &Path, target: &Path) -> Doing {
-        let starting = lazy::lock(&guardian::STARTING);
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "mount::tests::kills::works_until_it_is_killed", "--nocapture"])
             .env(REPOSITORY, repository)
@@ -52,7 +51,6 @@ impl Doing {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        drop(starting);
         let (tell, told) = channel();
         let lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
         std::thread::spawn(move || {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use frostline_split::Mapping;
 use serde_json::{Value, json};
 
 use crate::testing::{Place, numbers};
@@ -120,8 +121,17 @@ async fn what_cannot_be_collapsed_is_refused() {
         (json!({ "collapse": { "field": "_id" } }), "[_id] is not supported"),
         (json!({ "collapse": { "field": "@timestamp" } }), "[@timestamp] is not supported"),
         (
-            json!({ "collapse": { "field": "user", "inner_hits": { "name": "a" } } }),
-            "[inner_hits] is not supported",
+            json!({ "collapse": { "field": "user", "inner_hits": { "size": 101 } } }),
+            "Inner result window is too large",
+        ),
+        (json!({ "collapse": { "field": "user", "inner_hits": { "aggs": {} } } }), "unknown key [aggs]"),
+        (
+            json!({ "collapse": { "field": "user", "inner_hits": [{ "name": "a" }, { "name": "a" }] } }),
+            "already contains an entry for key [a]",
+        ),
+        (
+            json!({ "collapse": { "field": "user", "inner_hits": { "collapse": { "field": "n", "inner_hits": {} } } } }),
+            "unknown key [inner_hits]",
         ),
         (json!({ "collapse": { "field": "user" }, "sort": "n", "search_after": [1] }), "the only sort key"),
         (
@@ -132,4 +142,67 @@ async fn what_cannot_be_collapsed_is_refused() {
         let Err(error) = place.search(&body) else { panic!("{body}") };
         assert!(error.to_string().contains(expected), "{error}");
     }
+}
+
+/// What a hit shows under a name: how many there are, and the numbers of those that are shown.
+fn of_group(hit: &Value, name: &str) -> (u64, Vec<i64>) {
+    let hits = &hit["inner_hits"][name]["hits"];
+    let shown = hits["hits"].as_array().unwrap().iter().map(|hit| hit["_source"]["n"].as_i64().unwrap());
+    (hits["total"]["value"].as_u64().unwrap(), shown.collect())
+}
+
+#[tokio::test]
+async fn the_other_hits_of_a_value_are_shown_with_the_first() {
+    let place = Place::with(&groups()).await;
+    let body = json!({
+        "query": { "range": { "n": { "lt": 60 } } }, "post_filter": { "range": { "n": { "gte": 3 } } },
+        "sort": [{ "n": "asc" }], "size": 100, "_source": ["n"],
+        "collapse": { "field": "user", "inner_hits": [
+            { "name": "last", "size": 2, "sort": [{ "n": "desc" }], "_source": ["n"] },
+            { "name": "ranks", "size": 100, "collapse": { "field": "rank" }, "sort": [{ "n": "asc" }], "version": true },
+        ] },
+    });
+    let answer = serde_json::to_value(place.answer(&body).await).unwrap();
+    let hits = answer["hits"]["hits"].as_array().unwrap();
+    assert!(hits.len() > 6);
+    let documents: Vec<Value> = groups().concat();
+    for hit in hits {
+        // The hits of a group are those that have its value, and all those that have none are one.
+        let value = hit["fields"]["user"][0].clone();
+        let has = |user: &Value| match user {
+            Value::Array(users) => users.contains(&value),
+            Value::Number(number) => Some(number.as_f64().unwrap()) == value.as_f64(),
+            user => *user == value,
+        };
+        let own = (3..60).filter(|n| has(&documents[*n as usize]["user"])).collect::<Vec<i64>>();
+        let (total, last) = of_group(hit, "last");
+        assert_eq!(total as usize, own.len(), "{value}");
+        assert_eq!(last, own.iter().rev().take(2).copied().collect::<Vec<i64>>(), "{value}");
+        let (total, ranks) = of_group(hit, "ranks");
+        assert_eq!(total as usize, own.len(), "{value}");
+        let mut seen = BTreeSet::new();
+        let first = own.iter().filter(|n| seen.insert(*n * 31 % 50)).copied().collect::<Vec<i64>>();
+        assert_eq!(ranks, first, "{value}");
+        assert_eq!(hit["inner_hits"]["ranks"]["hits"]["hits"][0]["_version"], 1);
+        assert!(hit["inner_hits"]["last"]["hits"]["hits"][0].get("_version").is_none());
+    }
+}
+
+#[tokio::test]
+async fn groups_of_times_are_exact_to_the_nanosecond() {
+    let times = [
+        "2024-05-01T10:00:00.000000001Z",
+        "2024-05-01T10:00:00.000000002Z",
+        "2024-05-01T10:00:00.000000001Z",
+        "2024-05-01T10:00:00Z",
+        "2024-05-01",
+    ];
+    let documents = times.iter().enumerate().map(|(n, at)| json!({ "n": n, "at": at })).collect();
+    let json = json!({ "properties": { "at": { "type": "date" } } });
+    let place = Place::with_mapping(&[documents], Mapping::from_elasticsearch_json(&json).unwrap()).await;
+    let body = json!({ "sort": "n", "_source": ["n"], "collapse": { "field": "at", "inner_hits": { "sort": "n", "size": 9 } } });
+    let answer = serde_json::to_value(place.answer(&body).await).unwrap();
+    let hits = answer["hits"]["hits"].as_array().unwrap();
+    let found: Vec<Vec<i64>> = hits.iter().map(|hit| of_group(hit, "at").1).collect();
+    assert_eq!(found, [vec![0, 2], vec![1], vec![3], vec![4]]);
 }

@@ -386,6 +386,25 @@ async fn windows_slide_over_lists_and_text() {
 }
 
 #[tokio::test]
+async fn windows_forget_what_has_left_them() {
+    let numbers = [1e308, 1e308, 1e16, 0.1, 0.2, 0.3];
+    let line = |(n, v): (usize, &f64)| format!(r#"{{"n":{n},"v":{v:e},"odd":[{v:e}],"text":"{v:e}"}}"#);
+    let lines = numbers.iter().enumerate().map(line).collect();
+    let place = Place::with_lines(&[lines]).await;
+    let over = "over (order by n rows between 1 preceding and current row)";
+    let sums =
+        numbers.iter().enumerate().map(|(n, v)| n.checked_sub(1).map_or(*v, |before| numbers[before] + v));
+    let sums: Vec<Value> = sums.map(|sum| json!(sum)).collect();
+    for column in ["v", "odd", "text"] {
+        let query = format!("SELECT sum({column}) {over} FROM logs ORDER BY n");
+        assert_eq!(place.sql(&query).await.unwrap(), sums, "{query}");
+        let query = format!("SELECT avg({column}) {over} FROM logs WHERE n > 1 ORDER BY n");
+        let averages = [json!(1e16), json!(5e15), json!((0.1 + 0.2) / 2.0), json!(0.25)];
+        assert_eq!(place.sql(&query).await.unwrap(), averages, "{query}");
+    }
+}
+
+#[tokio::test]
 async fn sql_says_which_times_its_functions_reach() {
     let line = |n, exp| format!(r#"{{"n":{n},"exp":"{exp}","@timestamp":"{exp}"}}"#);
     let lines = [line(0, "2025-01-01T10:00:00Z"), line(1, "9999-12-30T10:00:00Z")];

@@ -235,7 +235,7 @@ async fn objects_are_counted_by_themselves() {
             "the objects at [a] are in none at the nested path [a.b]",
         ),
         (
-            json!({ "a": { "nested": { "path": "a" }, "aggs": { "t": { "top_hits": {} } } } }),
+            json!({ "a": { "nested": { "path": "a" }, "aggs": { "t": { "significant_terms": { "field": "a.k" } } } } }),
             "below [nested]",
         ),
     ] {
@@ -497,4 +497,123 @@ async fn what_has_the_objects_is_counted_without_being_asked_before() {
         assert_eq!((&both["b"]["doc_count"], &both["b"]["in"]), (&json!(4), &expected["in"]));
         assert_eq!(both["b"]["top"], json!({ "doc_count": 3, "n": { "value": 11.0 } }));
     }
+}
+
+#[tokio::test]
+async fn objects_are_the_hits_of_aggregations_that_count_them() {
+    let place = Place::with_mapping(&documents(), mapping()).await;
+    let top = |path: &str, top: Value| {
+        let aggs =
+            json!({ "objects": { "nested": { "path": path }, "aggs": { "top": { "top_hits": top } } } });
+        json!({ "size": 0, "query": nested(json!({ "exists": { "field": "a.x" } })), "aggs": aggs })
+    };
+    let hits = async |body: Value| {
+        let answer = place.answer(&body).await.aggregations.unwrap().to_value();
+        answer["objects"]["top"]["hits"].clone()
+    };
+    let by_x = hits(top("a", json!({ "sort": [{ "a.x": "desc" }], "size": 4 }))).await;
+    assert_eq!(by_x["total"]["value"], 6);
+    let shown = |hits: &Value| -> Vec<(Value, Value, Value)> {
+        let hits = hits["hits"].as_array().unwrap().clone();
+        let of = |hit: Value| (hit["_nested"].clone(), hit["_source"]["k"].clone(), hit["sort"][0].clone());
+        hits.into_iter().map(of).collect()
+    };
+    let at = |offset: u64| json!({ "field": "a", "offset": offset });
+    // Of the same value, the one of the split and the document that come first.
+    let expected = [
+        (at(1), Value::Null, json!(8)),
+        (at(0), json!("blue"), json!(7)),
+        (at(1), json!("blue"), json!(2)),
+        (at(0), json!("red"), json!(2)),
+    ];
+    assert_eq!(shown(&by_x), expected);
+    let ids = place.answer(&search(&json!({ "match_all": {} }))).await;
+    assert_eq!(by_x["hits"][0]["_id"], json!(ids.hits.hits[4].id));
+    // Only what is asked for is shown, by the names that the document has.
+    let shape = json!({ "sort": [{ "a.x": "desc" }], "size": 1, "_source": ["a.x"], "fields": ["a.x"], "version": true });
+    let one = hits(top("a", shape)).await["hits"][0].clone();
+    assert_eq!(one["_source"], json!({ "x": 8 }));
+    assert_eq!((&one["fields"], &one["_version"]), (&json!({ "a.x": [8] }), &json!(1)));
+    // Objects in objects say where each of both is.
+    let inner = hits(top("a.b", json!({ "sort": [{ "a.b.y": "desc" }, "_doc"] }))).await;
+    let places: Vec<Value> =
+        inner["hits"].as_array().unwrap().iter().map(|hit| hit["_nested"].clone()).collect();
+    let at = |outer: u64, inner: u64| json!({ "field": "a", "offset": outer, "_nested": { "field": "b", "offset": inner } });
+    assert_eq!(places, [at(0, 1), at(1, 0), at(0, 0)]);
+    assert_eq!(inner["hits"][0]["_source"], json!({ "y": 2 }));
+    // Of each bucket, and compared by a number beside it.
+    let body = json!({ "size": 0, "aggs": { "objects": { "nested": { "path": "a" }, "aggs": {
+        "kinds": { "terms": { "field": "a.k" }, "aggs": {
+            "most": { "top_metrics": { "metrics": { "field": "a.x" }, "sort": { "a.x": "desc" } } },
+            "first": { "top_hits": { "size": 1, "sort": [{ "a.x": "asc" }] } },
+        } },
+    } } } });
+    let answer = place.answer(&body).await.aggregations.unwrap().to_value();
+    let buckets = answer["objects"]["kinds"]["buckets"].as_array().unwrap().clone();
+    let of = |bucket: &Value| {
+        let first = &bucket["first"]["hits"]["hits"][0];
+        (
+            bucket["key"].clone(),
+            bucket["most"]["top"][0]["metrics"]["a.x"].clone(),
+            first["_source"]["x"].clone(),
+        )
+    };
+    let kinds: Vec<(Value, Value, Value)> = buckets.iter().map(of).collect();
+    assert_eq!(kinds, [(json!("red"), json!(2), json!(1)), (json!("blue"), json!(7), json!(2))]);
+}
+
+#[tokio::test]
+async fn hits_of_aggregations_show_the_objects_that_match() {
+    let place = Place::with_mapping(&documents(), mapping()).await;
+    let query =
+        json!({ "nested": { "path": "a", "query": { "term": { "a.k": "blue" } }, "inner_hits": {} } });
+    let body = json!({ "size": 0, "query": query, "aggs": { "top": { "top_hits": { "sort": [{ "n": "asc" }], "_source": false } } } });
+    let answer = place.answer(&body).await.aggregations.unwrap().to_value();
+    let hits = answer["top"]["hits"]["hits"].as_array().unwrap();
+    let places: Vec<Vec<(u64, Value)>> = hits.iter().map(|hit| shown(hit, "a")).collect();
+    assert_eq!(places.len(), 2);
+    assert_eq!(places[0], [(1, json!({ "k": "blue", "x": 2 }))]);
+    assert_eq!(places[1][0].0, 0);
+}
+
+/// The numbers of objects that a filter keeps decide where a document is.
+#[tokio::test]
+async fn documents_are_sorted_by_the_objects_that_match() {
+    let place = Place::with_mapping(&documents(), mapping()).await;
+    let order =
+        async |sort: Value| place.numbers(&json!({ "size": 100, "sort": [sort, { "n": "asc" }] })).await;
+    let of = |order: &str, mode: &str, filter: Value| json!({ "a.x": { "order": order, "mode": mode, "nested": { "path": "a", "filter": filter } } });
+    let red = json!({ "term": { "a.k": "red" } });
+    assert_eq!(order(of("asc", "min", red.clone())).await, [0, 1, 2, 3, 4, 5], "4 has no x in a red one");
+    assert_eq!(order(of("desc", "max", red)).await, [1, 0, 2, 3, 4, 5]);
+    let blue = json!({ "term": { "a.k": "blue" } });
+    assert_eq!(order(of("desc", "max", blue.clone())).await, [4, 0, 1, 2, 3, 5]);
+    assert_eq!(
+        order(of("asc", "sum", json!({ "range": { "a.x": { "lte": 7 } } }))).await,
+        [1, 0, 4, 2, 3, 5]
+    );
+    // What matches no object is where a missing value is, and pages go on from there.
+    let first = json!({ "a.x": { "missing": "_first", "nested": { "path": "a", "filter": blue.clone() } } });
+    assert_eq!(order(first).await, [1, 2, 3, 5, 0, 4]);
+    let mut body = json!({ "size": 2, "sort": [of("desc", "max", blue), { "n": "asc" }] });
+    let mut pages = Vec::new();
+    loop {
+        let page = place.answer(&body).await;
+        let Some(last) = page.hits.hits.last() else { break };
+        body["search_after"] = json!(last.sort);
+        pages.extend(crate::testing::numbers(&page));
+    }
+    assert_eq!(pages, [4, 0, 1, 2, 3, 5]);
+    let check = |sort: Value, reason: &str| {
+        let error = place.search(&json!({ "sort": [sort] })).err().expect("it is refused").to_string();
+        assert!(error.contains(reason), "{error} does not say {reason:?}");
+    };
+    let all = json!({ "match_all": {} });
+    check(json!({ "a.x": { "nested": { "filter": all } } }), "[path] is missing");
+    check(json!({ "a.x": { "nested": { "path": "gone", "filter": all } } }), "under path [gone]");
+    check(
+        json!({ "a.x": { "nested": { "path": "a", "max_children": 1 } } }),
+        "[max_children] is not supported",
+    );
+    check(json!({ "@timestamp": { "nested": { "path": "a", "filter": all } } }), "[filter] is not supported");
 }

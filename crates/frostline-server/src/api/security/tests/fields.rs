@@ -215,6 +215,10 @@ async fn answers_do_not_depend_on_fields_that_are_not_seen() {
         "/web/_search?sort=secret:desc,n&docvalue_fields=secret",
         "/web/_count?q=plughtwo",
         "/web/_search?q=plughtwo&df=secret&_source=secret",
+        "/web/_termvectors/3?term_statistics=true",
+        "/web/_termvectors/4?fields=*,secret,code,person.phone&term_statistics=true",
+        "/web/_mtermvectors?ids=3,4&fields=secret,text",
+        "/filtered/_termvectors/3",
         "/filtered/_search",
         "/web/_search?scroll=1m",
         "/_cluster/health",
@@ -223,6 +227,16 @@ async fn answers_do_not_depend_on_fields_that_are_not_seen() {
     }
     let docs = r#"{"docs":[{"_index":"web","_id":"3"},{"_index":"web","_id":"4","_source":["secret","n"]}]}"#;
     requests.push(("POST", "/_mget".to_owned(), docs.to_owned()));
+    let doc = r#"{"doc":{"secret":"xyzzyone","text":"line","code":"w1"},"term_statistics":true}"#;
+    requests.push(("POST", "/web/_termvectors".to_owned(), doc.to_owned()));
+    for pipeline in [
+        json!({ "request_processors": [{ "filter_query": { "query": { "match": { "secret": "xyzzyone" } } } }] }),
+        json!({ "response_processors": [{ "rename_field": { "field": "secret", "target_field": "n", "ignore_failure": true } }] }),
+        json!({ "response_processors": [{ "collapse": { "field": "code" } }] }),
+    ] {
+        let body = json!({ "search_pipeline": pipeline, "sort": "n", "fields": ["*"] });
+        requests.push(("POST", "/web/_search".to_owned(), body.to_string()));
+    }
     // Kept answers of who sees everything serve nobody else.
     for hiding in &both {
         for (method, uri, body) in requests.iter().filter(|(_, _, body)| body.contains("aggs")) {
@@ -280,11 +294,13 @@ async fn every_other_api_is_refused_to_who_does_not_see_every_field() {
         "license.get",
         "mget",
         "msearch",
+        "mtermvectors",
         "open_point_in_time",
         "openapi",
         "ready",
         "search",
         "security.authenticate",
+        "termvectors",
     ];
     assert_eq!(held, answered);
 }

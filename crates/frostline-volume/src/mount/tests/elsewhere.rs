@@ -1,0 +1,215 @@
+//! Mounts that others have in other places: in other namespaces, under other mounts, in overlays, and detached.
+
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+
+use rustix::mount::{MountFlags, mount_bind};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::asked::{Rig, assert_refused, is_mounted};
+use super::*;
+
+/// A process that is ended with a test that fails.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Running {
+        Running(command.spawn().unwrap())
+    }
+
+    /// A process with copies of all mounts, which no unmounting in this namespace reaches.
+    fn with_mounts_of_its_own() -> Running {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", "echo; exec sleep 600"]);
+        let mut running = Running::start(command.stdout(Stdio::piped()));
+        let mut line = [0];
+        std::io::Read::read_exact(running.0.stdout.as_mut().unwrap(), &mut line).unwrap();
+        running
+    }
+
+    /// How it sees a path.
+    fn sees(&self, path: &Path) -> PathBuf {
+        Path::new("/proc").join(self.0.id().to_string()).join("root").join(path.strip_prefix("/").unwrap())
+    }
+
+    fn end(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn kind_of_unmount(target: &Path) -> Option<ErrorKind> {
+    unmount_snapshot(target).await.err().map(|error| error.kind())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_namespace_is_served_until_it_ends() {
+    if !can_ask() || !can_mount() {
+        return;
+    }
+    for options in [asked(lazily()), lazily()] {
+        let rig = Rig::new().await;
+        let target = rig.target();
+        let mut served = mount(&rig.volumes, &target, &options).await;
+        let mut other = calls(Running::with_mounts_of_its_own).await;
+        assert_eq!(kind_of_unmount(&target).await, Some(ErrorKind::Conflict));
+        assert!(!is_mounted(&target), "it is gone where it was unmounted");
+        let (seen, expected) = (other.sees(&target.join("a/b/f1")), rig.original("a/b/f1"));
+        calls(move || assert!(fs::read(seen).unwrap() == expected)).await;
+        other.end();
+        assert_eq!((&mut served.1).await.unwrap().unwrap(), Unmounted::Incomplete);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_namespace_is_refused_after_a_kill() {
+    if !can_ask() {
+        return;
+    }
+    let rig = Rig::new().await;
+    let target = rig.target();
+    let mut doing = rig.ask().await;
+    let mut other = calls(Running::with_mounts_of_its_own).await;
+    calls(move || doing.kill()).await;
+    // The guardian unmounts it here, and stays.
+    let (seen, at) = (other.sees(&target.join("a/b/f1")), target.clone());
+    calls(move || {
+        while is_mounted(&at) {
+            std::thread::yield_now();
+        }
+        for _ in 0..100 {
+            assert_refused(fs::File::open(&seen));
+        }
+    })
+    .await;
+    assert!(guardian::is_guarded(&rig.state()));
+    other.end();
+    rig.unguarded().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_in_a_mount_that_is_detached_bound_or_covered_is_served() {
+    if !can_ask() {
+        return;
+    }
+    let rig = Rig::new().await;
+    let target = rig.target();
+    let mut served = mount(&rig.volumes, &target, &asked(lazily())).await;
+    // Covered by another file system: that is not what is unmounted, and what is beneath is asked for when it is back.
+    let none = MountFlags::empty();
+    rustix::mount::mount("tmpfs", &target, "tmpfs", none, None).unwrap();
+    assert_eq!(kind_of_unmount(&target).await, Some(ErrorKind::Conflict));
+    unmount(&target, UnmountFlags::empty()).unwrap();
+    // In use, and by whom.
+    let held = fs::File::open(&target).unwrap();
+    let refused = unmount_snapshot(&target).await.unwrap_err().to_string();
+    assert!(refused.contains(&format!("process {} ", std::process::id())), "{refused}");
+    drop(held);
+    let read = async |path: PathBuf| calls(move || fs::read(path).unwrap()).await;
+    assert!(read(target.join("a/b/f0")).await == rig.original("a/b/f0"));
+    let mut inside = Command::new("sh");
+    inside.args(["-c", "read line; cat b/f1"]).current_dir(target.join("a"));
+    let mut inside = Running::start(inside.stdin(Stdio::piped()).stdout(Stdio::piped()));
+    // Bound to another place, and detached from this one.
+    let bound = rig.folder.path().join("bound");
+    fs::create_dir(&bound).unwrap();
+    mount_bind(target.join("a"), &bound).unwrap();
+    unmount(&target, UnmountFlags::DETACH).unwrap();
+    assert_eq!(kind_of_unmount(&target).await, Some(ErrorKind::Conflict));
+    assert!(read(bound.join("b/f2")).await == rig.original("a/b/f2"));
+    unmount(&bound, UnmountFlags::empty()).unwrap();
+    // Of who works in it nothing is left but that.
+    assert_eq!(kind_of_unmount(&target).await, Some(ErrorKind::Conflict));
+    let found = calls(move || {
+        inside.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let mut found = Vec::new();
+        std::io::Read::read_to_end(&mut inside.0.stdout.take().unwrap(), &mut found).unwrap();
+        inside.0.wait().unwrap();
+        found
+    })
+    .await;
+    assert!(found == rig.original("a/b/f1"));
+    assert_eq!((&mut served.1).await.unwrap().unwrap(), Unmounted::Incomplete);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overlay_maps_what_is_there_and_keeps_what_it_is_made_of() {
+    if !can_ask() {
+        return;
+    }
+    let rig = Rig::new().await;
+    let (target, over) = (rig.target(), rig.folder.path().join("over"));
+    let mut served = mount(&rig.volumes, &target, &asked(lazily())).await;
+    fs::create_dir(&over).unwrap();
+    let layers = format!("lowerdir={}:{}", target.display(), rig.folder.path().join("repository").display());
+    let layers = std::ffi::CString::new(layers).unwrap();
+    if let Err(error) = rustix::mount::mount("overlay", &over, "overlay", MountFlags::empty(), Some(&*layers))
+    {
+        eprintln!("skipped: an overlay: {error}");
+        assert_eq!(served.unmount().await, Unmounted::Incomplete);
+        return;
+    }
+    let detach = scopeguard(over.clone());
+    // The mount is gone, and nothing in any list of mounts is of it.
+    assert_eq!(kind_of_unmount(&target).await, Some(ErrorKind::Conflict));
+    assert!(!is_mounted(&target));
+    let (at, first, expected) = (over.clone(), rig.original("a/b/f1"), tree(rig.source.path()));
+    let names: Vec<Vec<u8>> = expected.keys().cloned().collect();
+    calls(move || {
+        let map = "import mmap, os, sys\n\
+            map = mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 0, prot=mmap.PROT_READ)\n\
+            sys.stdout.buffer.write(map[:])";
+        match Command::new("python3").arg("-c").arg(map).arg(at.join("a/b/f1")).output() {
+            Ok(ran) => assert!(ran.status.success() && ran.stdout == first),
+            Err(error) => eprintln!("skipped: python3: {error}"),
+        }
+        for name in &names {
+            use std::os::unix::ffi::OsStrExt as _;
+            let path = at.join(std::ffi::OsStr::from_bytes(name));
+            if fs::symlink_metadata(&path).unwrap().is_file() {
+                fs::read(path).unwrap();
+            }
+        }
+    })
+    .await;
+    drop(detach);
+    // All of it was read.
+    assert_eq!((&mut served.1).await.unwrap().unwrap(), Unmounted::Whole);
+    assert!(tree(&target) == expected);
+}
+
+/// Detaches what is mounted on a path when it is dropped.
+fn scopeguard(path: PathBuf) -> impl Drop {
+    struct Detach(PathBuf);
+    impl Drop for Detach {
+        fn drop(&mut self) {
+            let _ = unmount(&self.0, UnmountFlags::DETACH);
+        }
+    }
+    Detach(path)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_ever_for_a_process_that_was_stopped() {
+    if !can_ask() {
+        return;
+    }
+    let rig = Rig::new().await;
+    let target = rig.target();
+    let mut doing = rig.ask().await;
+    kill_process(Pid::from_raw(doing.id() as i32).unwrap(), Signal::STOP).unwrap();
+    let at = target.join("a/b/f1");
+    calls(move || assert_refused(fs::File::open(at))).await;
+    calls(move || doing.kill()).await;
+    rig.unguarded().await;
+    let mut served = mount(&rig.volumes, &target, &asked(MountOptions::default())).await;
+    assert_eq!((&mut served.1).await.unwrap().unwrap(), Unmounted::Whole);
+    assert_eq!(compared(&target), compared(rig.source.path()));
+}
