@@ -353,6 +353,14 @@ impl Pipelines for Tried {
         }
         found
     }
+
+    fn addresses(&self, file: &str) -> Option<Arc<Addresses>> {
+        self.known.addresses(file)
+    }
+
+    fn agents(&self, file: &str) -> Option<Arc<Agents>> {
+        self.known.agents(file)
+    }
 }
 
 impl Tried {
