@@ -33,8 +33,11 @@ fn tree(files: &[(&str, u64)]) -> Tree {
     tree
 }
 
+/// The files of hot chunks, the number of each in its file, and its blocks.
+type Found = Vec<(String, usize, u32)>;
+
 /// The files whose chunks are hot, the number of the chunk in the file, and of how many blocks.
-fn check(text: &str, cluster: &str, files: &[(&str, u64)]) -> Option<(Vec<(String, usize, u32)>, u64)> {
+fn check(text: &str, cluster: &str, files: &[(&str, u64)]) -> Option<(Found, u64)> {
     let tree = tree(files);
     let hot = Hot::of(text.as_bytes(), &tree, cluster.as_bytes(), Sizes::default())?;
     let named = |(chunk, blocks): (&usize, &u32)| {
