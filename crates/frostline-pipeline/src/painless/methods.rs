@@ -461,7 +461,9 @@ impl<'a> Run<'a> {
                     }
                 }
                 let is_changed = kept.len() < before;
-                self.elements(place).map(|elements| *elements = kept);
+                if let Some(elements) = self.elements(place) {
+                    *elements = kept;
+                }
                 Ok(Got::Boolean(is_changed))
             }
             ("replaceAll", [], Some(function)) => {
@@ -470,19 +472,25 @@ impl<'a> Run<'a> {
                     let item = self.invoke(function, vec![item])?;
                     made.push(self.import(item)?);
                 }
-                self.elements(place).map(|elements| *elements = made);
+                if let Some(elements) = self.elements(place) {
+                    *elements = made;
+                }
                 Ok(Got::Null)
             }
             ("sort", [], Some(function)) if !is_set => {
                 let items = self.items(&of)?;
                 let sorted = self.sorted(items, Some(function))?;
-                self.elements(place).map(|elements| *elements = sorted);
+                if let Some(elements) = self.elements(place) {
+                    *elements = sorted;
+                }
                 Ok(Got::Null)
             }
             ("sort", [Got::Null], None) if !is_set => {
                 let items = self.items(&of)?;
                 let sorted = self.sorted(items, None)?;
-                self.elements(place).map(|elements| *elements = sorted);
+                if let Some(elements) = self.elements(place) {
+                    *elements = sorted;
+                }
                 Ok(Got::Null)
             }
             ("clear", [], None) => {

@@ -83,7 +83,10 @@ pub(super) fn exception_kinds(class: &str) -> Option<Option<&'static [&'static s
     Some(Some(*kinds).filter(|kinds| !kinds.is_empty()))
 }
 
-pub(super) const CONSTANTS: &[(&str, &str, fn() -> What)] = &[
+/// A class, a name, and what it stands for.
+type Constant = (&'static str, &'static str, fn() -> What);
+
+pub(super) const CONSTANTS: &[Constant] = &[
     ("Integer", "MAX_VALUE", || What::Int(i32::MAX)),
     ("Integer", "MIN_VALUE", || What::Int(i32::MIN)),
     ("Long", "MAX_VALUE", || What::Long(i64::MAX)),

@@ -43,7 +43,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = unmount(&self.on(), UnmountFlags::DETACH);
+        let _ = unmount(self.on(), UnmountFlags::DETACH);
     }
 }
 
