@@ -83,7 +83,9 @@ fn each_part_of_a_study_has_its_null_control() {
     let names = |levels: &str| {
         let study = Study::parse(&study.text.replace("blocks = [2, 12]", levels), "small.toml").unwrap();
         let plan = plan(&study, Mode::Quick, 1, &[], &rich()).unwrap();
-        let compared = Summarised::new(&study, &plan, &BTreeMap::new(), &[]).compared();
+        let rate = || BTreeMap::from([("rate_per_s".to_owned(), 2.0)]);
+        let modelled = plan.cells.iter().map(|cell| (plain_id(&cell.id).to_owned(), rate())).collect();
+        let compared = Summarised::new(&study, &plan, &modelled, &[]).compared();
         let nulls = compared.iter().filter(|c| c.null_control);
         nulls.map(|c| (c.name.clone(), plain_id(&c.numerator) == c.denominator)).collect::<Vec<_>>()
     };
