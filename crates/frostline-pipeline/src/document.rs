@@ -21,6 +21,7 @@ pub struct Document {
     ingest: Value,
     now_us: i64,
     left_bytes: Cell<u64>,
+    read_max: u64,
     left_read: Cell<u64>,
     left_steps: usize,
 }
@@ -167,9 +168,15 @@ impl Document {
             ingest: json!({ "timestamp": timestamp }),
             now_us,
             left_bytes: Cell::new(left_bytes),
+            read_max: READ_BYTES_MAX,
             left_read: Cell::new(READ_BYTES_MAX),
             left_steps: STEPS_MAX,
         }
+    }
+
+    /// The same of which no more may be looked at than so much.
+    pub(crate) fn read_at_most(self, bytes: u64) -> Document {
+        Document { read_max: bytes, left_read: Cell::new(bytes), ..self }
     }
 
     /// The index that it goes to.
@@ -432,7 +439,7 @@ impl Document {
         self.left_read.set(left.unwrap_or(0));
         match left {
             Some(_) => Ok(()),
-            None => Err(limit(format!("{what}: more than {READ_BYTES_MAX} bytes"))),
+            None => Err(limit(format!("{what}: more than {} bytes", self.read_max))),
         }
     }
 

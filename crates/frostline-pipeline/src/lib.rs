@@ -72,4 +72,6 @@ pub mod limits {
     pub const WRITTEN_BYTES_MAX: usize = 64 << 20;
     /// What processors and conditions look at.
     pub const READ_BYTES_MAX: u64 = 1 << 32;
+    /// What the script of an update looks at: others wait for it.
+    pub const UPDATE_READ_BYTES_MAX: u64 = 1 << 28;
 }

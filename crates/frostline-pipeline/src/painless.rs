@@ -24,7 +24,7 @@ use frostline_base::{Error, Result};
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Done, Failure, Stop, failure, limit, unfit};
-use crate::limits::SCRIPT_BYTES_MAX;
+use crate::limits::{SCRIPT_BYTES_MAX, UPDATE_READ_BYTES_MAX};
 
 mod methods;
 mod names;
@@ -116,7 +116,8 @@ impl Script {
         &self.source
     }
 
-    pub(crate) fn patterns(&self) -> usize {
+    /// How many patterns it has, each of which takes up to [`crate::limits::PATTERN_BYTES_MAX`] of memory.
+    pub fn patterns(&self) -> usize {
         self.patterns
     }
 
@@ -166,7 +167,8 @@ impl Script {
     /// Changes a document that is updated at a time.
     pub fn update(&self, edited: &mut Edited, now_us: i64) -> std::result::Result<(), Failure> {
         let source = std::mem::take(&mut edited.source);
-        let mut document = Document::new(&edited.index, Some(&edited.id), source, now_us);
+        let document = Document::new(&edited.index, Some(&edited.id), source, now_us);
+        let mut document = document.read_at_most(UPDATE_READ_BYTES_MAX);
         let mut context = Map::new();
         for (name, value) in [
             ("_index", Value::from(edited.index.as_str())),

@@ -361,7 +361,7 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
             guardian::note_lent(&state);
         }
         take_off(&directory, mounted.as_ref())?;
-        wait_for_end(&directory, &state, mounted.as_ref())?;
+        wait_for_end(&directory, &state, mounted)?;
         match Place::open(&directory)? {
             Some((place, record)) if !place.finish(&record)? => Ok(Unmounted::Incomplete),
             _ => Ok(Unmounted::Whole),
@@ -405,7 +405,7 @@ fn take_off(directory: &Path, mounted: Option<&MountLine>) -> Result<()> {
 
 /// Waits for the process that serves it, which syncs, finishes and ends. `Conflict` if it goes on because of somebody who
 /// has what was mounted.
-fn wait_for_end(directory: &Path, state: &Path, mounted: Option<&MountLine>) -> Result<()> {
+fn wait_for_end(directory: &Path, state: &Path, mut mounted: Option<MountLine>) -> Result<()> {
     for round in 1_u64.. {
         let Ok(lock) = std::fs::File::open(state.join("lock")) else { return Ok(()) };
         let is_free = place::is_free(lock, FlockOperation::NonBlockingLockExclusive);
@@ -416,7 +416,12 @@ fn wait_for_end(directory: &Path, state: &Path, mounted: Option<&MountLine>) -> 
         if !round.is_multiple_of(LOOK_EVERY) {
             continue;
         }
-        let who = match mounted.filter(|mount| mount.is_fuse(fuse::NAME)) {
+        // One that was about to be mounted may be there by now.
+        if mounted.is_none() {
+            mounted = ours_on(directory, state)?;
+            mounted.as_ref().map_or(Ok(()), |mount| take_off(directory, Some(mount)))?;
+        }
+        let who = match mounted.as_ref().filter(|mount| mount.is_fuse(fuse::NAME)) {
             Some(mount) => reach::where_mounted(&mount.device),
             None if guardian::is_guarded(state) => {
                 guardian::who_reaches(state, place::server(state).as_deref())

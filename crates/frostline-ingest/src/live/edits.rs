@@ -26,6 +26,7 @@ use frostline_split::{Document, Identity, Limits, Mapping, SplitWriter, WriterOp
 use futures::future::BoxFuture;
 use roaring::RoaringBitmap;
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use tracing::info_span;
 
@@ -115,8 +116,8 @@ pub enum Action {
     Delete,
 }
 
-/// What is made of a document, or of none. It may be asked several times.
-pub type Make = dyn Fn(Option<&[u8]>) -> Changed + Send + Sync;
+/// What is made of a document with its numbers, or of none. It may be asked several times.
+pub type Make = dyn Fn(Option<(&[u8], Numbers)>) -> Changed + Send + Sync;
 
 /// Makes another document of one, or of none.
 #[derive(Clone)]
@@ -128,16 +129,18 @@ pub struct Update {
 }
 
 /// What an update makes of a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Changed {
     /// This one.
     To(Bytes),
+    /// None: it is deleted.
+    Deleted,
     /// It is as it should be.
     Nothing,
     /// There has to be one.
     Missing,
     /// It cannot be updated so.
-    Refused(Refusal),
+    Failed(Error),
 }
 
 impl Action {
@@ -232,7 +235,7 @@ pub enum Edited {
     Refused(Refusal),
     /// It failed, and those beside it did not. `Corrupt`: a split that has the document, or may have it, is damaged.
     /// `Exhausted`: it takes too much memory together with others: another request may do it. `Invalid`: the split that
-    /// has the document is too large to be written anew.
+    /// has the document is too large to be written anew. Or as an update says.
     Failed(Error),
 }
 
@@ -514,7 +517,7 @@ impl Editor {
             records.check_access(&self.name, Access::Write)?;
         }
         let removals = requests.iter().flat_map(|request| &request.removals);
-        let planned = self.plan(&index, &operations, removals, &lookup, damaged)?;
+        let planned = self.plan(&index, &operations, removals, &lookup, damaged).await?;
         // What was made and deleted again leaves nothing to write, but has to have happened before or after what others do.
         if !planned.done.is_change() {
             return Ok(Some(planned.done));
@@ -605,7 +608,7 @@ impl Editor {
     }
 
     /// Does the operations one after the other, and then the removals.
-    fn plan<'a>(
+    async fn plan<'a>(
         &self,
         index: &Index,
         operations: &[&Operation],
@@ -621,7 +624,8 @@ impl Editor {
             lookup.unknown.iter().map(|unknown| (unknown.id.as_str(), &unknown.error)).collect();
         // Numbers grow also where the clocks of processes differ.
         let mut seq_no = self.edits.clock.now_us().saturating_sub(1).max(index.progress(SOURCE).unwrap_or(0));
-        let mut budget = Budget::new(self.edits.shared.options.rewrite_bytes_max, damaged);
+        let options = &self.edits.shared.options;
+        let mut budget = Budget::new(options.rewrite_bytes_max, options.held_bytes_max, damaged);
         let (mut parsed, mut edited) = (Document::new(), Vec::with_capacity(operations.len()));
         for operation in operations {
             if let Some(error) = unknown.get(operation.id.as_str()) {
@@ -630,6 +634,10 @@ impl Editor {
             }
             let slot = slots.entry(&operation.id).or_default();
             edited.push(slot.apply(operation, index, &mut parsed, &mut budget, &mut seq_no)?);
+            // An update may take long, and others of the same thread wait.
+            if matches!(operation.action, Action::Update(_)) {
+                yield_now().await;
+            }
         }
         let (mut documents, mut removed) = (Vec::new(), Vec::new());
         for (id, slot) in slots {
@@ -785,15 +793,20 @@ impl Slot {
             Action::Create(document) | Action::Index(document) => Some(document.clone()),
             Action::Delete => None,
             Action::Update(update) => {
-                let before = self.text.as_deref().filter(|_| self.current.is_some());
-                match ((update.make)(before), self.current) {
+                match ((update.make)(self.text.as_deref().zip(self.current)), self.current) {
                     (Changed::To(document), _) => match check(id, Some(&document), index.mapping(), parsed) {
-                        Ok(()) => Some(document),
+                        Ok(()) => match budget.made(&document) {
+                            None => Some(document),
+                            Some(error) => return Ok(Edited::Failed(error)),
+                        },
                         Err(error) => return Ok(Edited::Refused(Refusal::new(error.to_string()))),
                     },
                     (Changed::Nothing, Some(current)) => return Ok(Edited::Unchanged(current)),
-                    (Changed::Nothing | Changed::Missing, _) => return Ok(Edited::Missing),
-                    (Changed::Refused(refusal), _) => return Ok(Edited::Refused(refusal)),
+                    (Changed::Deleted, Some(_)) => None,
+                    (Changed::Nothing | Changed::Deleted | Changed::Missing, _) => {
+                        return Ok(Edited::Missing);
+                    }
+                    (Changed::Failed(error), _) => return Ok(Edited::Failed(error)),
                 }
             }
         };
@@ -806,30 +819,42 @@ impl Slot {
         *seq_no = (*seq_no).max(before.seq_no).saturating_add(1);
         let version = expected.version().unwrap_or(before.version.saturating_add(1));
         let numbers = Numbers { version, seq_no: *seq_no };
-        let is_there = self.current.is_some();
+        let edited = match (&document, self.current) {
+            (None, _) => Edited::Deleted(numbers),
+            (Some(_), Some(_)) => Edited::Updated(numbers),
+            (Some(_), None) => Edited::Created(numbers),
+        };
         self.current = document.is_some().then_some(numbers);
         self.text.clone_from(&document);
         self.written = Some(document.map(|document| (document, numbers)));
-        Ok(match action {
-            Action::Delete => Edited::Deleted(numbers),
-            _ if is_there => Edited::Updated(numbers),
-            _ => Edited::Created(numbers),
-        })
+        Ok(edited)
     }
 }
 
-/// The splits that a commit writes anew, and how much more it may.
+/// The splits that a commit writes anew, how much more it may, and what updates may still make.
 struct Budget<'a> {
     bytes_max: u64,
     left: u64,
+    left_made: u64,
     splits: BTreeSet<SplitId>,
     /// Those that were tried and cannot be written.
     damaged: &'a BTreeMap<SplitId, Error>,
 }
 
 impl Budget<'_> {
-    fn new(bytes_max: u64, damaged: &BTreeMap<SplitId, Error>) -> Budget<'_> {
-        Budget { bytes_max, left: bytes_max, splits: BTreeSet::new(), damaged }
+    fn new(bytes_max: u64, made_max: u64, damaged: &BTreeMap<SplitId, Error>) -> Budget<'_> {
+        Budget { bytes_max, left: bytes_max, left_made: made_max, splits: BTreeSet::new(), damaged }
+    }
+
+    /// Takes in a document that an update made, or says why it cannot.
+    fn made(&mut self, document: &Bytes) -> Option<Error> {
+        let left = self.left_made.checked_sub(document.len() as u64);
+        self.left_made = left.unwrap_or(self.left_made);
+        left.is_none().then(|| {
+            Error::exhausted(
+                "the updates of one request make too many bytes of documents: send fewer at a time",
+            )
+        })
     }
 
     /// Takes in these splits of documents, or says why it cannot.

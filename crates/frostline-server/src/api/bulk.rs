@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::document::{Updated, Updating, Upsert, WithDocument};
+use crate::api::document::{About, Updated, Updating, Upsert, WithDocument};
 use crate::api::names::{self, Required, Target};
 use crate::api::{document, indices, ingest, search_body};
 use crate::counts::{Count, of_status};
@@ -48,6 +48,7 @@ pub(crate) async fn bulk(call: Call) -> Result<Answer> {
         pipeline: call.params.get("pipeline"),
         source: source.as_ref(),
         required: required(&call)?,
+        now_us: call.state.node.clock().now_us(),
     };
     let (items, ingest_took) = write_timed(&call, parse(&call.body, &said)?, key(&call)?).await?;
     let errors = items.iter().any(|item| item.outcome.is_err());
@@ -182,12 +183,16 @@ struct Said<'a> {
     pipeline: Option<&'a str>,
     source: Option<&'a Value>,
     required: Required,
+    now_us: i64,
 }
+
+/// All patterns of the scripts of a request: each may take megabytes.
+const PATTERNS_MAX: usize = 64;
 
 /// The operations of a body. What makes the lines after it unreadable is an error of the whole; anything else fails
 /// alone.
 fn parse(body: &Bytes, said: &Said<'_>) -> Result<Vec<Operation>> {
-    let Said { index, pipeline, source, required } = *said;
+    let Said { index, pipeline, required, .. } = *said;
     if body.trim_ascii().is_empty() {
         return Err(ApiError::unparsed("request body is required"));
     }
@@ -195,7 +200,7 @@ fn parse(body: &Bytes, said: &Said<'_>) -> Result<Vec<Operation>> {
         return Err(ApiError::invalid("The bulk request must be terminated by a newline [\\n]"));
     };
     let mut lines = whole.split(|byte| *byte == b'\n').zip(1..);
-    let mut operations = Vec::new();
+    let (mut operations, mut patterns) = (Vec::new(), 0);
     while let Some((line, number)) = lines.next() {
         if line.trim_ascii().is_empty() {
             continue;
@@ -227,7 +232,14 @@ fn parse(body: &Bytes, said: &Said<'_>) -> Result<Vec<Operation>> {
             },
         };
         let named = metadata.get("_index").and_then(Value::as_str).or(index);
-        let what = check(metadata, named).and_then(|()| what(action, metadata, document, source));
+        let said = Said { index: named, ..*said };
+        let what =
+            check(metadata, named).and_then(|()| what(action, metadata, document, &said, &mut patterns));
+        if patterns > PATTERNS_MAX {
+            return Err(ApiError::invalid(format!(
+                "the scripts of a request have at most {PATTERNS_MAX} patterns: send fewer updates at a time"
+            )));
+        }
         let (what, updated, upsert) = match what {
             Ok((what, updated, upsert)) => (Ok(what), updated, upsert),
             Err(error) => (Err(error), None, None),
@@ -261,7 +273,8 @@ fn what(
     action: &str,
     metadata: &Map<String, Value>,
     document: Bytes,
-    source: Option<&Value>,
+    said: &Said<'_>,
+    patterns: &mut usize,
 ) -> Result<(What, Option<Updated>, Option<Upsert>)> {
     let member = |name: &str| metadata.get(name).cloned();
     let id = id_of(metadata)?;
@@ -278,9 +291,11 @@ fn what(
         "index" => Action::Index(document),
         "create" => Action::Create(document),
         "update" => {
-            let read = document::update_of(&document, metadata.get("_source").or(source))?;
+            let about = About { index: said.index.unwrap_or_default(), id: &id, now_us: said.now_us };
+            let read = document::update_of(&document, metadata.get("_source").or(said.source), &about)?;
             let Updating { update, .. } = read;
             (updated, upsert) = (read.updated, read.upsert);
+            *patterns += read.patterns;
             Action::Update(update)
         }
         _ => Action::Delete,

@@ -63,7 +63,7 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
     let started = Instant::now();
     let (state, scope) = (&call.state, &call.client.scope);
     let reads = scope.to(Privilege::Read);
-    let asked = Asked::of(&call, &reads).await?;
+    let asked = Asked::of(&call, &reads, None).await?;
     if !asked.has_query {
         return Err(ApiError::invalid("Validation Failed: 1: query is missing;")
             .named("action_request_validation_exception"));
@@ -194,12 +194,15 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) async fn of(call: &Call, reads: &Scope) -> Result<Asked> {
+    /// What a request asks for whose body may have one more member, which its caller reads.
+    pub(super) async fn of(call: &Call, reads: &Scope, own: Option<&str>) -> Result<Asked> {
         bulk::check_params(call)?;
         let mut body = SearchBody::parse(&call.body)?;
-        if let Some(other) = body.names().find(|name| !["query", "max_docs", "conflicts"].contains(name)) {
+        let is_known = |name: &str| ["query", "max_docs", "conflicts"].contains(&name) || own == Some(name);
+        if let Some(other) = body.names().find(|name| !is_known(name)) {
             return Err(ApiError::unparsed(format!("request does not support [{other}]")));
         }
+        own.into_iter().for_each(|name| body.remove(name));
         let (max_docs, proceed) = (max_docs(call, &mut body)?, proceeds(call, &mut body)?);
         if let Some(query) = query(&call.params) {
             body.set("query", &query)?;
@@ -383,7 +386,7 @@ pub(super) fn parts(places: &Places) -> Vec<Places> {
 #[derive(Default)]
 pub(super) struct Done {
     pub(super) total: u64,
-    deleted: u64,
+    pub(super) deleted: u64,
     pub(super) created: u64,
     pub(super) updated: u64,
     pub(super) noops: u64,

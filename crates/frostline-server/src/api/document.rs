@@ -8,12 +8,13 @@ use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
 use frostline_catalog::{Access, Located, Numbers, Resolve, Wildcards};
 use frostline_ingest::{Action, Changed, Expected, Operation as Edit, Update};
+use frostline_pipeline::{Edited, Script};
 use frostline_query::language::SourceFilter;
 use frostline_query::{Json, seen_source};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::answer::{Answer, Content};
 use crate::api::bulk::{self, Operation, What};
@@ -60,8 +61,13 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
 
 /// `POST /{index}/_update/{id}`.
 pub(crate) async fn update(call: Call) -> Result<Answer> {
-    let updating = update_of(&call.body, search_body::source(&call.params).as_ref())?;
-    let Updating { update, updated, upsert } = updating;
+    let about = About {
+        index: call.index(),
+        id: call.part("id").unwrap_or_default(),
+        now_us: call.state.node.clock().now_us(),
+    };
+    let updating = update_of(&call.body, search_body::source(&call.params).as_ref(), &about)?;
+    let Updating { update, updated, upsert, .. } = updating;
     write(&call, "update", Action::Update(update), updated, upsert).await
 }
 
@@ -278,10 +284,19 @@ pub(crate) struct Updating {
     /// Where its document is to be seen.
     pub(crate) updated: Option<Updated>,
     pub(crate) upsert: Option<Upsert>,
+    /// How many patterns its script has.
+    pub(crate) patterns: usize,
+}
+
+/// The document that an update is of, as its request names it.
+pub(crate) struct About<'a> {
+    pub(crate) index: &'a str,
+    pub(crate) id: &'a str,
+    pub(crate) now_us: i64,
 }
 
 /// What the body of an update asks for. `source` is what of the document is to be seen, if the body does not say it.
-pub(crate) fn update_of(body: &Bytes, source: Option<&Value>) -> Result<Updating> {
+pub(crate) fn update_of(body: &Bytes, source: Option<&Value>, about: &About<'_>) -> Result<Updating> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Body<'a> {
@@ -292,15 +307,25 @@ pub(crate) fn update_of(body: &Bytes, source: Option<&Value>) -> Result<Updating
         doc_as_upsert: Option<bool>,
         detect_noop: Option<bool>,
         script: Option<Value>,
+        scripted_upsert: Option<bool>,
         #[serde(rename = "_source")]
         source: Option<Value>,
     }
     let parsed = frostline_split::check_unique_keys(body).map_err(|e| e.to_string());
     let parsed = parsed.and_then(|()| serde_json::from_slice::<Body<'_>>(body).map_err(|e| e.to_string()));
-    let Body { doc, upsert, doc_as_upsert, detect_noop, script, source: own } =
+    let Body { doc, upsert, doc_as_upsert, detect_noop, script, scripted_upsert, source: own } =
         parsed.map_err(|e| ApiError::unparsed(unread_update(body, &e)))?;
-    if script.is_some() {
-        return Err(ApiError::unsupported("[script] is not supported: give a [doc]"));
+    let updated = Updated::wanted(own.as_ref().or(source))?;
+    if let Some(script) = &script {
+        if doc.is_some() {
+            return Err(invalid_request("can't provide both script and doc"));
+        }
+        if doc_as_upsert == Some(true) {
+            return Err(invalid_request("doc must be specified if doc_as_upsert is enabled"));
+        }
+        let upsert = upsert.map(|upsert| Upsert::new(body.slice_ref(upsert.get().as_bytes())));
+        let bytes = body.len() as u64;
+        return scripted(script, upsert, scripted_upsert == Some(true), updated, about, bytes);
     }
     let parsed = doc.map(|doc| serde_json::from_str::<Json>(doc.get())).transpose();
     let parsed = parsed.map_err(|e| ApiError::unparsed(format!("the body is not an update: {e}")))?;
@@ -313,9 +338,9 @@ pub(crate) fn update_of(body: &Bytes, source: Option<&Value>) -> Result<Updating
     let (doc, upsert) = (as_sent(doc), upsert.map(|upsert| Upsert::new(as_sent(upsert))));
     let added = upsert.clone();
     let detect_noop = detect_noop.unwrap_or(true);
-    let updated = Updated::wanted(own.as_ref().or(source))?;
     let kept = updated.clone();
-    let make = move |before: Option<&[u8]>| {
+    let make = move |before: Option<(&[u8], Numbers)>| {
+        let before = before.map(|(text, _)| text);
         let changed = match before {
             None => added.as_ref().map_or(Changed::Missing, |added| Changed::To(added.get())),
             Some(text) => {
@@ -333,12 +358,74 @@ pub(crate) fn update_of(body: &Bytes, source: Option<&Value>) -> Result<Updating
         changed
     };
     let update = Update { make: Arc::new(make), bytes: body.len() as u64 };
-    Ok(Updating { update, updated, upsert })
+    Ok(Updating { update, updated, upsert, patterns: 0 })
+}
+
+/// An update whose script makes one document of another. It runs again where another writer was first.
+fn scripted(
+    script: &Value,
+    upsert: Option<Upsert>,
+    also_upsert: bool,
+    updated: Option<Updated>,
+    about: &About<'_>,
+    bytes: u64,
+) -> Result<Updating> {
+    let script = Script::parse(script)?;
+    let patterns = script.patterns();
+    let (index, id, now_us) = (about.index.to_owned(), about.id.to_owned(), about.now_us);
+    let (added, kept) = (upsert.clone(), updated.clone());
+    let make = move |before: Option<(&[u8], Numbers)>| {
+        let (text, version, op) = match (before, &added) {
+            (Some((text, numbers)), _) => (Bytes::copy_from_slice(text), Some(numbers.version), "index"),
+            (None, Some(added)) if also_upsert => (added.get(), None, "create"),
+            (None, Some(added)) => return Changed::To(added.get()),
+            (None, None) => return Changed::Missing,
+        };
+        let edited =
+            Edited { index: index.clone(), id: id.clone(), version, op: op.to_owned(), source: Map::new() };
+        let (changed, shown) = match run(&script, &text, edited, now_us) {
+            Ok(Edited { op, source, .. }) => {
+                match (op.as_str(), serde_json::to_vec(&source).map(Bytes::from)) {
+                    ("index" | "create", Ok(document)) => (Changed::To(document.clone()), Some(document)),
+                    ("delete", _) => (Changed::Deleted, None),
+                    // Elasticsearch takes any other word for none.
+                    _ => (Changed::Nothing, before.map(|_| text)),
+                }
+            }
+            Err(error) => (Changed::Failed(error), None),
+        };
+        if let Some(kept) = &kept {
+            kept.keep(shown);
+        }
+        changed
+    };
+    // What a script was read into takes more than its text.
+    let update = Update { make: Arc::new(make), bytes: bytes.saturating_mul(SCRIPT_READ) };
+    Ok(Updating { update, updated, upsert, patterns })
+}
+
+/// How many times the text of a script its memory is, about.
+const SCRIPT_READ: u64 = 16;
+
+/// Runs the script of an update over the text of a document.
+pub(crate) fn run(
+    script: &Script,
+    text: &[u8],
+    edited: Edited,
+    now_us: i64,
+) -> std::result::Result<Edited, Error> {
+    let source = serde_json::from_slice(text)
+        .map_err(|e| Error::invalid("a script takes an object").with_source(e))?;
+    let mut edited = Edited { source, ..edited };
+    let done = script.update(&mut edited, now_us);
+    done.map_err(|failure| Error::invalid(format!("failed to execute script: {}", failure.reason)))?;
+    Ok(edited)
 }
 
 /// Why a body is no update: what it has that updates do not have, or else `error`.
 fn unread_update(body: &Bytes, error: &str) -> String {
-    const KNOWN: [&str; 6] = ["_source", "detect_noop", "doc", "doc_as_upsert", "script", "upsert"];
+    const KNOWN: [&str; 7] =
+        ["_source", "detect_noop", "doc", "doc_as_upsert", "script", "scripted_upsert", "upsert"];
     let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).unwrap_or_default();
     match members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
         Some(name) => {

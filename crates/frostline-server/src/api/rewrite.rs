@@ -10,6 +10,7 @@ use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
 use frostline_catalog::{Index, Located, Numbers, Resolve};
 use frostline_ingest::{Action, Expected, Operation as Edit};
+use frostline_pipeline::{Edited, Script};
 use frostline_query::Json;
 use frostline_query::language::SourceFilter;
 use http::StatusCode;
@@ -19,6 +20,7 @@ use crate::answer::Answer;
 use crate::api::bulk::{self, Operation, What};
 use crate::api::by_query::{self, Asked, Done, Places, Query, TRIES_MAX, Walk};
 use crate::api::names::{self, Required};
+use crate::api::pipeline::aside;
 use crate::api::search_body::SearchBody;
 use crate::api::{document, indices, lookup};
 use crate::error::{ApiError, Result};
@@ -33,6 +35,8 @@ pub(crate) const REINDEX_IGNORED: &[&str] =
 
 /// The texts that are held and written together. A split is written anew with each batch that has documents of it.
 const BATCH_BYTES: usize = 32 << 20;
+/// The texts that a script makes of documents that are read together.
+const SCRIPTED_BYTES_MAX: usize = 8 * BATCH_BYTES;
 /// What holding a document takes besides its text.
 const DOCUMENT_BYTES: usize = 256;
 
@@ -40,9 +44,9 @@ const DOCUMENT_BYTES: usize = 256;
 pub(crate) async fn update(call: Call) -> Result<Answer> {
     let started = Instant::now();
     let (state, scope) = (&call.state, &call.client.scope);
-    refuse_script(&SearchBody::parse(&call.body)?)?;
+    let script = script(&SearchBody::parse(&call.body)?)?;
     let reads = scope.to(Privilege::Read);
-    let asked = Asked::of(&call, &reads).await?;
+    let asked = Asked::of(&call, &reads, Some("script")).await?;
     let how = indices::how(&call.params)?;
     let (indices, filters) = indices::open_filtered(state, &reads, call.index(), how).await?;
     by_query::check_edits(state, scope, &indices)?;
@@ -50,12 +54,12 @@ pub(crate) async fn update(call: Call) -> Result<Answer> {
     let query = Query::new(state, "update_by_query", about, asked.body, filters).await;
     query.check(&indices).await?;
     let pipeline = call.params.get("pipeline").map(str::to_owned);
-    let to = To { place: Place::Same, pipeline, required: Required::default() };
+    let to = To { place: Place::Same, pipeline, required: Required::default(), script };
     let (call, about) = (Arc::new(call), query.about.clone());
     let rewriting = Rewriting::new(&call, query, to, asked.max_docs, asked.proceed);
     let updated = async move {
         let done = rewriting.run(indices).await?;
-        let counts = [("updated", done.updated + done.created), ("deleted", 0)];
+        let counts = [("updated", done.updated + done.created), ("deleted", done.deleted)];
         Ok(done.outcome(started, asked.proceed, &counts))
     };
     by_query::finish(&call, "update_by_query", about, updated).await
@@ -66,9 +70,8 @@ pub(crate) async fn reindex(call: Call) -> Result<Answer> {
     let started = Instant::now();
     bulk::check_params(&call)?;
     let mut body = SearchBody::parse(&call.body)?;
-    refuse_script(&body)?;
     // A key that comes twice is refused here.
-    only(&call.object()?, &["conflicts", "dest", "max_docs", "source"])?;
+    only(&call.object()?, &["conflicts", "dest", "max_docs", "script", "source"])?;
     let (max_docs, proceed) = (by_query::max_docs(&call, &mut body)?, by_query::proceeds(&call, &mut body)?);
     let (state, reads) = (&call.state, call.client.scope.to(Privilege::Read));
     let Source { expression, mut query, filter } = Source::read(&body)?;
@@ -90,19 +93,16 @@ pub(crate) async fn reindex(call: Call) -> Result<Answer> {
     let rewriting = Rewriting::new(&call, query, to, max_docs, proceed);
     let copied = async move {
         let done = rewriting.run(indices).await?;
-        let counts = [("updated", done.updated), ("created", done.created), ("deleted", 0)];
+        let counts = [("updated", done.updated), ("created", done.created), ("deleted", done.deleted)];
         Ok(done.outcome(started, proceed, &counts))
     };
     by_query::finish(&call, "reindex", about, copied).await
 }
 
-fn refuse_script(body: &SearchBody) -> Result<()> {
-    match body.get("script") {
-        Some(_) => {
-            Err(ApiError::unsupported("[script] is not supported: change documents with a [pipeline]"))
-        }
-        None => Ok(()),
-    }
+/// What changes documents before they are written.
+fn script(body: &SearchBody) -> Result<Option<Arc<Script>>> {
+    let script = body.get("script").map(|_| body.value("script").unwrap_or_default());
+    Ok(script.map(|script| Script::parse(&script)).transpose()?.map(Arc::new))
 }
 
 /// Where `_reindex` reads.
@@ -192,7 +192,8 @@ fn destination(call: &Call, body: &SearchBody, filter: SourceFilter) -> Result<(
     }
     let index = names::resolved(&call.state, &name)?;
     let place = Place::Other { name: index.to_string(), create, filter, expected };
-    Ok((index, To { place, pipeline: text("pipeline")?, required: bulk::required(call)? }))
+    let (pipeline, required, script) = (text("pipeline")?, bulk::required(call)?, script(body)?);
+    Ok((index, To { place, pipeline, required, script }))
 }
 
 /// Where documents are written.
@@ -200,6 +201,7 @@ struct To {
     place: Place,
     pipeline: Option<String>,
     required: Required,
+    script: Option<Arc<Script>>,
 }
 
 enum Place {
@@ -214,12 +216,54 @@ enum Place {
     },
 }
 
-/// A document that is to be written.
+/// A document that is to be written, or deleted.
 struct Found {
     index: IndexName,
     id: String,
     numbers: Numbers,
     text: Bytes,
+    /// Where a script sends it.
+    to: Option<String>,
+    is_deleted: bool,
+}
+
+impl Found {
+    /// The document as a script leaves it, which may send it elsewhere if it was to go to `place`; none where it says that
+    /// nothing is to be done.
+    fn scripted(self, script: &Script, place: Option<&str>, now_us: i64) -> Result<Option<Found>> {
+        let (index, id) = (place.unwrap_or(self.index.as_str()), self.id.as_str());
+        let before = Edited {
+            index: index.to_owned(),
+            id: id.to_owned(),
+            version: Some(self.numbers.version),
+            op: "index".to_owned(),
+            source: Map::new(),
+        };
+        let after = document::run(script, &self.text, before, now_us)?;
+        let is_moved = after.index != index;
+        let changed = [
+            ("_index", is_moved && place.is_none()),
+            ("_id", after.id != id && place.is_none()),
+            ("_version", after.version != Some(self.numbers.version)),
+        ];
+        if let Some((name, _)) = changed.into_iter().find(|(_, is_changed)| *is_changed) {
+            return Err(ApiError::invalid(format!("Modifying [{name}] not allowed")));
+        }
+        let to = is_moved.then_some(after.index);
+        let is_deleted = match after.op.as_str() {
+            "index" => false,
+            "delete" => true,
+            "noop" | "none" => return Ok(None),
+            other => {
+                return Err(ApiError::invalid(format!(
+                    "Operation type [{other}] not allowed, only [noop, index, delete] are allowed"
+                )));
+            }
+        };
+        let unwritten = |e| Error::internal("a document cannot be written").with_source(e);
+        let text = serde_json::to_vec(&after.source).map_err(unwritten)?.into();
+        Ok(Some(Found { id: after.id, text, to, is_deleted, ..self }))
+    }
 }
 
 impl To {
@@ -227,23 +271,22 @@ impl To {
     fn index<'a>(&'a self, found: &'a Found) -> &'a str {
         match &self.place {
             Place::Same => found.index.as_str(),
-            Place::Other { name, .. } => name,
+            Place::Other { name, .. } => found.to.as_deref().unwrap_or(name),
         }
     }
 
     fn operation(&self, found: &Found) -> Operation {
-        let (id, text) = (found.id.clone(), found.text.clone());
-        let (name, action, index, expected) = match &self.place {
-            Place::Same => {
-                let expected = Expected::SeqNo(found.numbers.seq_no);
-                ("index", Action::Index(text), found.index.to_string(), expected)
-            }
-            Place::Other { name, create: true, .. } => {
-                ("create", Action::Create(text), name.clone(), Expected::Any)
-            }
-            Place::Other { name, expected, .. } => {
-                ("index", Action::Index(text), name.clone(), expected(found.numbers.version))
-            }
+        let (id, text, index) = (found.id.clone(), found.text.clone(), self.index(found).to_owned());
+        let expected = match &self.place {
+            Place::Same => Expected::SeqNo(found.numbers.seq_no),
+            Place::Other { create: true, .. } => Expected::Any,
+            Place::Other { .. } if found.is_deleted => Expected::Any,
+            Place::Other { expected, .. } => expected(found.numbers.version),
+        };
+        let (name, action) = match &self.place {
+            _ if found.is_deleted => ("delete", Action::Delete),
+            Place::Other { create: true, .. } => ("create", Action::Create(text)),
+            _ => ("index", Action::Index(text)),
         };
         let edit = Edit { id: id.clone(), action, expected };
         let what = Ok(What::Edit(edit));
@@ -293,11 +336,7 @@ impl Rewriting {
             && let Some(places) = parts.pop()
         {
             match self.read(index, &places).await {
-                Ok(documents) => {
-                    for document in documents {
-                        self.add(index, document)?;
-                    }
-                }
+                Ok(documents) => self.add(index, documents).await?,
                 Err(error) if error.status != StatusCode::TOO_MANY_REQUESTS => return Err(error),
                 // The texts of the batch take memory, too.
                 Err(_) if !self.batch.is_empty() => {
@@ -329,7 +368,39 @@ impl Rewriting {
         self.query.run(read).await
     }
 
-    fn add(&mut self, index: &Arc<Index>, document: Located) -> Result<()> {
+    async fn add(&mut self, index: &Arc<Index>, documents: Vec<Located>) -> Result<()> {
+        self.done.total += documents.len() as u64;
+        let found = documents.into_iter().map(|document| self.found(index, document));
+        let mut found = found.collect::<Result<Vec<Found>>>()?;
+        if let Some(script) = self.to.script.clone() {
+            let (count, now_us) = (found.len(), self.call.state.node.clock().now_us());
+            let place = match &self.to.place {
+                Place::Same => None,
+                Place::Other { name, .. } => Some(name.clone()),
+            };
+            let run = move || {
+                let (mut edited, mut bytes) = (Vec::with_capacity(found.len()), 0);
+                for found in found {
+                    let Some(found) = found.scripted(&script, place.as_deref(), now_us)? else { continue };
+                    bytes += found.text.len();
+                    if bytes > SCRIPTED_BYTES_MAX {
+                        return Err(ApiError::invalid(format!(
+                            "the script makes documents of more than {SCRIPTED_BYTES_MAX} bytes of those that are read together"
+                        )));
+                    }
+                    edited.push(found);
+                }
+                Ok(edited)
+            };
+            found = aside(run).await?;
+            self.done.noops += (count - found.len()) as u64;
+        }
+        self.bytes += found.iter().map(|found| found.text.len() + DOCUMENT_BYTES).sum::<usize>();
+        self.batch.extend(found);
+        Ok(())
+    }
+
+    fn found(&self, index: &Arc<Index>, document: Located) -> Result<Found> {
         let Located { id, numbers, text, .. } = document;
         let text = text.ok_or_else(|| Error::internal("a document was read without its text"))?;
         let text = match &self.to.place {
@@ -340,10 +411,7 @@ impl Rewriting {
             }
             _ => text,
         };
-        self.bytes += text.len() + DOCUMENT_BYTES;
-        self.done.total += 1;
-        self.batch.push(Found { index: index.name().clone(), id, numbers, text });
-        Ok(())
+        Ok(Found { index: index.name().clone(), id, numbers, text, to: None, is_deleted: false })
     }
 
     /// Writes the batch. What there is no room for is written again, as long as others make progress.
@@ -366,6 +434,7 @@ impl Rewriting {
                 match outcome {
                     Ok("created") => self.done.created += 1,
                     Ok("updated") => self.done.updated += 1,
+                    Ok("deleted") => self.done.deleted += 1,
                     Ok(_) => self.done.noops += 1,
                     Err(error) if error.status == StatusCode::CONFLICT => {
                         self.done.version_conflicts += 1;

@@ -319,11 +319,16 @@ async fn a_client_can_count_versions() {
 
 /// Appends a mark to what is there.
 fn mark(id: &str, mark: &'static str) -> Operation {
-    let update = move |before: Option<&[u8]>| match before {
+    let update = move |before: Option<(&[u8], Numbers)>| match before {
         None if mark == "x" => Changed::Missing,
+        _ if mark == "gone" => Changed::Deleted,
+        _ if mark == "no" => Changed::Failed(Error::invalid("no")),
         None => Changed::To(format!("{{\"m\":\"{mark}\"}}").into()),
-        Some(text) if text.ends_with(b"!\"}") => Changed::Nothing,
-        Some(text) => {
+        Some((text, _)) if text.ends_with(b"!\"}") => Changed::Nothing,
+        Some((_, numbers)) if mark == "version" => {
+            Changed::To(format!("{{\"m\":\"{}\"}}", numbers.version).into())
+        }
+        Some((text, _)) => {
             let text = String::from_utf8(text.to_vec()).unwrap();
             Changed::To(text.replace("\"}", &format!("{mark}\"}}")).into())
         }
@@ -350,6 +355,23 @@ async fn an_update_has_what_the_operations_before_it_left() {
     let marking = (0..4).map(|_| async { applied(&bench.edits(), [mark("d", "+"), mark("d", "+")]).await });
     join_all(marking).await;
     assert_eq!(bench.by_id().await["d"], r#"{"m":"++++++++"}"#);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_sees_numbers_and_may_delete_or_fail() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    let done =
+        applied(&edits, [mark("a", "gone"), mark("a", "1"), mark("a", "2"), mark("a", "version")]).await;
+    let versions = [("missing", 0), ("created", 1), ("updated", 2), ("updated", 3)];
+    assert_eq!(done.each_ref().map(short), versions);
+    assert_eq!(bench.by_id().await["a"], r#"{"m":"2"}"#);
+    let done = applied(&edits, [mark("a", "no"), mark("b", "1"), mark("a", "gone"), mark("a", "gone")]).await;
+    let Edited::Failed(error) = &done[0] else { panic!("{:?}", done[0]) };
+    assert_eq!(error.what(), "no");
+    let versions = [("created", 1), ("deleted", 4), ("missing", 0)];
+    assert_eq!([&done[1], &done[2], &done[3]].map(short), versions);
+    assert_eq!(bench.by_id().await.into_keys().collect::<Vec<_>>(), ["b"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -578,6 +600,15 @@ async fn an_update_takes_of_what_may_be_held() {
     let update = Update { make: Arc::new(|_| Changed::Missing), bytes: 1 << 20 };
     let large = Operation { id: "a".to_owned(), action: Action::Update(update), expected: Expected::Any };
     assert_eq!(apply(&edits, [large]).await.unwrap_err().kind(), ErrorKind::Invalid);
+    // Nor do all updates of one commit make more.
+    let make =
+        |_: Option<(&[u8], Numbers)>| Changed::To(format!("{{\"m\":\"{}\"}}", "x".repeat(400_000)).into());
+    let grown = |id: &str| {
+        let update = Update { make: Arc::new(make), bytes: 1 };
+        Operation { id: id.to_owned(), action: Action::Update(update), expected: Expected::Any }
+    };
+    let done = applied(&edits, [grown("x"), grown("y"), grown("z")]).await;
+    assert_eq!(done.each_ref().map(short), [("created", 1), ("created", 1), ("too much", 0)]);
     assert_eq!(short(&applied(&edits, [mark("a", "1")]).await[0]), ("created", 1));
 }
 

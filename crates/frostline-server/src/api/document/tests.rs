@@ -200,10 +200,79 @@ async fn an_update_changes_what_it_names_and_nothing_else() {
     assert_eq!(written(&tested, "POST", uri, always).await, (200, json!("updated"), json!(3)));
     let as_upsert = r#"{"doc":{"n":1},"doc_as_upsert":true}"#;
     assert_eq!(written(&tested, "POST", "/web/_update/b", as_upsert).await.0, 201);
-    assert_eq!(tested.error("POST", uri, r#"{"script":"x"}"#).await.0, 501);
     for wrong in ["", "{}", r#"{"doc":1}"#, r#"{"dco":{}}"#, r#"{"doc":{},"doc":{}}"#] {
         assert_eq!(tested.error("POST", uri, wrong).await.0, 400, "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn a_script_makes_one_document_of_another() {
+    let tested = Tested::new();
+    let uri = "/web/_update/a";
+    let add = r#"{"script":{"source":"ctx._source.n += params.by","lang":"painless","params":{"by":2}}}"#;
+    assert_eq!(tested.error("POST", uri, add).await.0, 404);
+    let upsert = r#"{"script":{"source":"ctx._source.n++"},"upsert":{"n":5}}"#;
+    assert_eq!(written(&tested, "POST", uri, upsert).await, (201, json!("created"), json!(1)));
+    assert_eq!(written(&tested, "POST", uri, upsert).await, (200, json!("updated"), json!(2)));
+    assert_eq!(written(&tested, "POST", uri, add).await, (200, json!("updated"), json!(3)));
+    let told =
+        r#"{"script":"ctx._source.told = [ctx._index, ctx._id, ctx._version, ctx.op]","_source":true}"#;
+    let answer = tested.ok("POST", uri, told).await;
+    assert_eq!(answer["get"]["_source"], json!({"n": 8, "told": ["web", "a", 3, "index"]}));
+    assert_eq!(tested.ok("GET", "/web/_doc/a", "").await["_source"], answer["get"]["_source"]);
+    let none = r#"{"script":"if (ctx._source.n == 8) { ctx.op = 'none' }"}"#;
+    assert_eq!(written(&tested, "POST", uri, none).await, (200, json!("noop"), json!(4)));
+    // Where there is no document, the script may make it, too.
+    let also =
+        r#"{"script":"ctx._source.n += 1; ctx._source.op = ctx.op","scripted_upsert":true,"upsert":{"n":0}}"#;
+    assert_eq!(written(&tested, "POST", "/web/_update/b", also).await.0, 201);
+    assert_eq!(tested.ok("GET", "/web/_doc/b", "").await["_source"], json!({"n": 1, "op": "create"}));
+    let bulk = [
+        r#"{"update":{"_id":"a"}}"#,
+        r#"{"script":{"source":"ctx._source.n *= 10"}}"#,
+        r#"{"update":{"_id":"a"}}"#,
+        r#"{"script":{"source":"ctx._source.n /= 0"}}"#,
+        r#"{"update":{"_id":"b"}}"#,
+        r#"{"script":{"source":"ctx.op = 'delete'"}}"#,
+        r#"{"update":{"_id":"c"}}"#,
+        r#"{"script":{"source":"ctx._source.n = 1"}}"#,
+        r#"{"update":{"_id":"a"}}"#,
+        r#"{"script":{"source":"ctx._source.n = "}}"#,
+    ];
+    let answer = tested.ok("POST", "/web/_bulk", &(bulk.join("\n") + "\n")).await;
+    let items = answer["items"].as_array().unwrap().iter().map(|item| &item["update"]);
+    let seen = items.map(|item| (item["status"].as_u64().unwrap(), item["result"].clone()));
+    let expected = [(200, json!("updated")), (400, Value::Null), (200, json!("deleted"))];
+    let expected = expected.into_iter().chain([(404, Value::Null), (400, Value::Null)]);
+    assert_eq!(seen.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{answer}");
+    let reason = answer["items"][1]["update"]["error"]["reason"].as_str().unwrap();
+    assert!(reason.contains("failed to execute script"), "{reason}");
+    assert_eq!(tested.ok("GET", "/web/_doc/a", "").await["_source"]["n"], 80);
+    assert_eq!(tested.ok("GET", "/web/_count", "").await["count"], 1);
+    for (wrong, what) in [
+        (r#"{"script":"ctx._source.n = 1","doc":{}}"#, "can't provide both script and doc"),
+        (r#"{"script":{"source":"x","lang":"mustache"}}"#, "script_lang not supported"),
+        (r#"{"script":"while (true) {}"}"#, "failed to execute script"),
+    ] {
+        let (status, _, reason) = tested.error("POST", uri, wrong).await;
+        assert!(status == 400 && reason.contains(what), "{reason}");
+    }
+    let pattern = r#"{"script":{"source":"if (ctx._source.s =~ /x/) { ctx.op = 'none' }"}}"#;
+    let many = format!("{{\"update\":{{\"_id\":\"a\"}}}}\n{pattern}\n").repeat(65);
+    let (status, _, reason) = tested.error("POST", "/web/_bulk", &many).await;
+    assert!(status == 400 && reason.contains("at most 64 patterns"), "{reason}");
+}
+
+/// Each of those who count at once is counted, by whichever request the script runs again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn scripts_of_several_at_once_lose_no_change() {
+    let tested = Tested::new();
+    written(&tested, "PUT", "/web/_doc/a", r#"{"n":0}"#).await;
+    let add = r#"{"script":{"source":"ctx._source.n += params.by","params":{"by":3}}}"#;
+    let adding = (0..20).map(|_| written(&tested, "POST", "/web/_update/a", add));
+    let done = futures::future::join_all(adding).await;
+    assert!(done.iter().all(|(status, ..)| *status == 200), "{done:?}");
+    assert_eq!(tested.ok("GET", "/web/_doc/a", "").await["_source"]["n"], 60);
 }
 
 #[tokio::test]

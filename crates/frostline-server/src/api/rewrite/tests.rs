@@ -151,9 +151,10 @@ async fn what_would_do_something_else_is_refused() {
             } }),
             "create operations only support internal versioning",
         ),
+        (json!({ "source": { "index": "web" }, "dest": to, "script": { "source": "ctx." } }), "expected"),
         (
-            json!({ "source": { "index": "web" }, "dest": to, "script": { "source": "" } }),
-            "[script] is not supported",
+            json!({ "source": { "index": "web" }, "dest": to, "script": { "source": "ctx.op = 'create'" } }),
+            "Operation type [create] not allowed",
         ),
         (json!({ "source": { "index": "web" }, "dest": to, "size": 1 }), "size"),
         (json!({ "source": { "index": "web" }, "dest": to, "max_docs": 0 }), "[max_docs]"),
@@ -167,8 +168,8 @@ async fn what_would_do_something_else_is_refused() {
     for (uri, body, expected) in [
         (
             "/web/_update_by_query",
-            r#"{"query":{"match_all":{}},"script":{"source":"1"}}"#,
-            (501, "unsupported_operation_exception"),
+            r#"{"query":{"match_all":{}},"script":{"source":"ctx._id = 'x'"}}"#,
+            (400, "illegal_argument_exception"),
         ),
         ("/web/_update_by_query", r#"{"query":{"match_all":{}},"sort":"n"}"#, (400, "parsing_exception")),
         ("/gone/_update_by_query?wait_for_completion=false", all, (404, "index_not_found_exception")),
@@ -180,6 +181,40 @@ async fn what_would_do_something_else_is_refused() {
     assert_eq!(tested.get("/copy").await.status.as_u16(), 404);
     let failed = tested.send("POST", "/web/_update_by_query?pipeline=gone", all).await;
     assert_eq!((failed.status.as_u16(), count(&failed.json(), "updated")), (400, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_change_what_a_query_matches_and_what_is_copied() {
+    let tested = tested().await;
+    let source = "if (ctx._source.n < 5) { ctx.op = 'delete' } else if (ctx._source.n < 12) { ctx.op = 'noop' } \
+                  else { ctx._source.twice = ctx._source.n * params.by; ctx._source.remove('word') }";
+    let script = json!({ "source": source, "params": { "by": 2 } });
+    let body = json!({ "query": { "range": { "n": { "lt": 20 } } }, "script": script });
+    let before = documents(&tested, "web").await;
+    let answer = tested.ok("POST", "/web/_update_by_query", &body.to_string()).await;
+    let counts = ["total", "updated", "deleted", "noops"].map(|name| count(&answer, name));
+    assert_eq!(counts, [20, 8, 5, 7], "{answer}");
+    let after = documents(&tested, "web").await;
+    assert_eq!((after.len(), before.len()), (35, 40));
+    for (n, hit) in &after {
+        let changed = (12..20).contains(n);
+        assert_eq!(hit["_source"]["twice"], if changed { json!(2 * n) } else { Value::Null });
+        assert_eq!(hit["_source"]["word"].is_null(), changed);
+        assert_eq!(hit["_version"], if changed { 2 } else { 1 });
+    }
+    let source = "if (ctx._source.n % 2 == 0) { ctx._index = 'even' } \
+                  if (ctx._source.n == 7) { ctx.op = 'delete' } ctx._id = 'n' + ctx._source.n";
+    let body = json!({ "source": { "index": "web" }, "dest": { "index": "odd" }, "script": source });
+    let answer = tested.ok("POST", "/_reindex", &body.to_string()).await;
+    assert_eq!(["total", "created", "deleted"].map(|name| count(&answer, name)), [35, 34, 0], "{answer}");
+    let (odd, even) = (documents(&tested, "odd").await, documents(&tested, "even").await);
+    assert!(odd.keys().all(|n| n % 2 == 1 && *n != 7) && even.keys().all(|n| n % 2 == 0));
+    assert_eq!((odd.len(), even.len(), &even[&30]["_id"]), (17, 17, &json!("n30")));
+    let again =
+        json!({ "source": { "index": "even" }, "dest": { "index": "odd" }, "script": "ctx.op = 'delete'" });
+    let answer = tested.ok("POST", "/_reindex", &again.to_string()).await;
+    assert_eq!(["deleted", "noops"].map(|name| count(&answer, name)), [0, 17], "{answer}");
+    assert_eq!(documents(&tested, "odd").await.len(), 17);
 }
 
 /// Others replace documents and merge meanwhile: what they were told is stored stays, or goes through the pipeline.
