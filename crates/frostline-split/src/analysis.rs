@@ -67,7 +67,10 @@ impl Analysis {
     /// A text with the case that words have.
     pub fn fold(self, text: &str) -> Cow<'_, str> {
         match self {
-            Analysis::Lowercase | Analysis::Simple | Analysis::Stop => text.to_lowercase().into(),
+            // Character by character: a text does not say how a sigma ends a prefix of it.
+            Analysis::Lowercase | Analysis::Simple | Analysis::Stop => {
+                text.chars().flat_map(char::to_lowercase).collect::<String>().into()
+            }
             Analysis::Keyword | Analysis::Whitespace => text.into(),
         }
     }

@@ -748,6 +748,14 @@ fn changed() -> Error {
     Error::unavailable("other writers keep changing the index: try again")
 }
 
+/// Does what may take long, so that others of the same thread do not wait for it where there are more threads.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::current().runtime_flavor() {
+        tokio::runtime::RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
 /// Whether the fault is the split's that is read.
 fn is_of_split(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound)
@@ -793,7 +801,7 @@ impl Slot {
             Action::Create(document) | Action::Index(document) => Some(document.clone()),
             Action::Delete => None,
             Action::Update(update) => {
-                match ((update.make)(self.text.as_deref().zip(self.current)), self.current) {
+                match (aside(|| (update.make)(self.text.as_deref().zip(self.current))), self.current) {
                     (Changed::To(document), _) => match check(id, Some(&document), index.mapping(), parsed) {
                         Ok(()) => match budget.made(&document) {
                             None => Some(document),

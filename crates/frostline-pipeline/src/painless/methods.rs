@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::names::{CAST, ILLEGAL, NO_ELEMENT, NO_NUMBER, NULL, OUTSIDE, SCRIPT, STATE};
-use super::run::{ELEMENT_BYTES, Run, fail, place_of};
+use super::run::{ELEMENT_BYTES, Run, fail, of_char, place_of};
 use super::tree::{Class, Lambda, Pattern, Static};
 use super::value::{Collector, Got, Groups, Members, Object, Part, Text};
 use crate::document::{Done, READ, failure, shown};
@@ -30,6 +30,19 @@ impl<'a> Run<'a> {
             ("toString", []) => return self.text_of(of).and_then(|text| self.make_text(text)),
             _ => {}
         }
+        match function {
+            Some(_) => self.holding(of, |run| run.dispatched(of, name, arguments, function)),
+            None => self.dispatched(of, name, arguments, function),
+        }
+    }
+
+    fn dispatched(
+        &mut self,
+        of: &Got<'a>,
+        name: &'static str,
+        arguments: &[Got<'a>],
+        function: Option<&'a Lambda>,
+    ) -> Done<Got<'a>> {
         match of {
             Got::Text(text) => self.of_text(&text.clone(), name, arguments, function),
             Got::Int(_) | Got::Long(_) | Got::Big(_) | Got::Float(_) | Got::Double(_) => {
@@ -157,7 +170,8 @@ impl<'a> Run<'a> {
             ("indexOf", [other, from]) => {
                 let other = self.sought(other)?;
                 let from = self.int(from)?.max(0);
-                match byte_of(text, from) {
+                // From inside of a character it begins after that.
+                match byte_of(text, from).or_else(|_| byte_of(text, from + 1)) {
                     Ok(from) => self.place_in(text, text[from..].find(&*other).map(|place| from + place)),
                     Err(_) => Got::Int(-1),
                 }
@@ -198,7 +212,7 @@ impl<'a> Run<'a> {
     /// A text, or a char as one.
     fn sought(&self, got: &Got<'a>) -> Done<Text<'a>> {
         match got {
-            Got::Char(unit) => Ok(String::from_utf16_lossy(&[*unit]).into()),
+            Got::Char(unit) => Ok(of_char(*unit)?.into()),
             other => self.text(other).cloned(),
         }
     }
@@ -228,15 +242,13 @@ impl<'a> Run<'a> {
         function: &'a Lambda,
     ) -> Done<Got<'a>> {
         let (mut replaced, mut from) = (String::new(), 0);
-        let all: Vec<Groups> = pattern
-            .find
-            .captures_iter(text)
-            .take(if only_first { 1 } else { usize::MAX })
-            .map(|groups| places(&groups))
-            .collect();
-        self.meter.look((all.len() as u64).saturating_mul(text.len() as u64), READ)?;
-        for groups in all {
+        // Each search may look at all that is left.
+        self.meter.look(text.len() as u64, READ)?;
+        for groups in pattern.find.captures_iter(text).take(if only_first { 1 } else { usize::MAX }) {
+            let groups = places(&groups);
             let Some((begin, end)) = groups.first().copied().flatten() else { continue };
+            self.meter.look((text.len() - end) as u64 + 1, READ)?;
+            self.meter.spend(ELEMENT_BYTES * groups.len() as u64)?;
             let matcher = Object::Matcher { pattern, text: text.clone(), groups: Some(groups), next: end };
             let matcher = self.make(matcher)?;
             let with = self.invoke(function, vec![matcher])?;
@@ -817,10 +829,16 @@ impl<'a> Run<'a> {
             }
             ("split", [text]) => {
                 let text = self.text(text)?.clone();
-                let all = pattern.find.find_iter(&text).count();
-                self.meter.look((all as u64).saturating_mul(text.len() as u64), READ)?;
-                self.meter.spend(text.len() as u64)?;
-                let mut parts: Vec<&str> = pattern.find.split(&text).collect();
+                let (mut parts, mut from) = (Vec::new(), 0);
+                self.meter.look(text.len() as u64, READ)?;
+                for found in pattern.find.find_iter(&text) {
+                    self.meter.look((text.len() - found.end()) as u64 + 1, READ)?;
+                    self.meter.spend(ELEMENT_BYTES + (found.start() - from) as u64)?;
+                    parts.push(&text[from..found.start()]);
+                    from = found.end();
+                }
+                self.meter.spend(ELEMENT_BYTES + (text.len() - from) as u64)?;
+                parts.push(&text[from..]);
                 // As in Java, empty parts at the end are none, and neither is one before a match of nothing.
                 while parts.len() > 1 && parts.last() == Some(&"") {
                     parts.pop();

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::names::{ARITHMETIC, CAST, NULL, SCRIPT};
-use super::run::{Run, STEP_BYTES, fail};
+use super::run::{Run, STEP_BYTES, fail, of_char};
 use super::tree::Operator;
 use super::value::{Got, Object, Part, java_of_float};
 use crate::document::{Done, READ, weight};
@@ -267,7 +267,7 @@ impl<'a> Run<'a> {
         match got {
             Got::Null => into.push_str("null"),
             Got::Boolean(flag) => into.push_str(if *flag { "true" } else { "false" }),
-            Got::Char(unit) => into.push_str(&String::from_utf16_lossy(&[*unit])),
+            Got::Char(unit) => into.push_str(&of_char(*unit)?),
             Got::Int(_) | Got::Long(_) | Got::Big(_) => {
                 into.push_str(&got.whole().unwrap_or(0).to_string());
             }

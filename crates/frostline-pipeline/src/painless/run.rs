@@ -35,9 +35,22 @@ pub(super) struct Run<'a> {
     base: usize,
     depth: usize,
     turns: usize,
+    /// What loops hold of the lists that they go over.
+    held: u64,
     /// The position in the script.
     at: usize,
 }
+
+/// A char as a text. Some characters are two chars, of which neither is a text.
+pub(super) fn of_char(unit: u16) -> Done<String> {
+    match char::from_u32(u32::from(unit)) {
+        Some(c) => Ok(c.to_string()),
+        None => fail(ILLEGAL, "a char that is half of a character cannot be made a text: use substring"),
+    }
+}
+
+/// What loops inside each other hold of lists, which may change while they go over them.
+const HELD_BYTES_MAX: u64 = 64 << 20;
 
 /// What comes after a statement.
 enum Flow<'a> {
@@ -63,6 +76,7 @@ impl<'a> Run<'a> {
             base: 0,
             depth: 0,
             turns: 0,
+            held: 0,
             at: 0,
         }
     }
@@ -189,17 +203,46 @@ impl<'a> Run<'a> {
 
     fn each(&mut self, slot: usize, of: Type, over: &'a Expression, body: &'a [Statement]) -> Done<Flow<'a>> {
         let over = self.eval(over)?;
-        for item in self.items(&over)? {
-            self.turn()?;
-            let item = convert(item, of, false)?;
-            self.set_local(slot, item);
-            match self.block(body)? {
-                Flow::Next | Flow::Continue => {}
-                Flow::Break => return Ok(Flow::Next),
-                other => return Ok(other),
+        self.holding(&over, |run| {
+            for item in run.items(&over)? {
+                run.turn()?;
+                let item = convert(item, of, false)?;
+                run.set_local(slot, item);
+                match run.block(body)? {
+                    Flow::Next | Flow::Continue => {}
+                    Flow::Break => return Ok(Flow::Next),
+                    other => return Ok(other),
+                }
             }
+            Ok(Flow::Next)
+        })
+    }
+
+    /// Runs what goes over a copy of a list. An error where such copies inside each other take too much memory.
+    pub(super) fn holding<T>(&mut self, over: &Got<'a>, run: impl FnOnce(&mut Self) -> Done<T>) -> Done<T> {
+        let bytes = ELEMENT_BYTES * self.elements_of(over) as u64;
+        if self.held + bytes > HELD_BYTES_MAX {
+            return Err(limit(format!("loops inside each other hold more than {HELD_BYTES_MAX} bytes of lists")));
         }
-        Ok(Flow::Next)
+        self.held += bytes;
+        let done = run(self);
+        self.held -= bytes;
+        done
+    }
+
+    /// How many elements or members it has; none if it has none.
+    fn elements_of(&self, of: &Got<'a>) -> usize {
+        match of {
+            Got::Json(Value::Array(elements)) => elements.len(),
+            Got::Json(Value::Object(members)) => members.len(),
+            Got::View(map, _) => self.elements_of(map),
+            Got::Heap(place) => match self.heap.get(*place) {
+                Some(Object::List(elements) | Object::Set(elements)) => elements.len(),
+                Some(Object::Map(members)) => members.len(),
+                _ => 0,
+            },
+            _ => 0,
+        }
     }
 
     fn do_while(&mut self, body: &'a [Statement], condition: &'a Expression) -> Done<Flow<'a>> {
@@ -756,13 +799,14 @@ impl<'a> Run<'a> {
             );
         }
         let list = |elements: &[Got<'a>]| {
+            self.meter.spend(ELEMENT_BYTES * elements.len() as u64)?;
             let elements = elements.iter().map(|element| self.give(element, depth + 1));
             elements.collect::<Done<Vec<_>>>().map(Value::Array)
         };
         Ok(match got {
             Got::Null => Value::Null,
             Got::Boolean(flag) => Value::from(*flag),
-            Got::Char(unit) => Value::from(String::from_utf16_lossy(&[*unit])),
+            Got::Char(unit) => Value::from(of_char(*unit)?),
             Got::Int(number) => Value::from(*number),
             Got::Long(number) => Value::from(*number),
             Got::Big(number) => Value::from(*number),
@@ -793,7 +837,10 @@ impl<'a> Run<'a> {
                     }
                     object(given.into_iter())
                 }
-                Some(Object::Builder(text)) => Value::from(text.as_str()),
+                Some(Object::Builder(text)) => {
+                    self.meter.spend(text.len() as u64)?;
+                    Value::from(text.as_str())
+                }
                 _ => return fail(ILLEGAL, format!("a [{}] cannot be stored", self.kind(got))),
             },
             other => return fail(ILLEGAL, format!("a [{}] cannot be stored", self.kind(other))),

@@ -254,7 +254,10 @@ fn keys_of(text: &str, offsets: &[usize], sort: &[Sort], mapping: &Mapping) -> R
         };
         let is_of = |path: &str| field.paths().iter().any(|own| own.path == path);
         let values = document.values().filter(|(path, _)| is_of(document.path(*path)));
-        let keys = values.map(|(_, value)| Key::of(&value));
+        let keys = values.map(|(_, value)| match (field.normalizer(), value) {
+            (Some(normalizer), Typed::Text(text)) => Key::Text(normalizer.fold(text).into_owned()),
+            (_, value) => Key::of(&value),
+        });
         let largest = sort.mode.map_or(sort.descending, |mode| mode == SortMode::Max);
         let key = if largest { keys.max_by(Key::order) } else { keys.min_by(Key::order) };
         match (key, &sort.missing) {

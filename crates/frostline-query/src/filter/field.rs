@@ -285,6 +285,11 @@ impl FieldRef {
         self.0.paths.iter().any(|path| path.exact)
     }
 
+    /// Whether letters keep the case that a query gives them until it is known how the field's text is compared.
+    pub(crate) fn keeps_case(&self) -> bool {
+        self.is_exact() || self.analysis().is_some()
+    }
+
     /// Whether it has text that can be asked for by its words.
     pub(crate) fn has_words(&self) -> bool {
         !self.is_exact()

@@ -713,8 +713,8 @@ impl Parser<'_> {
         }
         self.refuse_id(targets, start)?;
         Ok(Some(self.each(targets, |field| {
-            let exact = field.as_ref().is_some_and(FieldRef::is_exact);
-            Filter::Pattern { field, pattern: pattern_of(pieces, exact), case_insensitive: false }
+            let keeps_case = field.as_ref().is_some_and(FieldRef::keeps_case);
+            Filter::Pattern { field, pattern: pattern_of(pieces, keeps_case), case_insensitive: false }
         })))
     }
 

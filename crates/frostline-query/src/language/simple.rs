@@ -311,8 +311,8 @@ impl Parser<'_> {
 
     fn prefix(&self, start: &str) -> Filter {
         let parts = self.options.targets.iter().map(|target| {
-            let exact = target.as_ref().is_some_and(FieldRef::is_exact);
-            let start = if exact { start.to_owned() } else { frostline_split::lower(start) };
+            let keeps_case = target.as_ref().is_some_and(FieldRef::keeps_case);
+            let start = if keeps_case { start.to_owned() } else { frostline_split::lower(start) };
             Filter::Pattern {
                 field: target.clone(),
                 pattern: Pattern::Prefix(start),

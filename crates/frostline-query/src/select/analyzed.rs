@@ -114,11 +114,13 @@ fn has_phrase<T: AsRef<str>>(
     prefix_last: bool,
 ) -> bool {
     let (Some((at, _)), Some((first, _))) = (own.get(start), phrase.first()) else { return false };
+    // Both are in the order of their places.
+    let mut rest = own.iter().skip(start).peekable();
     phrase.iter().enumerate().all(|(number, (place, word))| {
         let is_last = number + 1 == phrase.len();
         let wanted = at + (place - first);
-        let found = own.iter().skip(start).find(|(place, _)| *place == wanted);
-        found.is_some_and(|(_, found)| match prefix_last && is_last {
+        while rest.next_if(|(place, _)| *place < wanted).is_some() {}
+        rest.peek().filter(|(place, _)| *place == wanted).is_some_and(|(_, found)| match prefix_last && is_last {
             true => found.as_ref().starts_with(word.as_ref()),
             false => found.as_ref() == word.as_ref(),
         })

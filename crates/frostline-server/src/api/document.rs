@@ -225,7 +225,10 @@ impl Updated {
     /// The answer of which the document is a part, if it can be read.
     pub(crate) fn beside(&self, about: Value, seq_no: i64) -> WithDocument {
         let document = self.document.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let text = document.unwrap_or_else(|| Bytes::from_static(b"{}"));
+        let Some(text) = document else {
+            let get = Get { seq_no: None, primary_term: None, found: false, source: None };
+            return WithDocument::new(about, Some(get));
+        };
         // It is stored, whatever can be shown of it.
         let source = shown(&text, &self.filter).ok().flatten().map(Cow::into_owned);
         let get = Get { seq_no: Some(seq_no), primary_term: Some(1), found: true, source };
@@ -378,7 +381,11 @@ fn scripted(
         let (text, version, op) = match (before, &added) {
             (Some((text, numbers)), _) => (Bytes::copy_from_slice(text), Some(numbers.version), "index"),
             (None, Some(added)) if also_upsert => (added.get(), None, "create"),
-            (None, Some(added)) => return Changed::To(added.get()),
+            (None, Some(added)) => {
+                let document = added.get();
+                kept.iter().for_each(|kept| kept.keep(Some(document.clone())));
+                return Changed::To(document);
+            }
             (None, None) => return Changed::Missing,
         };
         let edited =

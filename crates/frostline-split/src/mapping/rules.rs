@@ -561,6 +561,11 @@ impl Conditions {
                 "no template makes a field of type {ty}: declare it in properties"
             )));
         }
+        if field.display.analysis.is_some() || !field.display.analysis_of_names.is_empty() {
+            return Err(Error::invalid(
+                "no template gives a field an analyzer or a normalizer: declare the field in properties",
+            ));
+        }
         if mode.is_some_and(|mode| !matches!(mode, Mode::Dynamic | Mode::Disabled)) {
             return Err(Error::invalid(
                 "\"dynamic\" is not supported there: declare the object in properties",
