@@ -222,7 +222,9 @@ impl<'a> Run<'a> {
     pub(super) fn holding<T>(&mut self, over: &Got<'a>, run: impl FnOnce(&mut Self) -> Done<T>) -> Done<T> {
         let bytes = ELEMENT_BYTES * self.elements_of(over) as u64;
         if self.held + bytes > HELD_BYTES_MAX {
-            return Err(limit(format!("loops inside each other hold more than {HELD_BYTES_MAX} bytes of lists")));
+            return Err(limit(format!(
+                "loops inside each other hold more than {HELD_BYTES_MAX} bytes of lists"
+            )));
         }
         self.held += bytes;
         let done = run(self);

@@ -310,6 +310,10 @@ fn what_never_ends_is_stopped() {
         "def l = [1, 1]; for (int i = 0; i < 40; i++) { l = [l, l]; } ctx.x = '' + l",
         "def l = [1, 1]; def m = [1, 1]; for (int i = 0; i < 40; i++) { l = [l, l]; m = [m, m]; } ctx.x = l == m",
         "try { while (true) {} } catch (Exception e) { }",
+        "StringBuilder b = new StringBuilder('0123456789abcdef'); for (int i = 0; i < 16; i++) { b.append(b); } \
+         def l = []; for (int i = 0; i < 1000; i++) { l.add(b); } ctx.x = l",
+        "void f(def l, int n) { for (x in l) { if (n > 0) { f(l, n - 1); } break; } } \
+         def l = [0]; for (int i = 0; i < 19; i++) { l.addAll(l); } f(l, 40);",
     ] {
         let error = ran(script, json!({}), json!({})).unwrap_err();
         assert!(
@@ -317,10 +321,45 @@ fn what_never_ends_is_stopped() {
                 || error.contains("inside each other")
                 || error.contains("write more")
                 || error.contains("look at too much")
+                || error.contains("loops inside each other hold")
                 || error.contains("refers to itself"),
             "{script}: {error}"
         );
     }
+}
+
+/// To find all matches may take the square of a text's length.
+#[test]
+fn searches_for_all_matches_are_stopped() {
+    let letters = "def s = 'a'; for (int i = 0; i < 17; i++) { s += s; } ctx._source.x = ";
+    for search in ["s.replaceAll(/.*x|a/, m -> 'b')", "/.*x|a/.split(s)"] {
+        let mut edited = Edited {
+            index: "web".to_owned(),
+            id: "1".to_owned(),
+            version: None,
+            op: "index".to_owned(),
+            source: Map::new(),
+        };
+        let script = Script::parse(&json!(format!("{letters}{search}"))).unwrap();
+        let failure = script.update(&mut edited, 0).unwrap_err();
+        assert!(failure.reason.contains("look at too much"), "{search}: {}", failure.reason);
+    }
+}
+
+/// What would be another text in a document than it was is an error.
+#[test]
+fn half_a_character_is_no_text() {
+    for half in
+        ["'' + ctx.umlaut.charAt(3)", "[ctx.umlaut.charAt(4)]", "ctx.umlaut.indexOf(ctx.umlaut.charAt(3))"]
+    {
+        let error = value(half).unwrap_err();
+        assert!(error.contains("half of a character"), "{half}: {error}");
+    }
+    assert_eq!(value("ctx.umlaut.charAt(5)"), Ok(json!("x")));
+    assert_eq!(value("ctx.umlaut.indexOf('x', 4)"), Ok(json!(5)), "from inside of a character");
+    assert_eq!(value("ctx.umlaut.indexOf('x', 6)"), Ok(json!(-1)));
+    assert_eq!(value("/,/.split('a,b,,')"), Ok(json!(["a", "b"])));
+    assert_eq!(value("/(a)(b)?/.split('xaby')"), Ok(json!(["x", "y"])));
 }
 
 #[test]

@@ -120,9 +120,11 @@ fn has_phrase<T: AsRef<str>>(
         let is_last = number + 1 == phrase.len();
         let wanted = at + (place - first);
         while rest.next_if(|(place, _)| *place < wanted).is_some() {}
-        rest.peek().filter(|(place, _)| *place == wanted).is_some_and(|(_, found)| match prefix_last && is_last {
-            true => found.as_ref().starts_with(word.as_ref()),
-            false => found.as_ref() == word.as_ref(),
+        rest.peek().filter(|(place, _)| *place == wanted).is_some_and(|(_, found)| {
+            match prefix_last && is_last {
+                true => found.as_ref().starts_with(word.as_ref()),
+                false => found.as_ref() == word.as_ref(),
+            }
         })
     })
 }

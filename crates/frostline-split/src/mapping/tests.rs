@@ -706,3 +706,18 @@ fn what_is_below_a_flattened_field_is_whole_and_not_listed() {
     assert_eq!(shown["properties"]["o"], json!({ "type": "flat_object" }));
     assert!(shown["properties"]["p"]["properties"]["a"].is_object());
 }
+
+/// What a template cannot give is refused, and not lost.
+#[test]
+fn no_template_gives_an_analyzer() {
+    for mapping in [
+        serde_json::json!({ "type": "keyword", "normalizer": "lowercase" }),
+        serde_json::json!({ "type": "text", "analyzer": "whitespace" }),
+        serde_json::json!({ "type": "keyword", "fields": { "low": { "type": "keyword", "normalizer": "lowercase" } } }),
+    ] {
+        let json =
+            serde_json::json!({ "dynamic_templates": [{ "t": { "match": "t*", "mapping": mapping } }] });
+        let error = format!("{:?}", Mapping::from_elasticsearch_json(&json).unwrap_err());
+        assert!(error.contains("no template gives a field an analyzer"), "{error}");
+    }
+}

@@ -37,6 +37,36 @@ async fn found(place: &Place, query: Value) -> Vec<i64> {
 }
 
 #[tokio::test]
+async fn patterns_of_query_strings_keep_the_case_that_the_field_keeps() {
+    let texts = [json!("Foo"), json!("foo"), json!("FOO x"), json!("ΟΔΟΣΗΜΑ")];
+    let place = place(&texts).await;
+    let query = async |query: &str| found(&place, json!({ "query_string": { "query": query } })).await;
+    assert_eq!(query("whitespace:Fo*").await, [0]);
+    assert_eq!(query("whitespace:F?O").await, [2]);
+    assert_eq!(query("keyword:FO*").await, [2]);
+    assert_eq!(query("simple:Fo*").await, [0, 1, 2]);
+    let simple = json!({ "simple_query_string": { "query": "Fo*", "fields": ["whitespace"] } });
+    assert_eq!(found(&place, simple).await, [0]);
+    // The end of a beginning is not the end of a word.
+    for field in ["host", "simple", "stop"] {
+        assert_eq!(found(&place, json!({ "prefix": { field: "ΟΔΟΣ" } })).await, [3], "{field}");
+    }
+}
+
+/// A phrase is looked for from each word on: what was passed is not looked at again.
+#[tokio::test]
+async fn a_phrase_over_a_word_that_repeats_is_found_in_bounded_time() {
+    let place = place(&[json!("a ".repeat(60_000) + "b"), json!("a b")]).await;
+    let phrase = async |count: usize, last: &str| {
+        let words = "a ".repeat(count) + last;
+        found(&place, json!({ "match_phrase": { "whitespace": words } })).await
+    };
+    assert_eq!(phrase(300, "b").await, [0]);
+    assert_eq!(phrase(300, "c").await, [] as [i64; 0]);
+    assert_eq!(phrase(1, "b").await, [0, 1]);
+}
+
+#[tokio::test]
 async fn a_normalized_keyword_is_found_counted_and_sorted_in_lower_case() {
     let texts =
         [json!("Web-1"), json!("WEB-1"), json!(["db 2", "DB 2"]), json!("ÄRGER"), Value::Null, json!("web")];
