@@ -26,7 +26,6 @@ use frostline_split::{Document, Identity, Limits, Mapping, SplitWriter, WriterOp
 use futures::future::BoxFuture;
 use roaring::RoaringBitmap;
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use tracing::info_span;
 
@@ -517,7 +516,7 @@ impl Editor {
             records.check_access(&self.name, Access::Write)?;
         }
         let removals = requests.iter().flat_map(|request| &request.removals);
-        let planned = self.plan(&index, &operations, removals, &lookup, damaged).await?;
+        let planned = self.plan(&index, &operations, removals, &lookup, damaged)?;
         // What was made and deleted again leaves nothing to write, but has to have happened before or after what others do.
         if !planned.done.is_change() {
             return Ok(Some(planned.done));
@@ -608,7 +607,7 @@ impl Editor {
     }
 
     /// Does the operations one after the other, and then the removals.
-    async fn plan<'a>(
+    fn plan<'a>(
         &self,
         index: &Index,
         operations: &[&Operation],
@@ -634,10 +633,6 @@ impl Editor {
             }
             let slot = slots.entry(&operation.id).or_default();
             edited.push(slot.apply(operation, index, &mut parsed, &mut budget, &mut seq_no)?);
-            // An update may take long, and others of the same thread wait.
-            if matches!(operation.action, Action::Update(_)) {
-                yield_now().await;
-            }
         }
         let (mut documents, mut removed) = (Vec::new(), Vec::new());
         for (id, slot) in slots {
