@@ -444,7 +444,6 @@ impl Document {
     }
 
     /// What may still be looked at.
-    #[cfg(test)]
     pub(crate) fn left_read(&self) -> u64 {
         self.left_read.get()
     }

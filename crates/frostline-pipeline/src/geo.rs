@@ -69,69 +69,82 @@ const KINDS: &[(&str, &[Property])] = &[
     ("-ISP", ISP),
 ];
 
+// What several kinds tell.
+const AS_NUMBER: Property = by_default("asn", |of| of.whole(&path!["autonomous_system_number"]));
+const AS_ORGANIZATION: Property =
+    by_default("organization_name", |of| of.text(&path!["autonomous_system_organization"]));
+const CONTINENT_CODE: Property = if_asked("continent_code", |of| of.text(&path!["continent", "code"]));
+const CONTINENT_NAME: Property =
+    by_default("continent_name", |of| of.text(&path!["continent", "names", "en"]));
+const COUNTRY_CODE: Property = by_default("country_iso_code", |of| of.text(&path!["country", "iso_code"]));
+const COUNTRY_IN_UNION: Property =
+    if_asked("country_in_european_union", |of| of.in_european_union("country"));
+const COUNTRY_NAME: Property = by_default("country_name", |of| of.text(&path!["country", "names", "en"]));
+const IP: Property = if_asked("ip", |of| of.ip());
+const NETWORK: Property = by_default("network", |of| of.network());
+const REGISTERED_CODE: Property =
+    if_asked("registered_country_iso_code", |of| of.text(&path!["registered_country", "iso_code"]));
+const REGISTERED_IN_UNION: Property =
+    if_asked("registered_country_in_european_union", |of| of.in_european_union("registered_country"));
+const REGISTERED_NAME: Property =
+    if_asked("registered_country_name", |of| of.text(&path!["registered_country", "names", "en"]));
+
 const CITY: &[Property] = &[
     if_asked("accuracy_radius", |of| of.whole(&path!["location", "accuracy_radius"])),
     by_default("city_name", |of| of.text(&path!["city", "names", "en"])),
-    if_asked("continent_code", |of| of.text(&path!["continent", "code"])),
-    by_default("continent_name", |of| of.text(&path!["continent", "names", "en"])),
-    if_asked("country_in_european_union", |of| of.in_european_union("country")),
-    by_default("country_iso_code", |of| of.text(&path!["country", "iso_code"])),
-    by_default("country_name", |of| of.text(&path!["country", "names", "en"])),
-    if_asked("ip", |of| of.ip()),
+    CONTINENT_CODE,
+    CONTINENT_NAME,
+    COUNTRY_IN_UNION,
+    COUNTRY_CODE,
+    COUNTRY_NAME,
+    IP,
     by_default("location", |of| of.location()),
     if_asked("postal_code", |of| of.text(&path!["postal", "code"])),
     by_default("region_iso_code", |of| of.region_iso_code()),
     by_default("region_name", |of| of.text(&path!["subdivisions", -1, "names", "en"])),
-    if_asked("registered_country_in_european_union", |of| of.in_european_union("registered_country")),
-    if_asked("registered_country_iso_code", |of| of.text(&path!["registered_country", "iso_code"])),
-    if_asked("registered_country_name", |of| of.text(&path!["registered_country", "names", "en"])),
+    REGISTERED_IN_UNION,
+    REGISTERED_CODE,
+    REGISTERED_NAME,
     if_asked("timezone", |of| of.text(&path!["location", "time_zone"])),
 ];
 
 const COUNTRY: &[Property] = &[
-    if_asked("continent_code", |of| of.text(&path!["continent", "code"])),
-    by_default("continent_name", |of| of.text(&path!["continent", "names", "en"])),
-    if_asked("country_in_european_union", |of| of.in_european_union("country")),
-    by_default("country_iso_code", |of| of.text(&path!["country", "iso_code"])),
-    by_default("country_name", |of| of.text(&path!["country", "names", "en"])),
-    if_asked("ip", |of| of.ip()),
-    if_asked("registered_country_in_european_union", |of| of.in_european_union("registered_country")),
-    if_asked("registered_country_iso_code", |of| of.text(&path!["registered_country", "iso_code"])),
-    if_asked("registered_country_name", |of| of.text(&path!["registered_country", "names", "en"])),
+    CONTINENT_CODE,
+    CONTINENT_NAME,
+    COUNTRY_IN_UNION,
+    COUNTRY_CODE,
+    COUNTRY_NAME,
+    IP,
+    REGISTERED_IN_UNION,
+    REGISTERED_CODE,
+    REGISTERED_NAME,
 ];
 
-const ASN: &[Property] = &[
-    by_default("asn", |of| of.whole(&path!["autonomous_system_number"])),
-    by_default("ip", |of| of.ip()),
-    by_default("network", |of| of.network()),
-    by_default("organization_name", |of| of.text(&path!["autonomous_system_organization"])),
-];
+const ASN: &[Property] = &[AS_NUMBER, by_default("ip", |of| of.ip()), NETWORK, AS_ORGANIZATION];
 
 const ANONYMOUS: &[Property] = &[
     by_default("anonymous", |of| of.flag(&path!["is_anonymous"])),
     by_default("anonymous_vpn", |of| of.flag(&path!["is_anonymous_vpn"])),
     by_default("hosting_provider", |of| of.flag(&path!["is_hosting_provider"])),
-    if_asked("ip", |of| of.ip()),
+    IP,
     by_default("public_proxy", |of| of.flag(&path!["is_public_proxy"])),
     by_default("residential_proxy", |of| of.flag(&path!["is_residential_proxy"])),
     by_default("tor_exit_node", |of| of.flag(&path!["is_tor_exit_node"])),
 ];
 
-const CONNECTION: &[Property] =
-    &[by_default("connection_type", |of| of.text(&path!["connection_type"])), if_asked("ip", |of| of.ip())];
+const CONNECTION: &[Property] = &[by_default("connection_type", |of| of.text(&path!["connection_type"])), IP];
 
-const DOMAIN: &[Property] =
-    &[by_default("domain", |of| of.text(&path!["domain"])), if_asked("ip", |of| of.ip())];
+const DOMAIN: &[Property] = &[by_default("domain", |of| of.text(&path!["domain"])), IP];
 
 const ISP: &[Property] = &[
-    by_default("asn", |of| of.whole(&path!["autonomous_system_number"])),
+    AS_NUMBER,
     by_default("ip", |of| of.ip()),
     by_default("isp", |of| of.text(&path!["isp"])),
     by_default("isp_organization_name", |of| of.text(&path!["organization"])),
     by_default("mobile_country_code", |of| of.text(&path!["mobile_country_code"])),
     by_default("mobile_network_code", |of| of.text(&path!["mobile_network_code"])),
-    by_default("network", |of| of.network()),
-    by_default("organization_name", |of| of.text(&path!["autonomous_system_organization"])),
+    NETWORK,
+    AS_ORGANIZATION,
 ];
 
 /// The record of an address.

@@ -9,7 +9,7 @@
 //!   no `on_failure` or `ignore_failure` hides that.
 //! - **A document that fails may be half changed.** Whoever runs a pipeline drops it.
 //!
-//! The modules: `document` is what processors work on, `options`, `template`, `regular`, `painless` and `condition` read
+//! The modules: `document` is what processors work on, `original` its text, `options`, `template`, `regular`, `painless` and `condition` read
 //! what a processor says, `pipeline` runs it, and each other module is a family of processors.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -26,6 +26,7 @@ mod geo;
 mod grok;
 mod network;
 mod options;
+mod original;
 mod painless;
 mod pipeline;
 mod records;
@@ -43,7 +44,8 @@ pub use condition::Condition;
 pub use document::{Document, Failure};
 pub use geo::Addresses;
 pub use grok::grok_patterns;
-pub use painless::{Edited, Script};
+pub use original::Original;
+pub use painless::{Edited, Script, Unfinished};
 pub use pipeline::{Outcome, Pipeline, Pipelines, Status, Trace, processors, run};
 
 /// What bounds a pipeline or a script, and what it does to one document.
@@ -74,4 +76,10 @@ pub mod limits {
     pub const READ_BYTES_MAX: u64 = 1 << 32;
     /// What the script of an update looks at: others wait for it.
     pub const UPDATE_READ_BYTES_MAX: u64 = 1 << 28;
+    /// What the scripts of a request look at together, besides what each may for itself.
+    pub const UPDATES_READ_BYTES_MAX: u64 = 1 << 29;
+    /// What each may for itself.
+    pub const UPDATE_OWN_BYTES: u64 = 128 << 10;
+    /// The same where nothing waits for them.
+    pub const QUERY_OWN_BYTES: u64 = 4 << 20;
 }

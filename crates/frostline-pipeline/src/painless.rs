@@ -23,8 +23,9 @@
 use frostline_base::{Error, Result};
 use serde_json::{Map, Value};
 
-use crate::document::{Document, Done, Failure, Stop, failure, limit, unfit};
+use crate::document::{Document, Done, Failure, READ, Stop, failure, limit, unfit};
 use crate::limits::{SCRIPT_BYTES_MAX, UPDATE_READ_BYTES_MAX};
+use crate::original::Original;
 
 mod methods;
 mod names;
@@ -49,7 +50,7 @@ pub struct Script {
     patterns: usize,
 }
 
-/// A document that a script of an update changes.
+/// What a script of an update sees of a document besides its fields, and changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edited {
     /// The index that it is in, or goes to.
@@ -60,8 +61,15 @@ pub struct Edited {
     pub version: Option<i64>,
     /// What is to be done with it: `index` and the like.
     pub op: String,
-    /// Its fields.
-    pub source: Map<String, Value>,
+}
+
+/// Why a script of an update left no document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    /// It failed.
+    Failed(Box<Failure>),
+    /// Those of its request together looked at too much.
+    Spent,
 }
 
 impl Script {
@@ -140,7 +148,8 @@ impl Script {
         if let Some(id) = document.id() {
             members.insert("_id".to_owned(), id.into());
         }
-        let (done, given) = self.run(Value::Object(members), document);
+        // Those who handle its failure see what it did.
+        let (done, given) = self.run(Value::Object(members), document, true);
         match given {
             Ok(Value::Object(mut members)) => {
                 let (index, id) = (members.shift_remove("_index"), members.shift_remove("_id"));
@@ -164,11 +173,45 @@ impl Script {
         }
     }
 
-    /// Changes a document that is updated at a time.
-    pub fn update(&self, edited: &mut Edited, now_us: i64) -> std::result::Result<(), Failure> {
-        let source = std::mem::take(&mut edited.source);
-        let document = Document::new(&edited.index, Some(&edited.id), source, now_us);
-        let mut document = document.read_at_most(UPDATE_READ_BYTES_MAX);
+    /// Changes a document that is updated at a time. Its text as the script leaves it: what nothing changed is as it was
+    /// written. What it looks at beyond `own_bytes` is taken from what `shared_bytes` has left.
+    pub fn update(
+        &self,
+        edited: &mut Edited,
+        text: &[u8],
+        now_us: i64,
+        own_bytes: u64,
+        shared_bytes: &mut u64,
+    ) -> std::result::Result<Vec<u8>, Unfinished> {
+        let read_max = own_bytes.saturating_add(*shared_bytes).min(UPDATE_READ_BYTES_MAX);
+        let failed = |failure| Unfinished::Failed(Box::new(failure));
+        let (original, source) = Original::read(text)
+            .map_err(|error| failed(Failure::of("illegal_argument_exception", error.what().to_owned())))?;
+        let document = Document::new(&edited.index, Some(&edited.id), source, now_us).read_at_most(read_max);
+        let (done, left_read) = self.update_read(edited, document, text.len() as u64, now_us);
+        *shared_bytes = shared_bytes.saturating_sub((read_max - left_read).saturating_sub(own_bytes));
+        let source = done.map_err(|stop| match stop {
+            Stop::Fail(failure) if failure.is_limit && left_read == 0 && read_max < UPDATE_READ_BYTES_MAX => {
+                Unfinished::Spent
+            }
+            Stop::Fail(failure) => Unfinished::Failed(failure),
+            _ => failed(Failure::of(names::SCRIPT, "the script has ended".to_owned())),
+        })?;
+        let unwritten = |e: serde_json::Error| failed(Failure::of(names::SCRIPT, e.to_string()));
+        original.write(&source).map_err(unwritten)
+    }
+
+    /// The fields that it leaves, and what it could still have looked at.
+    fn update_read(
+        &self,
+        edited: &mut Edited,
+        mut document: Document,
+        text_bytes: u64,
+        now_us: i64,
+    ) -> (Done<Value>, u64) {
+        if let Err(stop) = document.look(text_bytes, READ) {
+            return (Err(stop), 0);
+        }
         let mut context = Map::new();
         for (name, value) in [
             ("_index", Value::from(edited.index.as_str())),
@@ -181,22 +224,21 @@ impl Script {
         ] {
             context.insert(name.to_owned(), value);
         }
-        let (done, given) = self.run(Value::Object(context), &document);
-        let failed = |stop| match stop {
-            Stop::Fail(failure) => *failure,
-            _ => Failure::of(names::SCRIPT, "the script has ended".to_owned()),
-        };
-        done.and_then(|()| left(given?, edited)).map_err(failed)
+        let (done, given) = self.run(Value::Object(context), &document, false);
+        (done.and_then(|()| left(given?, edited)), document.left_read())
     }
 
-    /// Runs it over a context. What became of that, also where the script failed.
-    fn run(&self, context: Value, meter: &Document) -> (Done, Done<Value>) {
+    /// Runs it over a context. What became of that; where the script failed, only if `also_failed`.
+    fn run(&self, context: Value, meter: &Document, also_failed: bool) -> (Done, Done<Value>) {
         let mut run = Run::new(&self.tree, meter, Got::Null, Got::of_json(&self.params));
         match run.take(context) {
             Ok(context) => {
                 run.context = context.clone();
                 let done = run.execute().map(drop);
-                let given = run.give(&context, 0);
+                let given = match done {
+                    Err(_) if !also_failed => Ok(Value::Null),
+                    _ => run.give(&context, 0),
+                };
                 (done, given)
             }
             Err(stop) => (Ok(()), Err(stop)),
@@ -204,17 +246,16 @@ impl Script {
     }
 }
 
-/// Takes what a script of an update left.
-fn left(context: Value, edited: &mut Edited) -> Done {
+/// Takes what a script of an update left. The fields of the document.
+fn left(context: Value, edited: &mut Edited) -> Done<Value> {
     let Value::Object(mut context) = context else { return Err(unfit("[ctx] is an object")) };
     let mut text = |name: &str| match context.shift_remove(name) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text),
         _ => Err(unfit(format!("[{name}] is a text that is not empty"))),
     };
     let (index, id, op) = (text("_index")?, text("_id")?, text("op")?);
-    let Some(Value::Object(source)) = context.shift_remove("_source") else {
-        return Err(unfit("[_source] is an object"));
-    };
+    let source = context.shift_remove("_source").filter(Value::is_object);
+    let source = source.ok_or_else(|| unfit("[_source] is an object"))?;
     let version = match context.shift_remove("_version") {
         None | Some(Value::Null) => None,
         Some(version) => Some(version.as_i64().ok_or_else(|| unfit("[_version] is a whole number"))?),
@@ -229,8 +270,8 @@ fn left(context: Value, edited: &mut Edited) -> Done {
             crate::document::shown(name)
         )));
     }
-    *edited = Edited { index, id, version, op, source };
-    Ok(())
+    *edited = Edited { index, id, version, op };
+    Ok(source)
 }
 
 #[cfg(test)]

@@ -115,8 +115,9 @@ pub enum Action {
     Delete,
 }
 
-/// What is made of a document with its numbers, or of none. It may be asked several times.
-pub type Make = dyn Fn(Option<(&[u8], Numbers)>) -> Changed + Send + Sync;
+/// What is made of a document with its numbers, or of none. It may be asked several times. It takes what it does from the
+/// effort that the updates of its request have left.
+pub type Make = dyn Fn(Option<(&[u8], Numbers)>, &mut u64) -> Changed + Send + Sync;
 
 /// Makes another document of one, or of none.
 #[derive(Clone)]
@@ -134,7 +135,7 @@ pub enum Changed {
     To(Bytes),
     /// None: it is deleted.
     Deleted,
-    /// It is as it should be.
+    /// It is as it should be, also where there is none.
     Nothing,
     /// There has to be one.
     Missing,
@@ -176,6 +177,8 @@ impl std::fmt::Debug for Action {
 pub struct Edit {
     /// They are done one after the other, and land together.
     pub operations: Vec<Operation>,
+    /// What its updates may do together, as they count it.
+    pub effort_max: u64,
     /// The mapping of the index if it has to be created; without one, a missing index is an error.
     pub create: Option<Mapping>,
 }
@@ -224,8 +227,8 @@ pub enum Edited {
     Updated(Numbers),
     /// It is gone.
     Deleted(Numbers),
-    /// The document is as an update would have it.
-    Unchanged(Numbers),
+    /// The document is as an update would have it, or there is none and is to be none.
+    Unchanged(Option<Numbers>),
     /// There was no document to delete, or to update.
     Missing,
     /// There is a document to be created already, or it is not as expected; it has these numbers, if it is there.
@@ -515,8 +518,7 @@ impl Editor {
         if let Some(records) = self.edits.shared.catalog.seen_records() {
             records.check_access(&self.name, Access::Write)?;
         }
-        let removals = requests.iter().flat_map(|request| &request.removals);
-        let planned = self.plan(&index, &operations, removals, &lookup, damaged)?;
+        let planned = self.plan(&index, requests, &lookup, damaged)?;
         // What was made and deleted again leaves nothing to write, but has to have happened before or after what others do.
         if !planned.done.is_change() {
             return Ok(Some(planned.done));
@@ -607,11 +609,10 @@ impl Editor {
     }
 
     /// Does the operations one after the other, and then the removals.
-    fn plan<'a>(
+    fn plan(
         &self,
         index: &Index,
-        operations: &[&Operation],
-        removals: impl Iterator<Item = &'a Removal>,
+        requests: &[Request],
         lookup: &LookedUp,
         damaged: &BTreeMap<SplitId, Error>,
     ) -> Result<Planned> {
@@ -625,14 +626,17 @@ impl Editor {
         let mut seq_no = self.edits.clock.now_us().saturating_sub(1).max(index.progress(SOURCE).unwrap_or(0));
         let options = &self.edits.shared.options;
         let mut budget = Budget::new(options.rewrite_bytes_max, options.held_bytes_max, damaged);
-        let (mut parsed, mut edited) = (Document::new(), Vec::with_capacity(operations.len()));
-        for operation in operations {
-            if let Some(error) = unknown.get(operation.id.as_str()) {
-                edited.push(Edited::Failed(Error::clone(error)));
-                continue;
+        let (mut parsed, mut edited) = (Document::new(), Vec::new());
+        for Request { edit, .. } in requests {
+            budget.left_effort = edit.effort_max;
+            for operation in &edit.operations {
+                if let Some(error) = unknown.get(operation.id.as_str()) {
+                    edited.push(Edited::Failed(Error::clone(error)));
+                    continue;
+                }
+                let slot = slots.entry(&operation.id).or_default();
+                edited.push(slot.apply(operation, index, &mut parsed, &mut budget, &mut seq_no)?);
             }
-            let slot = slots.entry(&operation.id).or_default();
-            edited.push(slot.apply(operation, index, &mut parsed, &mut budget, &mut seq_no)?);
         }
         let (mut documents, mut removed) = (Vec::new(), Vec::new());
         for (id, slot) in slots {
@@ -644,6 +648,7 @@ impl Editor {
         }
         documents.sort_by_key(|(_, identity)| identity.seq_no);
         let mut by_split = by_split(index, &removed)?;
+        let removals = requests.iter().flat_map(|request| &request.removals);
         let removed = removals.map(|removal| remove(removal, index, &mut by_split, &mut budget));
         let done = Done { edited, removed: removed.collect() };
         // Each commit moves the number, also one that gives none.
@@ -796,7 +801,8 @@ impl Slot {
             Action::Create(document) | Action::Index(document) => Some(document.clone()),
             Action::Delete => None,
             Action::Update(update) => {
-                match (aside(|| (update.make)(self.text.as_deref().zip(self.current))), self.current) {
+                let before = self.text.as_deref().zip(self.current);
+                match (aside(|| (update.make)(before, &mut budget.left_effort)), self.current) {
                     (Changed::To(document), _) => match check(id, Some(&document), index.mapping(), parsed) {
                         Ok(()) => match budget.made(&document) {
                             None => Some(document),
@@ -804,11 +810,9 @@ impl Slot {
                         },
                         Err(error) => return Ok(Edited::Refused(Refusal::new(error.to_string()))),
                     },
-                    (Changed::Nothing, Some(current)) => return Ok(Edited::Unchanged(current)),
+                    (Changed::Nothing, current) => return Ok(Edited::Unchanged(current)),
                     (Changed::Deleted, Some(_)) => None,
-                    (Changed::Nothing | Changed::Deleted | Changed::Missing, _) => {
-                        return Ok(Edited::Missing);
-                    }
+                    (Changed::Deleted | Changed::Missing, _) => return Ok(Edited::Missing),
                     (Changed::Failed(error), _) => return Ok(Edited::Failed(error)),
                 }
             }
@@ -839,6 +843,8 @@ struct Budget<'a> {
     bytes_max: u64,
     left: u64,
     left_made: u64,
+    /// What the updates of a request may still do.
+    left_effort: u64,
     splits: BTreeSet<SplitId>,
     /// Those that were tried and cannot be written.
     damaged: &'a BTreeMap<SplitId, Error>,
@@ -846,7 +852,8 @@ struct Budget<'a> {
 
 impl Budget<'_> {
     fn new(bytes_max: u64, made_max: u64, damaged: &BTreeMap<SplitId, Error>) -> Budget<'_> {
-        Budget { bytes_max, left: bytes_max, left_made: made_max, splits: BTreeSet::new(), damaged }
+        let splits = BTreeSet::new();
+        Budget { bytes_max, left: bytes_max, left_made: made_max, left_effort: 0, splits, damaged }
     }
 
     /// Takes in a document that an update made, or says why it cannot.

@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use base64::engine::{DecodePaddingMode, Engine};
 use serde_json::Value;
 
 use super::names::{CAST, ILLEGAL, NO_ELEMENT, NO_NUMBER, NULL, OUTSIDE, SCRIPT, STATE};
@@ -12,6 +13,34 @@ use super::run::{ELEMENT_BYTES, Run, fail, of_char, place_of};
 use super::tree::{Class, Lambda, Pattern, Static};
 use super::value::{Collector, Got, Groups, Members, Object, Part, Text};
 use crate::document::{Done, READ, failure, shown};
+
+/// Methods that change what they are of.
+const CHANGES: &[&str] = &[
+    "add",
+    "addAll",
+    "clear",
+    "computeIfAbsent",
+    "put",
+    "putAll",
+    "putIfAbsent",
+    "remove",
+    "removeIf",
+    "replaceAll",
+    "set",
+    "sort",
+];
+
+/// As Java reads it: bytes are padded or not, and what is left of the last one does not count.
+fn base64(text: &str) -> Option<String> {
+    let padding = match text.contains('=') {
+        true => DecodePaddingMode::RequireCanonical,
+        false => DecodePaddingMode::RequireNone,
+    };
+    let config =
+        GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true).with_decode_padding_mode(padding);
+    let bytes = GeneralPurpose::new(&alphabet::STANDARD, config).decode(text.as_bytes()).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
 
 /// What is between tokens unless a script says otherwise.
 const BLANKS: &str = " \t\n\r\u{c}";
@@ -49,6 +78,9 @@ impl<'a> Run<'a> {
                 self.of_number(of, name, arguments)
             }
             Got::Boolean(flag) if name == "booleanValue" => Ok(Got::Boolean(*flag)),
+            Got::Json(_) | Got::Context(_) if CHANGES.contains(&name) => {
+                fail(ILLEGAL, "what a condition or [params] has cannot be changed: make a copy of it")
+            }
             Got::Json(Value::Array(_)) => self.of_collection(of, name, arguments, function),
             Got::Json(_) | Got::Context(_) => self.of_map(of, name, arguments, function),
             Got::View(map, part) => self.of_view(of, &map.clone(), *part, name, arguments, function),
@@ -194,14 +226,10 @@ impl<'a> Run<'a> {
                 self.meter.spend(2 * text.len() as u64)?;
                 self.make_text(STANDARD.encode(text.as_bytes()))?
             }
-            ("decodeBase64", []) => {
-                let decoded =
-                    STANDARD.decode(text.as_bytes()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-                match decoded {
-                    Some(decoded) => self.make_text(decoded)?,
-                    None => return fail(ILLEGAL, "this is not text in base64"),
-                }
-            }
+            ("decodeBase64", []) => match base64(text) {
+                Some(decoded) => self.make_text(decoded)?,
+                None => return fail(ILLEGAL, "this is not base64"),
+            },
             ("replaceAll" | "replaceFirst", [Got::Pattern(pattern)]) if let Some(function) = function => {
                 self.replace(text, pattern, name == "replaceFirst", function)?
             }
@@ -334,7 +362,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn find(&self, items: &[Got<'a>], wanted: &Got<'a>) -> Done<Option<usize>> {
+    pub(super) fn find(&self, items: &[Got<'a>], wanted: &Got<'a>) -> Done<Option<usize>> {
         for (place, item) in items.iter().enumerate() {
             if self.equal(wanted, item, 0)? {
                 return Ok(Some(place));
@@ -597,7 +625,7 @@ impl<'a> Run<'a> {
     }
 
     /// A member of a map, if it is there.
-    fn in_map(&self, map: &Got<'a>, name: &str) -> Option<Got<'a>> {
+    pub(super) fn in_map(&self, map: &Got<'a>, name: &str) -> Option<Got<'a>> {
         match map {
             Got::Json(Value::Object(members)) => members.get(name).map(Got::of_json),
             Got::Context(document) => document.member(name).map(Got::of_json),
@@ -648,13 +676,6 @@ impl<'a> Run<'a> {
             }
             _ => match of {
                 Got::Heap(place) => self.change_map(*place, name, arguments, function),
-                _ if matches!(
-                    name,
-                    "put" | "putAll" | "putIfAbsent" | "remove" | "clear" | "computeIfAbsent"
-                ) =>
-                {
-                    fail(ILLEGAL, "what a condition or [params] has cannot be changed: make a copy of it")
-                }
                 _ => self.no_method(of, name),
             },
         }
@@ -832,6 +853,10 @@ impl<'a> Run<'a> {
                 let (mut parts, mut from) = (Vec::new(), 0);
                 self.meter.look(text.len() as u64, READ)?;
                 for found in pattern.find.find_iter(&text) {
+                    // As in Java, a match of nothing at the beginning splits nothing.
+                    if found.end() == 0 {
+                        continue;
+                    }
                     self.meter.look((text.len() - found.end()) as u64 + 1, READ)?;
                     self.meter.spend(ELEMENT_BYTES + (found.start() - from) as u64)?;
                     parts.push(&text[from..found.start()]);
@@ -839,15 +864,9 @@ impl<'a> Run<'a> {
                 }
                 self.meter.spend(ELEMENT_BYTES + (text.len() - from) as u64)?;
                 parts.push(&text[from..]);
-                // As in Java, empty parts at the end are none, and neither is one before a match of nothing.
-                while parts.len() > 1 && parts.last() == Some(&"") {
+                // Where something was found, empty parts at the end are none.
+                while from > 0 && parts.last() == Some(&"") {
                     parts.pop();
-                }
-                if parts.len() > 1
-                    && parts[0].is_empty()
-                    && pattern.find.find(&text).is_some_and(|m| m.is_empty())
-                {
-                    parts.remove(0);
                 }
                 let parts = parts.into_iter().map(Got::text).collect();
                 self.make(Object::List(parts))
@@ -864,6 +883,10 @@ impl<'a> Run<'a> {
             ("matches", []) => {
                 self.meter.look(text.len() as u64, READ)?;
                 *groups = pattern.whole.captures(text).map(|groups| places(&groups));
+                // What is found next comes after it.
+                if groups.is_some() {
+                    *next = text.len().max(1);
+                }
                 Ok(Got::Boolean(groups.is_some()))
             }
             ("find", []) => {
@@ -1011,13 +1034,21 @@ impl<'a> Run<'a> {
                 _ => self.make(Object::List(vec![one.clone()])),
             },
             (Static::ObjectsEqual, [left, right]) => self.equal(left, right, 0).map(Got::Boolean),
-            (Static::Abs, [of]) => Ok(match of {
-                Got::Int(number) => Got::Int(number.wrapping_abs()),
-                Got::Long(number) => Got::Long(number.wrapping_abs()),
-                Got::Float(number) => Got::Float(number.abs()),
-                other => return double(f64::abs, other),
-            }),
-            (Static::Max | Static::Min, [left, right]) => self.extreme(left, right, function == Static::Max),
+            // Painless has these only of doubles.
+            (Static::Abs, [of]) => double(f64::abs, of),
+            (Static::Max | Static::Min, [left, right]) => {
+                let (left, right) = (number(left)?, number(right)?);
+                let is_left = if function == Static::Max {
+                    left.total_cmp(&right).is_ge()
+                } else {
+                    left.total_cmp(&right).is_le()
+                };
+                Ok(Got::Double(match () {
+                    () if left.is_nan() || right.is_nan() => f64::NAN,
+                    () if is_left => left,
+                    () => right,
+                }))
+            }
             (Static::Floor, [of]) => double(f64::floor, of),
             (Static::Ceil, [of]) => double(f64::ceil, of),
             (Static::Sqrt, [of]) => double(f64::sqrt, of),
@@ -1026,7 +1057,6 @@ impl<'a> Run<'a> {
             (Static::Log10, [of]) => double(f64::log10, of),
             (Static::Signum, [of]) => double(|x| if x == 0.0 || x.is_nan() { x } else { x.signum() }, of),
             (Static::Pow, [of, by]) => Ok(Got::Double(number(of)?.powf(number(by)?))),
-            (Static::Round, [Got::Float(of)]) => Ok(Got::Int((f64::from(*of) + 0.5).floor() as i32)),
             (Static::Round, [of]) => {
                 let of = number(of)?;
                 // What is just below a half would become one by adding to it.

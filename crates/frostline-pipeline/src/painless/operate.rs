@@ -1,6 +1,10 @@
 //! Operators, equality and text, as Java has them.
+//!
+//! Equality is of two kinds. `==` takes numbers for equal if they are once the smaller type has become the larger. `equals`,
+//! and with it everything in lists, sets and maps, takes only numbers of one class for equal.
 
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 use super::names::{ARITHMETIC, CAST, NULL, SCRIPT};
 use super::run::{Run, STEP_BYTES, fail, of_char};
@@ -21,8 +25,8 @@ impl<'a> Run<'a> {
     pub(super) fn operate(&mut self, operator: Operator, left: Got<'a>, right: Got<'a>) -> Done<Got<'a>> {
         let flag = |flag: bool| Ok(Got::Boolean(flag));
         match operator {
-            Operator::Equal => self.equal(&left, &right, 0).map(Got::Boolean),
-            Operator::NotEqual => self.equal(&left, &right, 0).map(|equal| Got::Boolean(!equal)),
+            Operator::Equal => self.alike(&left, &right).map(Got::Boolean),
+            Operator::NotEqual => self.alike(&left, &right).map(|alike| Got::Boolean(!alike)),
             Operator::Same => self.same(&left, &right).map(Got::Boolean),
             Operator::NotSame => self.same(&left, &right).map(|same| Got::Boolean(!same)),
             Operator::Less | Operator::AtMost | Operator::More | Operator::AtLeast => {
@@ -135,25 +139,6 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The larger or the smaller of two numbers, as the larger of their types.
-    pub(super) fn extreme(&self, left: &Got<'a>, right: &Got<'a>, is_max: bool) -> Done<Got<'a>> {
-        let Some(pair) = pair(left, right) else {
-            return fail(CAST, "an argument is no number");
-        };
-        Ok(match (pair, is_max) {
-            (Pair::Int(left, right), true) => Got::Int(left.max(right)),
-            (Pair::Int(left, right), false) => Got::Int(left.min(right)),
-            (Pair::Long(left, right), true) => Got::Long(left.max(right)),
-            (Pair::Long(left, right), false) => Got::Long(left.min(right)),
-            (Pair::Float(left, right), _) if left.is_nan() || right.is_nan() => Got::Float(f32::NAN),
-            (Pair::Float(left, right), true) => Got::Float(left.max(right)),
-            (Pair::Float(left, right), false) => Got::Float(left.min(right)),
-            (Pair::Double(left, right), _) if left.is_nan() || right.is_nan() => Got::Double(f64::NAN),
-            (Pair::Double(left, right), true) => Got::Double(left.max(right)),
-            (Pair::Double(left, right), false) => Got::Double(left.min(right)),
-        })
-    }
-
     /// How two numbers compare; none where one of them is none.
     pub(super) fn order(&self, left: &Got<'a>, right: &Got<'a>) -> Done<Option<Ordering>> {
         if let (Some(left), Some(right)) = (left.whole(), right.whole()) {
@@ -171,11 +156,26 @@ impl<'a> Run<'a> {
     fn same(&self, left: &Got<'a>, right: &Got<'a>) -> Done<bool> {
         match (left, right) {
             (Got::Heap(left), Got::Heap(right)) => Ok(left == right),
-            _ => self.equal(left, right, 0),
+            _ => self.alike(left, right),
         }
     }
 
-    /// Whether values are equal: numbers by what they are, lists and maps by what is in them.
+    /// Whether values are equal to `==`.
+    fn alike(&self, left: &Got<'a>, right: &Got<'a>) -> Done<bool> {
+        self.meter.look(4 * STEP_BYTES, READ)?;
+        Ok(match pair(left, right) {
+            Some(Pair::Int(left, right)) => left == right,
+            Some(Pair::Long(left, right)) => left == right,
+            Some(Pair::Float(left, right)) => left == right,
+            Some(Pair::Double(left, right)) => left == right,
+            None if left.number().is_some() && right.number().is_some() => {
+                self.order(left, right)? == Some(Ordering::Equal)
+            }
+            None => return self.equal(left, right, 0),
+        })
+    }
+
+    /// Whether values are equal to `equals`: numbers of one class, and lists, sets and maps by what is in them.
     pub(super) fn equal(&self, left: &Got<'a>, right: &Got<'a>, depth: usize) -> Done<bool> {
         self.meter.look(4 * STEP_BYTES, READ)?;
         if depth > DEPTH_MAX {
@@ -198,18 +198,34 @@ impl<'a> Run<'a> {
             (Got::Heap(left), Got::Heap(right)) if left == right => return Ok(true),
             (Got::Context(_), Got::Context(_)) => return Ok(true),
             (Got::Entry(of, name), Got::Entry(of_other, other)) => {
-                return Ok(**name == **other && self.equal(of, of_other, depth + 1)?);
+                let value = |of: &Rc<Got<'a>>, name| self.in_map(of, name).unwrap_or(Got::Null);
+                return Ok(
+                    **name == **other && self.equal(&value(of, name), &value(of_other, other), depth + 1)?
+                );
             }
             _ => {}
         }
         if left.number().is_some() && right.number().is_some() {
-            return Ok(self.order(left, right)? == Some(Ordering::Equal));
+            return Ok(is_same_number(left, right));
         }
         match (self.kind(left), self.kind(right)) {
             ("array" | "collection", "array" | "collection") => {
+                let is_set = self.is_set(left);
+                if is_set != self.is_set(right) {
+                    return Ok(false);
+                }
                 let (left, right) = (self.items(left)?, self.items(right)?);
                 if left.len() != right.len() {
                     return Ok(false);
+                }
+                // Sets have no order.
+                if is_set {
+                    for item in &left {
+                        if self.find(&right, item)?.is_none() {
+                            return Ok(false);
+                        }
+                    }
+                    return Ok(true);
                 }
                 for (left, right) in left.iter().zip(&right) {
                     if !self.equal(left, right, depth + 1)? {
@@ -239,8 +255,8 @@ impl<'a> Run<'a> {
 
     /// The members of a map, by their names.
     pub(super) fn members(&self, of: &Got<'a>) -> Done<Vec<(super::value::Text<'a>, Got<'a>)>> {
-        let of = std::rc::Rc::new(of.clone());
-        let names = self.items(&Got::View(std::rc::Rc::clone(&of), Part::Keys))?;
+        let of = Rc::new(of.clone());
+        let names = self.items(&Got::View(Rc::clone(&of), Part::Keys))?;
         let values = self.items(&Got::View(of, Part::Values))?;
         let named = |(name, value)| match name {
             Got::Text(name) => Some((name, value)),
@@ -315,11 +331,7 @@ fn json_equal(left: &serde_json::Value, right: &serde_json::Value) -> bool {
     use serde_json::Value;
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
-            let (left, right) = (Got::of_number(left), Got::of_number(right));
-            match (left.whole(), right.whole()) {
-                (Some(left), Some(right)) => left == right,
-                _ => left.number() == right.number(),
-            }
+            is_same_number(&Got::of_number(left), &Got::of_number(right))
         }
         (Value::Array(left), Value::Array(right)) => {
             left.len() == right.len() && left.iter().zip(right).all(|(left, right)| json_equal(left, right))
@@ -331,6 +343,20 @@ fn json_equal(left: &serde_json::Value, right: &serde_json::Value) -> bool {
             left.len() == right.len() && left.iter().all(is_there)
         }
         _ => left == right,
+    }
+}
+
+/// Whether numbers are of one class, and of one value of that.
+fn is_same_number(left: &Got<'_>, right: &Got<'_>) -> bool {
+    match (left, right) {
+        (Got::Char(left), Got::Char(right)) => left == right,
+        (Got::Int(left), Got::Int(right)) => left == right,
+        (Got::Long(left), Got::Long(right)) => left == right,
+        (Got::Big(left), Got::Big(right)) => left == right,
+        // Of these the bits count: 0.0 is not -0.0, and what is no number is itself.
+        (Got::Float(left), Got::Float(right)) => left.total_cmp(right).is_eq(),
+        (Got::Double(left), Got::Double(right)) => left.total_cmp(right).is_eq(),
+        _ => false,
     }
 }
 

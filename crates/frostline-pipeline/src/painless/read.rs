@@ -508,6 +508,15 @@ impl Reader {
             let operand = self.deeper(Reader::unary)?;
             return Ok(Expression { at, what: What::Cast(of, Box::new(operand)) });
         }
+        let smallest = match (self.peek(), self.ahead(1)) {
+            (Some(Token::Symbol("-")), Some(Token::IntAfterMinus)) => Some(What::Int(i32::MIN)),
+            (Some(Token::Symbol("-")), Some(Token::LongAfterMinus)) => Some(What::Long(i64::MIN)),
+            _ => None,
+        };
+        if let Some(what) = smallest {
+            self.next += 2;
+            return Ok(Expression { at, what });
+        }
         let make = match self.peek() {
             Some(Token::Symbol("!")) => What::Not,
             Some(Token::Symbol("-")) => What::Negate,
@@ -581,6 +590,9 @@ impl Reader {
                 return self.literal();
             }
             Token::Name(name) => return self.named(&name, at),
+            Token::IntAfterMinus | Token::LongAfterMinus => {
+                return Err(invalid(format!("{token} is too large for its type"), at));
+            }
             Token::Symbol(_) => return Err(self.unexpected()),
         };
         self.next += 1;

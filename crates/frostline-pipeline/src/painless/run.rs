@@ -914,6 +914,15 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Whether it is a set: also the keys and the entries of a map are.
+    pub(super) fn is_set(&self, got: &Got<'a>) -> bool {
+        match got {
+            Got::Heap(place) => matches!(self.heap.get(*place), Some(Object::Set(_))),
+            Got::View(_, part) => matches!(part, Part::Keys | Part::Entries),
+            _ => false,
+        }
+    }
+
     fn is_of(&self, got: &Got<'a>, of: Type) -> bool {
         let kind = self.kind(got);
         match of {
@@ -931,11 +940,8 @@ impl<'a> Run<'a> {
             Type::Number => kind == "number",
             Type::Text => kind == "string",
             Type::Map => kind == "object",
-            Type::List | Type::Set => {
-                let is_set =
-                    matches!(got, Got::Heap(place) if matches!(self.heap.get(*place), Some(Object::Set(_))));
-                kind == "array" && is_set == (of == Type::Set)
-            }
+            Type::List => kind == "array" && !self.is_set(got),
+            Type::Set => self.is_set(got),
             Type::Collection => kind == "array" || kind == "collection",
             Type::Entry => kind == "entry",
             Type::Iterator => kind == "iterator",

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{Edited, Script};
+use super::{Edited, Script, Unfinished};
 use crate::document::Stop;
 use crate::tests::document;
 
@@ -62,7 +62,10 @@ fn expressions_are_as_in_painless() {
         ("'' + null + true", json!("nulltrue")),
         ("'' + ctx.map + ctx.list", json!("{a=1, b={c=[1]}}[3, 1, 2]")),
         ("1 == 1.0 && 1 == 1L && 'a' == 'a' && null == null", json!(true)),
-        ("[1, [2]] == [1L, [2.0]] && ['a': 1] == ['a': 1] && [1] != [2]", json!(true)),
+        ("[1, [2]] == [1, [2]] && ['a': 1] == ['a': 1] && [1] != [2]", json!(true)),
+        ("-2147483648", json!(i32::MIN)),
+        ("-2147483648 instanceof Integer && -2147483648 - 1 == 2147483647", json!(true)),
+        ("-9223372036854775808L", json!(i64::MIN)),
         ("1 < 2 == true", json!(true)),
         ("ctx.big > ctx.long", json!(true)),
         ("true ? 1 : false ? 2 : 3", json!(1)),
@@ -105,9 +108,15 @@ fn values_have_the_methods_of_java() {
         ("'abc'.compareTo('abd') < 0 && 'a'.equalsIgnoreCase('A')", json!(true)),
         ("'abc'.contains('b') && 'abc'.startsWith('ab') && 'abc'.endsWith('bc')", json!(true)),
         ("'hi'.encodeBase64() + 'aGk='.decodeBase64()", json!("aGk=hi")),
+        ("'aGk'.decodeBase64() + 'aGl='.decodeBase64() + '/w=='.decodeBase64()", json!("hihi\u{fffd}")),
         ("'a1b22'.replaceAll(/[0-9]+/, m -> '<' + m.group() + '>')", json!("a<1>b<22>")),
         ("'a1b22'.replaceFirst(/([0-9])/, m -> m.group(1) + '!')", json!("a1!b22")),
         ("/,/.split('a,b,,')", json!(["a", "b"])),
+        (
+            "[/,/.split(','), /,/.split(''), /,/.split('a'), /,/.split(',a')]",
+            json!([[], [""], ["a"], ["", "a"]]),
+        ),
+        ("/b*/.split('ac')", json!(["a", "c"])),
         ("ctx.list.contains(1) && ctx.list.indexOf(2) == 2 && ctx.list.size() == 3", json!(true)),
         ("ctx.map.keySet()", json!(["a", "b"])),
         ("ctx.map.containsKey('null') || ctx.containsKey('null')", json!(true)),
@@ -129,7 +138,9 @@ fn values_have_the_methods_of_java() {
         ("Long.parseLong('3000000000')", json!(3_000_000_000_u64)),
         ("Double.parseDouble(' 1.5 ') + Float.parseFloat('1')", json!(2.5)),
         ("Boolean.parseBoolean('TRUE')", json!(true)),
-        ("Math.max(1, 2L) + Math.min(1, 0) + Math.abs(-5)", json!(7)),
+        ("Math.max(1, 2L) + Math.min(1, 0) + Math.abs(-5)", json!(7.0)),
+        ("'' + Math.max(-0.0, 0) + Math.min(0, -0.0) + Math.max(1, 0.0 / 0)", json!("0.0-0.0NaN")),
+        ("Math.round(2.5f) instanceof Long", json!(true)),
         ("Math.round(2.5) + Math.round(-2.5)", json!(1)),
         ("Math.floor(-0.5) + Math.ceil(0.5) + Math.pow(2, 10) + Math.sqrt(4)", json!(1026.0)),
         ("Integer.MAX_VALUE", json!(i32::MAX)),
@@ -223,6 +234,57 @@ fn statements_do_what_they_say() {
     }
 }
 
+/// `==` takes numbers for equal by their value, `equals` and what collections do only those of one class.
+#[test]
+fn numbers_are_equal_as_in_painless() {
+    for (expression, expected) in [
+        (
+            "[1 == 1L, 1L == 1.0, 1 == 1.0f, (char) 'a' == 97, 0.0 == -0.0, ctx.big == ctx.big]",
+            json!(vec![true; 6]),
+        ),
+        ("[16777217 == 16777216.0f, 9007199254740993L == 9007199254740992.0]", json!(vec![true; 2])),
+        (
+            "[1.equals(1L), 1L.equals(1.0), 1.0.equals(1.0f), 0.0.equals(-0.0), Objects.equals(1, 1L)]",
+            json!(vec![false; 5]),
+        ),
+        (
+            "[1.equals(1), 1L.equals(1L), (0.0 / 0).equals(0.0 / 0), Objects.equals(null, null)]",
+            json!(vec![true; 4]),
+        ),
+        ("[0.0 / 0 == 0.0 / 0, [1] == [1L], ['a': 1] == ['a': 1.0], [0.0] == [-0.0]]", json!(vec![false; 4])),
+        (
+            "[[1].contains(1L), [1, 2L].indexOf(2), ['a': 1].containsValue(1L), [1L].containsAll([1])]",
+            json!([false, -1, false, false]),
+        ),
+        (
+            "ctx.list.contains(3) && ctx.list.indexOf(2L) == -1 && params.list == [1] && params.list != [1L]",
+            json!(true),
+        ),
+        ("new HashSet([1, 1L, 1.0, 1]).size()", json!(3)),
+        (
+            "new HashSet([1, 2]) == new HashSet([2, 1]) && new HashSet([1]) != [1] && ctx.map.keySet() == new HashSet(['b', 'a'])",
+            json!(true),
+        ),
+        ("[1, 1L, 1.0, 1].stream().distinct().count()", json!(3)),
+        ("ctx.map.entrySet().contains(['a': 1].entrySet().iterator().next())", json!(true)),
+    ] {
+        assert_eq!(value(expression), Ok(expected), "{expression}");
+    }
+    let removed = ran("def l = [1, 1L]; ctx.got = [l.remove((long) 1L), l]", json!({}), json!({}));
+    assert_eq!(removed.map(|(got, _)| got), Ok(json!([true, [1]])));
+}
+
+/// What was matched as a whole is not found again, as in Java.
+#[test]
+fn a_matcher_finds_on_after_what_it_matched() {
+    let matched = "Matcher m = /[a-z]*/.matcher('abc'); def got = [m.matches()]; while (m.find()) { got.add(m.group()); } ctx.got = got";
+    assert_eq!(ran(matched, json!({}), json!({})).unwrap().0, json!([true, ""]));
+    let not = "Matcher m = /[a-z]/.matcher('abc'); def got = [m.matches()]; while (m.find()) { got.add(m.group()); } ctx.got = got";
+    assert_eq!(ran(not, json!({}), json!({})).unwrap().0, json!([false, "a", "b", "c"]));
+    let empty = "Matcher m = /x*/.matcher(''); ctx.got = [m.matches(), m.find()]";
+    assert_eq!(ran(empty, json!({}), json!({})).unwrap().0, json!([true, false]));
+}
+
 #[test]
 fn what_goes_wrong_fails_with_its_position() {
     for (script, failed) in [
@@ -240,6 +302,12 @@ fn what_goes_wrong_fails_with_its_position() {
             "ctx.x = 'a' - 1",
             "class_cast_exception: [Subtract] does not go with a [string] and a [number] at position ",
         ),
+        (
+            "params.l.add(1)",
+            "illegal_argument_exception: what a condition or [params] has cannot be changed: make a copy of it at position ",
+        ),
+        ("ctx.x = 'aGk=='.decodeBase64()", "illegal_argument_exception: this is not base64"),
+        ("ctx.x = 'aA='.decodeBase64()", "illegal_argument_exception: this is not base64"),
         ("params.a = 1", "illegal_argument_exception: what a condition or [params] has cannot be changed"),
         ("ctx.x = ctx", "illegal_argument_exception: the script makes a document that refers to itself"),
         ("def a = []; a.add(a); ctx.x = '' + a", "script_exception: what is written refers to itself"),
@@ -254,7 +322,7 @@ fn what_goes_wrong_fails_with_its_position() {
         ("if (1) {}", "script_exception: a condition is a [number], not a boolean"),
         ("ctx._index = null", "illegal_argument_exception: [_index] is a text that is not empty"),
     ] {
-        let error = ran(script, json!({}), json!({ "a": 0 })).unwrap_err();
+        let error = ran(script, json!({}), json!({ "a": 0, "l": [] })).unwrap_err();
         assert!(error.starts_with(failed), "{script}: {error}");
     }
 }
@@ -280,6 +348,11 @@ fn what_is_not_supported_is_invalid_with_its_position() {
         ("ctx.a =~ /(/", "a pattern that is not understood: error: unclosed group at position 9"),
         ("ctx.a =~ /x/u", "the flag [u] of a pattern is not supported at position 9"),
         ("try { } catch (Foo e) { }", "[Foo] is no exception at position 15"),
+        ("ctx.a = 864000000000", "[864000000000] is no int: write [864000000000L] for a long at position 8"),
+        ("ctx.a = -2147483649", "[2147483649] is no int: write [2147483649L] for a long at position 9"),
+        ("ctx.a = 2147483648", "[2147483648] is too large for its type at position 8"),
+        ("ctx.a = 9223372036854775808L", "[9223372036854775808L] is too large for its type at position 8"),
+        ("ctx.a = 92233720368547758070", "[92233720368547758070] is no int at position 8"),
         ("ctx.a = 010", "a number that is not understood at position 8"),
         ("ctx.a = 1 ctx.b = 2", "unexpected [ctx] at position 10"),
         ("{ ctx.a = 1;", "unexpected the end at position 12"),
@@ -333,17 +406,58 @@ fn what_never_ends_is_stopped() {
 fn searches_for_all_matches_are_stopped() {
     let letters = "def s = 'a'; for (int i = 0; i < 17; i++) { s += s; } ctx._source.x = ";
     for search in ["s.replaceAll(/.*x|a/, m -> 'b')", "/.*x|a/.split(s)"] {
-        let mut edited = Edited {
-            index: "web".to_owned(),
-            id: "1".to_owned(),
-            version: None,
-            op: "index".to_owned(),
-            source: Map::new(),
-        };
-        let script = Script::parse(&json!(format!("{letters}{search}"))).unwrap();
-        let failure = script.update(&mut edited, 0).unwrap_err();
-        assert!(failure.reason.contains("look at too much"), "{search}: {}", failure.reason);
+        let reason = updated(&format!("{letters}{search}"), "{}", &mut u64::MAX.clone()).unwrap_err();
+        assert!(reason.contains("look at too much"), "{search}: {reason}");
     }
+}
+
+fn edited(op: &str) -> Edited {
+    Edited { index: "web".to_owned(), id: "1".to_owned(), version: Some(3), op: op.to_owned() }
+}
+
+/// What a script makes of a document, and what is to be done with it; `shared` is what its request has left.
+fn updated(script: &str, text: &str, shared: &mut u64) -> Result<(String, Edited), String> {
+    let mut after = edited("index");
+    let script = Script::parse(&serde_json::from_str(script).unwrap_or_else(|_| json!(script))).unwrap();
+    match script.update(&mut after, text.as_bytes(), 7_000_000, 1 << 16, shared) {
+        Ok(made) => Ok((String::from_utf8(made).unwrap(), after)),
+        Err(Unfinished::Failed(failure)) => Err(failure.reason),
+        Err(Unfinished::Spent) => Err("spent".to_owned()),
+    }
+}
+
+/// What a script does not touch is not read and written again.
+#[test]
+fn what_a_script_does_not_touch_is_as_it_was_written() {
+    let text = r#"{"a": 1.10, "b":-0,"c":[12345678901234567890123, {"d":1e400}], "n":1}"#;
+    let of = |script: &str| updated(script, text, &mut 0).unwrap().0;
+    assert_eq!(of("ctx._source.n = 1"), text);
+    let set = r#"{"a":1.10,"b":-0,"c":[12345678901234567890123, {"d":1e400}],"n":2}"#;
+    assert_eq!(of("ctx._source.n += 1"), set);
+    // What is beyond the doubles is a text to a script, and where it is moved.
+    let moved = r#"{"b":-0,"c":[{"d":"1e400"}],"n":1,"e":1.10,"f":12345678901234567890123}"#;
+    assert_eq!(of("ctx._source.e = ctx._source.remove('a'); ctx._source.f = ctx._source.c.remove(0)"), moved);
+    assert_eq!(of("ctx._source = ['x': ctx._source.b]"), r#"{"x":-0}"#);
+    assert!(updated("ctx._source.n = 2", "[]", &mut 0).unwrap_err().contains("a document is an object"));
+}
+
+/// The scripts of a request have something together: once that is gone, each has only its own.
+#[test]
+fn the_scripts_of_a_request_share_what_they_look_at() {
+    let long = "for (int i = 0; i < 1000; i++) {}";
+    let mut shared = 2 << 20;
+    for _ in 0..2 {
+        updated(long, "{}", &mut shared).unwrap();
+    }
+    assert!(shared < 1 << 20, "{shared}");
+    assert_eq!(updated("while (true) {}", "{}", &mut shared).unwrap_err(), "spent");
+    assert_eq!((shared, updated(long, "{}", &mut shared).unwrap_err().as_str()), (0, "spent"));
+    assert!(updated("ctx._source.n = 1", "{}", &mut shared).is_ok());
+    // One that is endless alone is told so.
+    let mut shared = u64::MAX;
+    let reason = updated("while (true) {}", "{}", &mut shared).unwrap_err();
+    assert!(reason.contains("turn more than") || reason.contains("look at too much"), "{reason}");
+    assert_eq!(updated("int x = 1 / 0", "{}", &mut 0).unwrap_err(), "/ by zero at position 10 of the script");
 }
 
 /// What would be another text in a document than it was is an error.
@@ -376,26 +490,17 @@ fn nulls_are_removed_from_a_whole_document() {
 
 #[test]
 fn updates_see_their_metadata_and_leave_what_is_to_be_done() {
-    let edited = |op: &str, source: Value| Edited {
-        index: "web".to_owned(),
-        id: "1".to_owned(),
-        version: Some(3),
-        op: op.to_owned(),
-        source: source.as_object().unwrap().clone(),
-    };
-    let ran = |script: Value| {
-        let mut after = edited("index", json!({ "counter": 1 }));
-        Script::parse(&script).unwrap().update(&mut after, 7_000_000).map(|()| after).map_err(|f| f.reason)
-    };
+    let ran = |script: &str| updated(script, r#"{"counter":1}"#, &mut 0);
+    let left = |op: &str, text: &str| Ok((text.to_owned(), edited(op)));
     let counted =
         json!({ "source": "ctx._source.counter += params.n", "lang": "painless", "params": { "n": 4 } });
-    assert_eq!(ran(counted), Ok(edited("index", json!({ "counter": 5 }))));
-    assert_eq!(ran(json!("ctx.op = 'none'")), Ok(edited("none", json!({ "counter": 1 }))));
+    assert_eq!(ran(&counted.to_string()), left("index", r#"{"counter":5}"#));
+    assert_eq!(ran("ctx.op = 'none'"), left("none", r#"{"counter":1}"#));
     let about = "ctx._source.about = [ctx._index, ctx._id, ctx._version, ctx._now, ctx.op]";
-    let told = json!({ "counter": 1, "about": ["web", "1", 3, 7000, "index"] });
-    assert_eq!(ran(json!(about)), Ok(edited("index", told)));
-    assert_eq!(ran(json!("ctx._source = ['a': 1]")), Ok(edited("index", json!({ "a": 1 }))));
-    let error = ran(json!("ctx.counter = 1")).unwrap_err();
+    let told = r#"{"counter":1,"about":["web","1",3,7000,"index"]}"#;
+    assert_eq!(ran(about), left("index", told));
+    assert_eq!(ran("ctx._source = ['a': 1]"), left("index", r#"{"a":1}"#));
+    let error = ran("ctx.counter = 1").unwrap_err();
     assert!(error.starts_with("[ctx] has no member [counter]"), "{error}");
     for (script, what) in [
         (json!({ "lang": "mustache", "source": "" }), "script_lang not supported"),

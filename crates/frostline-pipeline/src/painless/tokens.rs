@@ -10,6 +10,9 @@ pub(super) enum Token {
     Text(String),
     Int(i32),
     Long(i64),
+    /// One more than the largest of these: only with a minus it is one, the smallest.
+    IntAfterMinus,
+    LongAfterMinus,
     Float(f32),
     Double(f64),
     /// A pattern with its flags.
@@ -24,6 +27,8 @@ impl std::fmt::Display for Token {
             Token::Text(text) => write!(f, "['{}']", shown(text)),
             Token::Int(number) => write!(f, "[{number}]"),
             Token::Long(number) => write!(f, "[{number}]"),
+            Token::IntAfterMinus => write!(f, "[{INT_AFTER_MINUS}]"),
+            Token::LongAfterMinus => write!(f, "[{LONG_AFTER_MINUS}L]"),
             Token::Float(number) => write!(f, "[{number}]"),
             Token::Double(number) => write!(f, "[{number}]"),
             Token::Pattern(pattern, _) => write!(f, "[/{}/]", shown(pattern)),
@@ -31,6 +36,9 @@ impl std::fmt::Display for Token {
         }
     }
 }
+
+const INT_AFTER_MINUS: u64 = i32::MIN.unsigned_abs() as u64;
+const LONG_AFTER_MINUS: u64 = i64::MIN.unsigned_abs();
 
 /// Longer ones before those that they begin with.
 const SYMBOLS: &[&str] = &[
@@ -135,13 +143,19 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize)> {
         return Err(wrong());
     }
     let token = match suffix {
-        Some('l' | 'L') if is_whole => text.parse().ok().map(Token::Long),
+        Some('l' | 'L') if is_whole => match text.parse() {
+            Ok(LONG_AFTER_MINUS) => Some(Token::LongAfterMinus),
+            Ok(number) => i64::try_from(number).ok().map(Token::Long),
+            Err(_) => None,
+        },
         Some('l' | 'L') => None,
         Some('f' | 'F') => text.parse().ok().map(Token::Float),
         Some(_) => text.parse().ok().map(Token::Double),
-        None if is_whole => match text.parse::<i64>() {
-            Ok(number) => Some(i32::try_from(number).map_or(Token::Long(number), Token::Int)),
-            Err(_) => text.parse().ok().map(Token::Double),
+        None if is_whole => match (text.parse(), text.parse::<i64>()) {
+            (Ok(number), _) => Some(Token::Int(number)),
+            (_, Ok(number)) if number as u64 == INT_AFTER_MINUS => Some(Token::IntAfterMinus),
+            (_, Ok(_)) => return Err(invalid(format!("[{text}] is no int: write [{text}L] for a long"), at)),
+            _ => return Err(invalid(format!("[{}] is no int", shown(text)), at)),
         },
         None => text.parse().ok().map(Token::Double),
     };

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use frostline_base::{ErrorKind, IndexName};
 use frostline_catalog::Numbers;
 use frostline_ingest::{Action, Append, Appended, Edit, Edited, Expected, Operation as IdOperation, Outcome};
+use frostline_pipeline::limits::UPDATES_READ_BYTES_MAX;
 use futures::future::{join, join_all};
 use http::StatusCode;
 use serde::Serialize;
@@ -381,6 +382,8 @@ struct Done {
 
 impl Done {
     const NOTHING: Done = Done { result: "noop", status: StatusCode::OK, version: 1, seq_no: 0 };
+    /// As it answers an update that leaves no document where there is none.
+    const NONE: Done = Done { result: "noop", status: StatusCode::OK, version: -1, seq_no: -2 };
     /// As Elasticsearch answers what a pipeline dropped.
     const DROPPED: Done = Done { result: "noop", status: StatusCode::OK, version: -3, seq_no: -2 };
 
@@ -491,6 +494,7 @@ async fn write_timed(
                         if !matches!(operation.action, Action::Delete) {
                             of_index.edit.create = Some(create.clone());
                         }
+                        of_index.edit.effort_max = UPDATES_READ_BYTES_MAX;
                         of_index.edit.operations.push(operation);
                         of_index.edited.push(place);
                     }
@@ -613,7 +617,8 @@ impl Item {
             Edited::Created(numbers) => Ok(Done::new("created", StatusCode::CREATED, numbers)),
             Edited::Updated(numbers) => Ok(Done::new("updated", StatusCode::OK, numbers)),
             Edited::Deleted(numbers) => Ok(Done::new("deleted", StatusCode::OK, numbers)),
-            Edited::Unchanged(numbers) => Ok(Done::new("noop", StatusCode::OK, numbers)),
+            Edited::Unchanged(Some(numbers)) => Ok(Done::new("noop", StatusCode::OK, numbers)),
+            Edited::Unchanged(None) => Ok(Done::NONE),
             Edited::Missing | Edited::Conflict(None) if self.action == "update" => {
                 let reason = format!("[{id}]: document missing");
                 Err(ApiError::new(StatusCode::NOT_FOUND, "document_missing_exception", reason))

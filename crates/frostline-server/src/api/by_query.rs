@@ -191,10 +191,12 @@ pub(super) struct Asked {
     pub(super) max_docs: u64,
     /// Whether it goes on after a conflict.
     pub(super) proceed: bool,
+    /// The member that its API has beside those.
+    pub(super) own: Option<Value>,
 }
 
 impl Asked {
-    /// What a request asks for whose body may have one more member, which its caller reads.
+    /// What a request asks for whose body may have one more member.
     pub(super) async fn of(call: &Call, reads: &Scope, own: Option<&str>) -> Result<Asked> {
         bulk::check_params(call)?;
         let mut body = SearchBody::parse(&call.body)?;
@@ -202,14 +204,14 @@ impl Asked {
         if let Some(other) = body.names().find(|name| !is_known(name)) {
             return Err(ApiError::unparsed(format!("request does not support [{other}]")));
         }
-        own.into_iter().for_each(|name| body.remove(name));
+        let given = own.and_then(|name| body.take(name));
         let (max_docs, proceed) = (max_docs(call, &mut body)?, proceeds(call, &mut body)?);
         if let Some(query) = query(&call.params) {
             body.set("query", &query)?;
         }
         lookup::resolve(&call.state, reads, &mut body).await?;
         let has_query = body.get("query").is_some();
-        Ok(Asked { body: body.bytes()?, has_query, max_docs, proceed })
+        Ok(Asked { body: body.bytes()?, has_query, max_docs, proceed, own: given })
     }
 }
 

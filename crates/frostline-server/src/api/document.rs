@@ -8,13 +8,14 @@ use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
 use frostline_catalog::{Access, Located, Numbers, Resolve, Wildcards};
 use frostline_ingest::{Action, Changed, Expected, Operation as Edit, Update};
-use frostline_pipeline::{Edited, Script};
+use frostline_pipeline::limits::UPDATE_OWN_BYTES;
+use frostline_pipeline::{Edited, Script, Unfinished};
 use frostline_query::language::SourceFilter;
 use frostline_query::{Json, seen_source};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::answer::{Answer, Content};
 use crate::api::bulk::{self, Operation, What};
@@ -342,7 +343,7 @@ pub(crate) fn update_of(body: &Bytes, source: Option<&Value>, about: &About<'_>)
     let added = upsert.clone();
     let detect_noop = detect_noop.unwrap_or(true);
     let kept = updated.clone();
-    let make = move |before: Option<(&[u8], Numbers)>| {
+    let make = move |before: Option<(&[u8], Numbers)>, _: &mut u64| {
         let before = before.map(|(text, _)| text);
         let changed = match before {
             None => added.as_ref().map_or(Changed::Missing, |added| Changed::To(added.get())),
@@ -377,7 +378,7 @@ fn scripted(
     let patterns = script.patterns();
     let (index, id, now_us) = (about.index.to_owned(), about.id.to_owned(), about.now_us);
     let (added, kept) = (upsert.clone(), updated.clone());
-    let make = move |before: Option<(&[u8], Numbers)>| {
+    let make = move |before: Option<(&[u8], Numbers)>, effort: &mut u64| {
         let (text, version, op) = match (before, &added) {
             (Some((text, numbers)), _) => (Bytes::copy_from_slice(text), Some(numbers.version), "index"),
             (None, Some(added)) if also_upsert => (added.get(), None, "create"),
@@ -388,18 +389,14 @@ fn scripted(
             }
             (None, None) => return Changed::Missing,
         };
-        let edited =
-            Edited { index: index.clone(), id: id.clone(), version, op: op.to_owned(), source: Map::new() };
-        let (changed, shown) = match run(&script, &text, edited, now_us) {
-            Ok(Edited { op, source, .. }) => {
-                match (op.as_str(), serde_json::to_vec(&source).map(Bytes::from)) {
-                    ("index" | "create", Ok(document)) => (Changed::To(document.clone()), Some(document)),
-                    ("delete", _) => (Changed::Deleted, None),
-                    // Elasticsearch takes any other word for none.
-                    _ => (Changed::Nothing, before.map(|_| text)),
-                }
-            }
-            Err(error) => (Changed::Failed(error), None),
+        let mut edited = Edited { index: index.clone(), id: id.clone(), version, op: op.to_owned() };
+        let made = run(&script, &text, &mut edited, now_us, UPDATE_OWN_BYTES, effort);
+        let (changed, shown) = match (made, edited.op.as_str(), before) {
+            (Err(error), ..) => (Changed::Failed(error), None),
+            (Ok(made), "create", _) | (Ok(made), "index", Some(_)) => (Changed::To(made.clone()), Some(made)),
+            (Ok(_), "delete", Some(_)) => (Changed::Deleted, None),
+            // Elasticsearch takes any other word for none, as it does all but `create` where there is no document.
+            (Ok(_), _, before) => (Changed::Nothing, before.map(|_| text)),
         };
         if let Some(kept) = &kept {
             kept.keep(shown);
@@ -414,19 +411,24 @@ fn scripted(
 /// How many times the text of a script its memory is, about.
 const SCRIPT_READ: u64 = 16;
 
-/// Runs the script of an update over the text of a document.
+/// Runs the script of an update over the text of a document: what becomes of that.
 pub(crate) fn run(
     script: &Script,
     text: &[u8],
-    edited: Edited,
+    edited: &mut Edited,
     now_us: i64,
-) -> std::result::Result<Edited, Error> {
-    let source = serde_json::from_slice(text)
-        .map_err(|e| Error::invalid("a script takes an object").with_source(e))?;
-    let mut edited = Edited { source, ..edited };
-    let done = script.update(&mut edited, now_us);
-    done.map_err(|failure| Error::invalid(format!("failed to execute script: {}", failure.reason)))?;
-    Ok(edited)
+    own_bytes: u64,
+    shared_bytes: &mut u64,
+) -> std::result::Result<Bytes, Error> {
+    match script.update(edited, text, now_us, own_bytes, shared_bytes) {
+        Ok(made) => Ok(made.into()),
+        Err(Unfinished::Failed(failure)) => {
+            Err(Error::invalid(format!("failed to execute script: {}", failure.reason)))
+        }
+        Err(Unfinished::Spent) => Err(Error::exhausted(
+            "the scripts of the request look at too much together: send fewer updates at a time",
+        )),
+    }
 }
 
 /// Why a body is no update: what it has that updates do not have, or else `error`.

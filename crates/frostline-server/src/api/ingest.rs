@@ -11,8 +11,7 @@ use bytes::Bytes;
 use frostline_base::Error;
 use frostline_catalog::Records;
 use frostline_ingest::{Action, Expected, Operation as IdOperation};
-use frostline_pipeline::{Document, Outcome, Pipeline};
-use serde_json::{Map, Value};
+use frostline_pipeline::{Document, Original, Outcome, Pipeline};
 
 use crate::api::bulk::{INDICES_MAX, Named, Operation, Targets, What, find_targets, no_document};
 use crate::api::document::Upsert;
@@ -202,9 +201,8 @@ fn fitting(ran: Option<Changed>, left: &mut usize) -> Ran {
 }
 
 fn one(known: &Known, job: Job, pipeline: &Pipeline, now_us: i64, is_final: bool) -> Ran {
-    let parsed = frostline_split::check_unique_keys(&job.document);
-    let parsed = parsed.and_then(|()| serde_json::from_slice::<Map<String, Value>>(&job.document));
-    let source = parsed.map_err(|e| no_document(&format!("failed to parse: {e}")))?;
+    let read = Original::read(&job.document);
+    let (original, source) = read.map_err(|error| no_document(error.what()))?;
     let mut document = Document::new(&job.index, job.document_id.as_deref(), source, now_us);
     let outcome = frostline_pipeline::run(known, &job.id, pipeline, &mut document, None);
     let is_elsewhere = document.index() != job.index;
@@ -220,7 +218,7 @@ fn one(known: &Known, job: Job, pipeline: &Pipeline, now_us: i64, is_final: bool
         Outcome::Done | Outcome::Rerouted => {
             let rerouted_from = (outcome == Outcome::Rerouted && is_elsewhere).then_some(job.index);
             let (index, id) = (document.index().to_owned(), document.id().map(str::to_owned));
-            let written = serde_json::to_vec(&document.into_source());
+            let written = original.write(document.source());
             let written =
                 written.map_err(|e| Error::internal("a document cannot be written").with_source(e))?;
             Ok(Some(Changed { index, rerouted_from, id, document: written.into() }))

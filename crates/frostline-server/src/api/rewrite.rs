@@ -10,6 +10,7 @@ use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
 use frostline_catalog::{Index, Located, Numbers, Resolve};
 use frostline_ingest::{Action, Expected, Operation as Edit};
+use frostline_pipeline::limits::{QUERY_OWN_BYTES, UPDATES_READ_BYTES_MAX};
 use frostline_pipeline::{Edited, Script};
 use frostline_query::Json;
 use frostline_query::language::SourceFilter;
@@ -44,9 +45,9 @@ const DOCUMENT_BYTES: usize = 256;
 pub(crate) async fn update(call: Call) -> Result<Answer> {
     let started = Instant::now();
     let (state, scope) = (&call.state, &call.client.scope);
-    let script = script(&SearchBody::parse(&call.body)?)?;
     let reads = scope.to(Privilege::Read);
-    let asked = Asked::of(&call, &reads, Some("script")).await?;
+    let mut asked = Asked::of(&call, &reads, Some("script")).await?;
+    let script = script(asked.own.take())?;
     let how = indices::how(&call.params)?;
     let (indices, filters) = indices::open_filtered(state, &reads, call.index(), how).await?;
     by_query::check_edits(state, scope, &indices)?;
@@ -75,7 +76,8 @@ pub(crate) async fn reindex(call: Call) -> Result<Answer> {
     let (max_docs, proceed) = (by_query::max_docs(&call, &mut body)?, by_query::proceeds(&call, &mut body)?);
     let (state, reads) = (&call.state, call.client.scope.to(Privilege::Read));
     let Source { expression, mut query, filter } = Source::read(&body)?;
-    let (name, to) = destination(&call, &body, filter)?;
+    let script = script(body.take("script"))?;
+    let (name, to) = destination(&call, &body, filter, script)?;
     lookup::resolve(state, &reads, &mut query).await?;
     let (indices, filters) = indices::open_filtered(state, &reads, &expression, Resolve::default()).await?;
     let about = format!("reindex from [{expression}] to [{name}]");
@@ -100,9 +102,8 @@ pub(crate) async fn reindex(call: Call) -> Result<Answer> {
 }
 
 /// What changes documents before they are written.
-fn script(body: &SearchBody) -> Result<Option<Arc<Script>>> {
-    let script = body.get("script").map(|_| body.value("script").unwrap_or_default());
-    Ok(script.map(|script| Script::parse(&script)).transpose()?.map(Arc::new))
+fn script(given: Option<Value>) -> Result<Option<Arc<Script>>> {
+    Ok(given.map(|script| Script::parse(&script)).transpose()?.map(Arc::new))
 }
 
 /// Where `_reindex` reads.
@@ -163,7 +164,12 @@ fn part(body: &SearchBody, name: &str) -> Result<SearchBody> {
 }
 
 /// Where `_reindex` writes.
-fn destination(call: &Call, body: &SearchBody, filter: SourceFilter) -> Result<(IndexName, To)> {
+fn destination(
+    call: &Call,
+    body: &SearchBody,
+    filter: SourceFilter,
+    script: Option<Arc<Script>>,
+) -> Result<(IndexName, To)> {
     let parts = part(body, "dest")?;
     let parts: Map<String, Value> = serde_json::from_slice(&parts.bytes()?)
         .map_err(|e| ApiError::unparsed(format!("[dest] cannot be read: {e}")))?;
@@ -192,7 +198,7 @@ fn destination(call: &Call, body: &SearchBody, filter: SourceFilter) -> Result<(
     }
     let index = names::resolved(&call.state, &name)?;
     let place = Place::Other { name: index.to_string(), create, filter, expected };
-    let (pipeline, required, script) = (text("pipeline")?, bulk::required(call)?, script(body)?);
+    let (pipeline, required) = (text("pipeline")?, bulk::required(call)?);
     Ok((index, To { place, pipeline, required, script }))
 }
 
@@ -230,16 +236,21 @@ struct Found {
 impl Found {
     /// The document as a script leaves it, which may send it elsewhere if it was to go to `place`; none where it says that
     /// nothing is to be done.
-    fn scripted(self, script: &Script, place: Option<&str>, now_us: i64) -> Result<Option<Found>> {
+    fn scripted(
+        self,
+        script: &Script,
+        place: Option<&str>,
+        now_us: i64,
+        shared_bytes: &mut u64,
+    ) -> Result<Option<Found>> {
         let (index, id) = (place.unwrap_or(self.index.as_str()), self.id.as_str());
-        let before = Edited {
+        let mut after = Edited {
             index: index.to_owned(),
             id: id.to_owned(),
             version: Some(self.numbers.version),
             op: "index".to_owned(),
-            source: Map::new(),
         };
-        let after = document::run(script, &self.text, before, now_us)?;
+        let text = document::run(script, &self.text, &mut after, now_us, QUERY_OWN_BYTES, shared_bytes)?;
         let is_moved = after.index != index;
         let changed = [
             ("_index", is_moved && place.is_none()),
@@ -260,8 +271,6 @@ impl Found {
                 )));
             }
         };
-        let unwritten = |e| Error::internal("a document cannot be written").with_source(e);
-        let text = serde_json::to_vec(&after.source).map_err(unwritten)?.into();
         Ok(Some(Found { id: after.id, text, to, is_deleted, ..self }))
     }
 }
@@ -305,13 +314,16 @@ struct Rewriting {
     proceed: bool,
     batch: Vec<Found>,
     bytes: usize,
+    /// What the scripts may still look at together.
+    script_bytes: u64,
     done: Done,
 }
 
 impl Rewriting {
     fn new(call: &Arc<Call>, query: Arc<Query>, to: To, left: u64, proceed: bool) -> Rewriting {
         let call = Arc::clone(call);
-        Rewriting { call, query, to, left, proceed, batch: Vec::new(), bytes: 0, done: Done::default() }
+        let (batch, script_bytes, done) = (Vec::new(), UPDATES_READ_BYTES_MAX, Done::default());
+        Rewriting { call, query, to, left, proceed, batch, bytes: 0, script_bytes, done }
     }
 
     async fn run(mut self, indices: Vec<Arc<Index>>) -> Result<Done> {
@@ -378,10 +390,12 @@ impl Rewriting {
                 Place::Same => None,
                 Place::Other { name, .. } => Some(name.clone()),
             };
+            let mut script_bytes = self.script_bytes;
             let run = move || {
                 let (mut edited, mut bytes) = (Vec::with_capacity(found.len()), 0);
                 for found in found {
-                    let Some(found) = found.scripted(&script, place.as_deref(), now_us)? else { continue };
+                    let found = found.scripted(&script, place.as_deref(), now_us, &mut script_bytes)?;
+                    let Some(found) = found else { continue };
                     bytes += found.text.len();
                     if bytes > SCRIPTED_BYTES_MAX {
                         return Err(ApiError::invalid(format!(
@@ -390,9 +404,9 @@ impl Rewriting {
                     }
                     edited.push(found);
                 }
-                Ok(edited)
+                Ok((edited, script_bytes))
             };
-            found = aside(run).await?;
+            (found, self.script_bytes) = aside(run).await?;
             self.done.noops += (count - found.len()) as u64;
         }
         self.bytes += found.iter().map(|found| found.text.len() + DOCUMENT_BYTES).sum::<usize>();

@@ -51,6 +51,13 @@ impl SearchBody {
         Ok(())
     }
 
+    /// Takes a member out, with its numbers read; null where one of them cannot be.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+        let value = self.get(name).map(|value| serde_json::from_str(value.get()).unwrap_or_default());
+        self.remove(name);
+        value
+    }
+
     pub(crate) fn remove(&mut self, name: &str) {
         self.0.retain(|(known, _)| known != name);
     }

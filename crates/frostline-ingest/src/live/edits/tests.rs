@@ -135,7 +135,8 @@ fn delete(id: &str) -> Operation {
 }
 
 async fn apply(edits: &Edits, operations: impl IntoIterator<Item = Operation>) -> Result<Vec<Edited>> {
-    let edit = Edit { operations: operations.into_iter().collect(), create: Some(Mapping::dynamic()) };
+    let operations = operations.into_iter().collect();
+    let edit = Edit { operations, effort_max: 3, create: Some(Mapping::dynamic()) };
     edits.apply(&name(), edit).await
 }
 
@@ -149,7 +150,7 @@ fn short(edited: &Edited) -> (&'static str, i64) {
         Edited::Created(numbers) => ("created", numbers.version),
         Edited::Updated(numbers) => ("updated", numbers.version),
         Edited::Deleted(numbers) => ("deleted", numbers.version),
-        Edited::Unchanged(numbers) => ("unchanged", numbers.version),
+        Edited::Unchanged(numbers) => ("unchanged", numbers.map_or(0, |numbers| numbers.version)),
         Edited::Missing => ("missing", 0),
         Edited::Conflict(numbers) => ("conflict", numbers.map_or(0, |numbers| numbers.version)),
         Edited::Refused(_) => ("refused", 0),
@@ -319,7 +320,7 @@ async fn a_client_can_count_versions() {
 
 /// Appends a mark to what is there.
 fn mark(id: &str, mark: &'static str) -> Operation {
-    let update = move |before: Option<(&[u8], Numbers)>| match before {
+    let update = move |before: Option<(&[u8], Numbers)>, _: &mut u64| match before {
         None if mark == "x" => Changed::Missing,
         _ if mark == "gone" => Changed::Deleted,
         _ if mark == "no" => Changed::Failed(Error::invalid("no")),
@@ -597,12 +598,13 @@ async fn what_is_too_much_fails_alone() {
 async fn an_update_takes_of_what_may_be_held() {
     let bench = Bench::new();
     let edits = bench.edits_with(LiveOptions { held_bytes_max: 1 << 20, ..LiveOptions::default() });
-    let update = Update { make: Arc::new(|_| Changed::Missing), bytes: 1 << 20 };
+    let update = Update { make: Arc::new(|_, _: &mut u64| Changed::Missing), bytes: 1 << 20 };
     let large = Operation { id: "a".to_owned(), action: Action::Update(update), expected: Expected::Any };
     assert_eq!(apply(&edits, [large]).await.unwrap_err().kind(), ErrorKind::Invalid);
     // Nor do all updates of one commit make more.
-    let make =
-        |_: Option<(&[u8], Numbers)>| Changed::To(format!("{{\"m\":\"{}\"}}", "x".repeat(400_000)).into());
+    let make = |_: Option<(&[u8], Numbers)>, _: &mut u64| {
+        Changed::To(format!("{{\"m\":\"{}\"}}", "x".repeat(400_000)).into())
+    };
     let grown = |id: &str| {
         let update = Update { make: Arc::new(make), bytes: 1 };
         Operation { id: id.to_owned(), action: Action::Update(update), expected: Expected::Any }
@@ -610,6 +612,30 @@ async fn an_update_takes_of_what_may_be_held() {
     let done = applied(&edits, [grown("x"), grown("y"), grown("z")]).await;
     assert_eq!(done.each_ref().map(short), [("created", 1), ("created", 1), ("too much", 0)]);
     assert_eq!(short(&applied(&edits, [mark("a", "1")]).await[0]), ("created", 1));
+}
+
+/// The updates of one request share an effort; those of another that lands with them have their own.
+#[tokio::test]
+async fn the_updates_of_a_request_share_what_they_may_do() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    let costly = |id: &str| {
+        let make = |_: Option<(&[u8], Numbers)>, effort: &mut u64| match effort.checked_sub(1) {
+            Some(left) => {
+                *effort = left;
+                Changed::To("{}".into())
+            }
+            None => Changed::Failed(Error::exhausted("no more")),
+        };
+        let update = Update { make: Arc::new(make), bytes: 1 };
+        Operation { id: id.to_owned(), action: Action::Update(update), expected: Expected::Any }
+    };
+    let (made, failed) = (("created", 1), ("too much", 0));
+    let one = apply(&edits, ["a", "b", "c", "d"].map(costly));
+    let two = apply(&edits, ["e", "f", "g"].map(costly));
+    let (one, two) = futures::future::join(one, two).await;
+    let shorts = |edited: Result<Vec<Edited>>| edited.unwrap().iter().map(short).collect::<Vec<_>>();
+    assert_eq!((shorts(one), shorts(two)), (vec![made, made, made, failed], vec![made; 3]));
 }
 
 /// A split whose documents are damaged fails those that it has, and no others.
@@ -715,7 +741,7 @@ async fn an_index_that_is_deleted_meanwhile_is_created_again() {
             [("a", r#"{"n":1}"#), ("b", "{}")].map(|(id, text)| (id.to_owned(), text.to_owned())),
         );
         assert_eq!(bench.by_id().await, left);
-        let edit = Edit { operations: vec![delete("a")], create: None };
+        let edit = Edit { operations: vec![delete("a")], ..Edit::default() };
         let gone = edits().await.apply(&name(), edit).await.unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::NotFound);
     }

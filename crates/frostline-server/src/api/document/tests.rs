@@ -263,6 +263,65 @@ async fn a_script_makes_one_document_of_another() {
     assert!(status == 400 && reason.contains("at most 64 patterns"), "{reason}");
 }
 
+/// Where there is no document, a script that wants none leaves none: that is no error.
+#[tokio::test]
+async fn a_scripted_upsert_may_leave_nothing() {
+    let tested = Tested::new();
+    tested.ok("PUT", "/web", "").await;
+    for op in ["none", "delete", "index", "other"] {
+        let body = format!(r#"{{"script":"ctx.op = '{op}'","scripted_upsert":true,"upsert":{{"n":1}}}}"#);
+        let answered = tested.send("POST", "/web/_update/a", &body).await;
+        let expected = json!({
+            "_index": "web", "_id": "a", "_version": -1, "result": "noop",
+            "_shards": { "total": 0, "successful": 0, "failed": 0 },
+        });
+        let mut json = answered.json();
+        json.as_object_mut().unwrap().remove("status");
+        assert_eq!((answered.status.as_u16(), json), (200, expected), "{op}");
+    }
+    assert_eq!(tested.get("/web/_doc/a").await.status, 404);
+    let bulk = "{\"update\":{\"_id\":\"a\"}}\n{\"script\":\"ctx.op = 'none'\",\"scripted_upsert\":true,\"upsert\":{}}\n";
+    let answer = tested.ok("POST", "/web/_bulk", bulk).await;
+    assert_eq!((&answer["errors"], &answer["items"][0]["update"]["status"]), (&json!(false), &json!(200)));
+    // Where there is one, it is deleted.
+    tested.ok("PUT", "/web/_doc/a", "{}").await;
+    let delete = r#"{"script":"ctx.op = 'delete'","scripted_upsert":true,"upsert":{}}"#;
+    assert_eq!(written(&tested, "POST", "/web/_update/a", delete).await.1, json!("deleted"));
+}
+
+/// A script does not round or respell what it does not touch.
+#[tokio::test]
+async fn what_a_script_does_not_touch_is_stored_as_it_was() {
+    let tested = Tested::new();
+    let document = r#"{"a":1e400,"b":-0,"c":12345678901234567890123,"d":[1.10],"n":1}"#;
+    tested.send("PUT", "/web/_doc/1", document).await;
+    tested.ok("POST", "/web/_update/1", r#"{"script":"ctx._source.n += 1"}"#).await;
+    let changed = document.replace("\"n\":1", "\"n\":2");
+    assert_eq!(&tested.get("/web/_source/1").await.body[..], changed.as_bytes());
+    let body = r#"{"query":{"match_all":{}},"script":"ctx._source.n += 1"}"#;
+    assert_eq!(tested.ok("POST", "/web/_update_by_query", body).await["updated"], 1);
+    let changed = document.replace("\"n\":1", "\"n\":3");
+    assert_eq!(&tested.get("/web/_source/1").await.body[..], changed.as_bytes());
+}
+
+/// Endless scripts cost one request about a second together; what comes after them is told to come again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn endless_scripts_of_one_request_end_together() {
+    let tested = Tested::new();
+    tested.ok("PUT", "/web/_doc/a", r#"{"n":0}"#).await;
+    let endless = r#"{"script":{"source":"while (true) { ctx._source.n += 1 }"}}"#;
+    let update = |script: &str| format!("{{\"update\":{{\"_id\":\"a\"}}}}\n{script}\n");
+    let brief = update(r#"{"script":"ctx._source.n = 7"}"#);
+    let answer = tested.ok("POST", "/web/_bulk", &(update(endless).repeat(8) + &brief)).await;
+    let statuses: Vec<_> =
+        answer["items"].as_array().unwrap().iter().map(|item| &item["update"]["status"]).collect();
+    assert_eq!(statuses[..2], [&json!(400), &json!(400)], "{answer}");
+    assert_eq!(statuses[4..8], [&json!(429); 4], "{answer}");
+    assert_eq!(statuses[8], &json!(200));
+    let reason = answer["items"][7]["update"]["error"]["reason"].as_str().unwrap();
+    assert!(reason.contains("look at too much together: send fewer updates at a time"), "{reason}");
+}
+
 /// Each of those who count at once is counted, by whichever request the script runs again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn scripts_of_several_at_once_lose_no_change() {
