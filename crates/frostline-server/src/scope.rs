@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ApiError, Result};
-use crate::routes::{Action, Api};
+use crate::routes::{APIS, Action, Api};
 
 /// What may be done with the indices of some names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -491,8 +491,7 @@ impl Scope {
             _ if self.is_all() || SCOPED.contains(&api.name) => true,
             _ => (self.monitors && is_monitored) || self.cluster.iter().any(|may| may.allows(api.name)),
         };
-        if is_allowed && self.limits_fields() && api.action != Action::Probe && api.action != Action::Observe
-        {
+        if is_allowed && api.action != Action::Probe {
             self.check_fields(FIELD_SCOPED.contains(&api.name), api.name)?;
         }
         if is_allowed {
@@ -541,6 +540,13 @@ impl Scope {
         granting(of).map(|grant| grant.fields.clone()).collect()
     }
 
+    /// Refuses what is for those who may use another API.
+    pub(crate) fn check_also(&self, api: &str, client: &str) -> Result<()> {
+        let api = APIS.iter().find(|known| known.name == api);
+        let api = api.ok_or_else(|| frostline_base::Error::internal("an API that there is none of"))?;
+        self.for_api(api, client).map(drop)
+    }
+
     /// The same for another privilege.
     pub(crate) fn to(&self, privilege: Privilege) -> Scope {
         Scope { privilege, ..self.clone() }
@@ -573,7 +579,6 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::routes::APIS;
 
     fn scope(names: &[&str], privileges: &[&str]) -> Scope {
         let privileges = privileges.iter().flat_map(|name| Privilege::of(name).unwrap()).collect();

@@ -31,7 +31,8 @@ const BYTES_MAX: usize = 1 << 20;
 
 /// `POST /{index}/_search/template`.
 pub(crate) async fn search(call: Call) -> Result<Answer> {
-    let rendered = rendered(&call, SearchBody::parse(&call.body)?, None).await?;
+    let wanted = Wanted::read(&SearchBody::parse(&call.body)?, None)?;
+    let rendered = wanted.render(&call.state.node.records().await?)?;
     search::answered(call, SearchBody::parse(rendered.as_bytes())?).await
 }
 
@@ -47,15 +48,15 @@ pub(crate) async fn msearch(call: Call) -> Result<Answer> {
 
 /// `POST /_render/template/{id}`.
 pub(crate) async fn render(call: Call) -> Result<Answer> {
-    let rendered = rendered(&call, SearchBody::parse(&call.body)?, call.part("id")).await?;
+    let wanted = Wanted::read(&SearchBody::parse(&call.body)?, call.part("id"))?;
+    // What a stored script makes shows what it is.
+    if let From::Id(_) = wanted.template {
+        call.client.scope.check_also("get_script", &call.client.describe())?;
+    }
+    let rendered = wanted.render(&call.state.node.records().await?)?;
     let output: Json = serde_json::from_str(&rendered)
         .map_err(|e| ApiError::unparsed(format!("the template makes no JSON: {e}")))?;
     Answer::json(&Json::Object(vec![("template_output".to_owned(), output)]))
-}
-
-async fn rendered(call: &Call, body: SearchBody, id: Option<&str>) -> Result<String> {
-    let wanted = Wanted::read(&body, id)?;
-    wanted.render(&call.state.node.records().await?)
 }
 
 /// A template and its parameters.

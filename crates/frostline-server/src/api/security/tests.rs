@@ -504,6 +504,35 @@ async fn manage_of_an_older_key_is_of_snapshots_alone() {
     assert!(key.cluster.is_empty() && key.snapshots == Snapshots::Manage);
 }
 
+/// What a stored script makes is shown to those who may read it.
+#[tokio::test]
+async fn stored_scripts_are_rendered_for_those_who_may_read_them() {
+    let (tested, admin) = tested().await;
+    let script = r#"{"script":{"lang":"mustache","source":{"query":{"term":{"secret":"{{a}}"}}}}}"#;
+    ok(&tested, &admin, "PUT", "/_scripts/own", script).await;
+    ok(&tested, &admin, "PUT", "/web/_doc/1", r#"{"secret":"x"}"#).await;
+    let (reader, _) = key(&tested, &admin, &["*"], &["read"]).await;
+    let role = json!({ "cluster": ["manage"], "indices": [] });
+    let body = json!({ "name": "manager", "role_descriptors": { "role": role } }).to_string();
+    let made = ok(&tested, &admin, "POST", "/_security/api_key", &body).await;
+    let manager = format!("ApiKey {}", made["encoded"].as_str().unwrap());
+    for (uri, body) in [("/_render/template/own", "{}"), ("/_render/template", r#"{"id":"own"}"#)] {
+        for who in [&admin, &manager] {
+            let made = ok(&tested, who, "POST", uri, body).await;
+            assert_eq!(made["template_output"]["query"]["term"]["secret"], "");
+        }
+        let refused = send(&tested, &reader, "POST", uri, body).await;
+        let reason = refused.json()["error"]["reason"].as_str().unwrap().to_owned();
+        assert!(refused.status == 403 && reason.contains("the cluster privilege [manage]"), "{reason}");
+    }
+    // It is searched with by who may read the index, and one of the request is rendered for anybody.
+    let body = r#"{"id":"own","params":{"a":"x"}}"#;
+    let found = ok(&tested, &reader, "POST", "/web/_search/template", body).await;
+    assert_eq!(found["hits"]["total"]["value"], 1);
+    let own = r#"{"source":{"size":"{{n}}"},"params":{"n":1}}"#;
+    assert_eq!(ok(&tested, &reader, "POST", "/_render/template", own).await["template_output"]["size"], "1");
+}
+
 #[tokio::test]
 async fn figures_are_for_keys_that_monitor() {
     let (tested, admin) = tested().await;
@@ -526,6 +555,17 @@ async fn figures_are_for_keys_that_monitor() {
         assert!(refused.status == 403 && reason.contains("the cluster privilege [monitor]"), "{reason}");
     }
     assert_eq!(tested.get("/metrics").await.status, 401);
+    // A key that sees some of the fields is shown no figures of all.
+    for cluster in ["monitor", "manage"] {
+        let index = json!({ "names": ["*"], "privileges": ["all"], "field_security": { "grant": ["a"] } });
+        let role = json!({ "cluster": [cluster], "indices": [index] });
+        let body = json!({ "name": "limited", "role_descriptors": { "role": role } }).to_string();
+        let made = ok(&tested, &admin, "POST", "/_security/api_key", &body).await;
+        let who = format!("ApiKey {}", made["encoded"].as_str().unwrap());
+        let refused = send(&tested, &who, "GET", "/metrics", "").await;
+        let reason = refused.json()["error"]["reason"].as_str().unwrap().to_owned();
+        assert!(refused.status == 403 && reason.contains("a key with [field_security]"), "{reason}");
+    }
     // And what else tells how the server is, of no index more than was granted.
     for uri in [
         "/_cat/allocation",
