@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use frostline_split::Moment;
-use jiff::civil::{Date, DateTime, Time, Weekday};
+use jiff::civil::{Date, DateTime, ISOWeekDate, Time, Weekday};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, ToSpan};
 use serde::{Deserialize, Serialize};
@@ -162,12 +162,28 @@ fn named(name: &str) -> Option<&'static str> {
         "basic_date_time" => "yyyyMMdd'T'HHmmss.SSSXX",
         "basic_date_time_no_millis" => "yyyyMMdd'T'HHmmssXX",
         "basic_ordinal_date" => "yyyyDDD",
+        "basic_ordinal_date_time" => "yyyyDDD'T'HHmmss.SSSXX",
+        "basic_ordinal_date_time_no_millis" => "yyyyDDD'T'HHmmssXX",
+        "basic_t_time" => "'T'HHmmss.SSSXX",
+        "basic_t_time_no_millis" => "'T'HHmmssXX",
+        "basic_time" => "HHmmss.SSSXX",
+        "basic_time_no_millis" => "HHmmssXX",
+        "basic_week_date" => "YYYY'W'wwe",
+        "basic_week_date_time" => "YYYY'W'wwe'T'HHmmss.SSSXX",
+        "basic_week_date_time_no_millis" => "YYYY'W'wwe'T'HHmmssXX",
         "hour" => "HH",
         "hour_minute" => "HH:mm",
         "hour_minute_second" => "HH:mm:ss",
         "hour_minute_second_millis" | "hour_minute_second_fraction" => "HH:mm:ss.SSS",
         "time" => "HH:mm:ss.SSSXXX",
         "time_no_millis" => "HH:mm:ssXXX",
+        "t_time" => "'T'HH:mm:ss.SSSXXX",
+        "t_time_no_millis" => "'T'HH:mm:ssXXX",
+        "week_date" | "weekyear_week_day" => "YYYY-'W'ww-e",
+        "week_date_time" => "YYYY-'W'ww-e'T'HH:mm:ss.SSSXXX",
+        "week_date_time_no_millis" => "YYYY-'W'ww-e'T'HH:mm:ssXXX",
+        "weekyear" => "YYYY",
+        "weekyear_week" => "YYYY-'W'ww",
         _ => return None,
     })
 }
@@ -196,6 +212,8 @@ fn shape(text: &str) -> Result<Shape> {
 
 /// Letters that can be read and written.
 const LETTERS: &str = "yuMdHhamsSEDXxZzV";
+/// Those of the weeks of ISO 8601, which named formats alone have: in a pattern they mean those of a country.
+const WEEK_LETTERS: &str = "Ywe";
 
 fn items(pattern: &[char], position: &mut usize, depth: usize, text: &str) -> Result<Vec<Item>> {
     let bad = |position: usize, what: &str| {
@@ -221,7 +239,8 @@ fn items(pattern: &[char], position: &mut usize, depth: usize, text: &str) -> Re
                 while pattern.get(*position) == Some(&c) {
                     *position += 1;
                 }
-                if !LETTERS.contains(c) {
+                let is_of_name = WEEK_LETTERS.contains(c) && named(text).is_some();
+                if !LETTERS.contains(c) && !is_of_name {
                     return Err(bad(start, &format!("the letter {c} is not supported")));
                 }
                 all.push(Item::Field(c, *position - start));
@@ -262,6 +281,10 @@ struct Parts {
     month: Option<i64>,
     day: Option<i64>,
     day_of_year: Option<i64>,
+    /// The year of a week, the week and the day in that.
+    week_year: Option<i64>,
+    week: Option<i64>,
+    week_day: Option<i64>,
     hour: Option<i64>,
     half_hour: Option<i64>,
     afternoon: Option<bool>,
@@ -287,6 +310,7 @@ impl Parts {
         let open = |part: Option<i64>, last: i64| part.unwrap_or(if round_up { last } else { 0 });
         let year = i16::try_from(self.year.unwrap_or(1970)).ok()?;
         let date = match self.day_of_year {
+            _ if self.week_year.is_some() => self.date_of_week()?,
             Some(day) if (1..=366).contains(&day) => {
                 let date = Date::new(year, 1, 1).ok()?.checked_add((day - 1).days()).ok()?;
                 (date.year() == year).then_some(date)?
@@ -307,6 +331,14 @@ impl Parts {
         let time = Time::new(small(open(hour, 23))?, minute, second, nanos).ok()?;
         let zone = self.zone.as_ref().unwrap_or(zone);
         instant(date.to_datetime(time), zone)
+    }
+}
+
+impl Parts {
+    fn date_of_week(&self) -> Option<Date> {
+        let year = i16::try_from(self.week_year?).ok()?;
+        let day = Weekday::from_monday_one_offset(small(self.week_day.unwrap_or(1))?).ok()?;
+        Some(ISOWeekDate::new(year, small(self.week.unwrap_or(1))?, day).ok()?.date())
     }
 }
 
@@ -514,6 +546,9 @@ impl Reader<'_> {
             'S' => self.fraction(count, count, parts)?,
             // The weekday follows from the date.
             'E' => drop(self.name(DAYS, count > 3)?),
+            'Y' => parts.week_year = Some(self.digits(4, 4)?),
+            'w' => parts.week = Some(self.digits(2, 2)?),
+            'e' => parts.week_day = Some(self.digits(1, 1)?),
             'X' | 'x' | 'Z' => parts.zone = Some(self.offset()?),
             _ => parts.zone = Some(self.zone_name()?),
         }
@@ -598,6 +633,9 @@ fn write_field(out: &mut String, letter: char, count: usize, time: &Local<'_>) {
             let _ = write!(out, "{:0<count$}", digits.get(..count.min(9)).unwrap_or(&digits));
         }
         'E' => out.push_str(name_of(DAYS, weekday(time.civil.weekday()), count > 3)),
+        'Y' => write_year(out, time.civil.date().iso_week_date().year(), count),
+        'w' => padded(out, i64::from(time.civil.date().iso_week_date().week())),
+        'e' => padded(out, i64::from(weekday(time.civil.weekday()))),
         'X' => write_offset(out, time, "Z", if count == 2 { '\0' } else { ':' }),
         'x' => write_offset(out, time, "", if count == 2 { '\0' } else { ':' }),
         'Z' if count < 4 => write_offset(out, time, "", '\0'),

@@ -126,6 +126,14 @@ fn patterns_read_and_write() {
         ("epoch_second", "1706933106", "2024-02-03T04:05:06.000Z"),
         ("dd.MM.yyyy||epoch_second", "60", "1970-01-01T00:01:00.000Z"),
         ("date_optional_time", "2024-2-3", "2024-02-03T00:00:00.000Z"),
+        ("week_date", "2024-W05-6", "2024-02-03T00:00:00.000Z"),
+        ("strict_week_date_time", "2020-W53-5T23:30:00.500-01:00", "2021-01-02T00:30:00.500Z"),
+        ("basic_week_date", "2020W537", "2021-01-03T00:00:00.000Z"),
+        ("weekyear_week", "2024-W05", "2024-01-29T00:00:00.000Z"),
+        ("weekyear", "2021", "2021-01-04T00:00:00.000Z"),
+        ("basic_t_time_no_millis", "T040506Z", "1970-01-01T04:05:06.000Z"),
+        ("t_time", "T04:05:06.007+01:00", "1970-01-01T03:05:06.007Z"),
+        ("basic_ordinal_date_time", "2024034T040506.007Z", "2024-02-03T04:05:06.007Z"),
     ] {
         let us = reader(format, "UTC").read(text, false).unwrap_or_else(|e| panic!("{format} {text}: {e}"));
         assert_eq!(iso(us), expected, "{format} {text}");
@@ -140,6 +148,8 @@ fn patterns_read_and_write() {
         ("xx XXX Z VV", "+0100 +01:00 +0100 Europe/Berlin"),
         ("epoch_millis||yyyy", "1706933106123"),
         ("epoch_second", "1706933106"),
+        ("week_date_time_no_millis", "2024-W05-6T05:05:06+01:00"),
+        ("basic_time", "050506.123+0100"),
     ] {
         assert_eq!(Format::parse(format).unwrap().write(Moment::of_us(us), &berlin), expected, "{format}");
     }
@@ -148,6 +158,8 @@ fn patterns_read_and_write() {
         ("yyyy 'x", "a quote is not closed at character 6"),
         ("yyyy[MM", "an optional section is not closed at character 5"),
         ("no_such_name", "[no_such_name] is not a date format"),
+        // What the first week of a year is depends on the country.
+        ("YYYY-ww", "the letter Y is not supported at character 1"),
         ("", "empty"),
     ] {
         let error = Format::parse(format).unwrap_err().to_string();
