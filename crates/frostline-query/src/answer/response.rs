@@ -51,7 +51,7 @@ pub struct Response {
     pub cost: QueryCost,
 }
 
-/// Splits, as Elasticsearch counts shards.
+/// Splits, as Elasticsearch counts shards. An index without any is one.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Shards {
     /// Live splits.
@@ -234,7 +234,7 @@ impl Response {
         aggregations: Option<Json>,
     ) -> Response {
         report.failed.sort_by_key(|failure| failure.ordinal);
-        let (live, failed) = (splits.len() as u64, report.failed.len() as u64);
+        let (shards, failed) = (splits.shards(), report.failed.len() as u64);
         let counted = request.track_total_hits != TotalHits::No;
         let failures = report.failed.into_iter().map(|failure| {
             let index = splits.get(failure.ordinal).map_or("", |(_, index)| index.name.as_str()).to_owned();
@@ -254,8 +254,8 @@ impl Response {
             took: cost.took_ms as u64,
             timed_out: false,
             shards: Shards {
-                total: live,
-                successful: live - failed,
+                total: shards,
+                successful: shards - failed,
                 skipped: cost.splits.pruned_time + cost.splits.pruned_needle,
                 failed,
                 failures: failures.collect(),

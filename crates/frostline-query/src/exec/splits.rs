@@ -175,6 +175,17 @@ impl Splits {
         self.chosen.as_ref().map_or(self.numbered.splits.len(), |chosen| chosen.len())
     }
 
+    /// How many they are as Elasticsearch counts shards, of which each index has one at least.
+    pub(crate) fn shards(&self) -> u64 {
+        let mut is_empty = vec![true; self.numbered.indices.len()];
+        for split in self.iter() {
+            if let Some(is_empty) = is_empty.get_mut(split.index as usize) {
+                *is_empty = false;
+            }
+        }
+        (self.len() + is_empty.into_iter().filter(|is_empty| *is_empty).count()) as u64
+    }
+
     /// Which splits these are, as bytes: the same of the same splits of the same indices.
     pub(crate) fn digest(&self) -> Vec<u8> {
         let mut hash = Xxh3::new();

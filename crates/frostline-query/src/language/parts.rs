@@ -1,5 +1,7 @@
 //! Parts that clauses of the DSL and query strings share.
 
+use std::borrow::Cow;
+
 use frostline_split::Analysis;
 
 use super::Context;
@@ -66,16 +68,26 @@ pub(crate) fn analysis_of(options: &mut Object<'_>, at: &At<'_>) -> Result<Optio
     }
 }
 
-/// Refuses analysis that is not the one that built the index.
+/// Refuses analysis that is not that of the field.
 pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
     for key in ["analyzer", "quote_analyzer"] {
         if let Some(name) = options.string(key)?.filter(|name| !matches!(*name, "default" | "standard")) {
-            return Err(
-                at.unsupported(key, &format!("[{name}] is unknown, text has one analysis: [default]"))
-            );
+            let why = match Analysis::analyzer(name) {
+                Some(_) => format!("only match, match_bool_prefix and multi_match take [{name}]"),
+                None => {
+                    format!("[{name}] is none of default, keyword, simple, standard, stop and whitespace")
+                }
+            };
+            return Err(at.unsupported(key, &why));
         }
     }
     check_words(options, at)
+}
+
+/// A regular expression of whole values, as it is compared with those of a field: as in Elasticsearch, a normalizer makes of it
+/// what it makes of any text.
+pub(crate) fn folded<'t>(field: &FieldRef, expression: &'t str) -> Cow<'t, str> {
+    field.normalizer().map_or(expression.into(), |normalizer| normalizer.fold(expression))
 }
 
 /// Refuses words that only stand near one another.

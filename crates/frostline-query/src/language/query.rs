@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 use serde_json::Value;
 
 use super::json::{self, At, Object};
-use super::parts::{BY_NAME, analysis_of, check_field, check_fuzziness, exists, refuse_index};
+use super::parts::{BY_NAME, analysis_of, check_field, check_fuzziness, exists, folded, refuse_index};
 use super::query_string::QueryStringOptions;
 use super::ranges::Ranges;
 use super::text::{
@@ -487,11 +487,12 @@ impl<'a> Clause<'a> {
         refuse_id(field, &at)?;
         let field = self.context.field(field);
         let translate = |text: &str, flags: &str| {
-            regexp::translate(text, flags)
+            regexp::translate(&folded(&field, text), flags)
                 .map_err(|error| error.context(format!("the regexp at `{at}` is not valid")))
         };
         if let Value::String(text) = body {
-            return Ok(pattern(field, Pattern::Regex(translate(text, "ALL")?), false));
+            let translated = translate(text, "ALL")?;
+            return Ok(pattern(field, Pattern::Regex(translated), false));
         }
         let clause = Clause { body, at: &at, context: self.context };
         let mut options = clause.object()?;
@@ -509,7 +510,8 @@ impl<'a> Clause<'a> {
         };
         let case_insensitive = options.boolean("case_insensitive")?.unwrap_or(false);
         options.finish()?;
-        Ok(pattern(field, Pattern::Regex(translate(text, flags)?), case_insensitive))
+        let translated = translate(text, flags)?;
+        Ok(pattern(field, Pattern::Regex(translated), case_insensitive))
     }
 
     fn intervals(self) -> Result<Filter> {

@@ -14,13 +14,15 @@
 //!
 //! An error shows the character and its position.
 
+use std::borrow::Cow;
+
 use frostline_split::RangeEnd;
 use serde_json::Value;
 
 use super::Context;
 use super::date::parse_time_zone;
 use super::json::{self, At, Object};
-use super::parts::{BY_NAME, check_analysis, check_field, exists, exists_in};
+use super::parts::{BY_NAME, check_analysis, check_field, exists, exists_in, folded};
 use super::range::{Edges, between};
 use super::ranges::Ranges;
 use super::regexp;
@@ -564,12 +566,14 @@ impl Parser<'_> {
         }
         self.suffixes()?;
         self.refuse_id(targets, start)?;
-        let pattern = regexp::translate(&text, "ALL").map_err(|error| self.error(start, error.what()))?;
-        Ok(self.each(targets, |field| Filter::Pattern {
-            field,
-            pattern: Pattern::Regex(pattern.clone()),
-            case_insensitive: false,
-        }))
+        let of = |field: &Target| {
+            let text = field.as_ref().map_or(Cow::Borrowed(text.as_str()), |field| folded(field, &text));
+            let pattern = regexp::translate(&text, "ALL").map_err(|error| self.error(start, error.what()))?;
+            let (field, pattern) = (field.clone(), Pattern::Regex(pattern));
+            Ok(Filter::Pattern { field, pattern, case_insensitive: false })
+        };
+        let parts: Vec<Filter> = targets.iter().map(of).collect::<Result<_>>()?;
+        Ok(if parts.is_empty() { Filter::None } else { any(parts) })
     }
 
     /// `[a TO b]`, `{a TO b}` and mixtures.

@@ -253,8 +253,8 @@ pub(crate) fn match_in(
     }
 }
 
-/// The words of a text by another analysis than that of the target, each as it is: what letters there are in upper case is
-/// no word of the index.
+/// The words of a text by another analysis than that of the target, each as it is: what the index would take apart, or write
+/// in lower case, is no word of it.
 fn match_words(
     target: &Target,
     analysis: Analysis,
@@ -274,9 +274,9 @@ fn match_words(
         Some(Minimum::All) => asked.len(),
         Some(Minimum::Count(count)) => count,
     };
-    let parts = asked.into_iter().map(|(word, prefix_last)| match word.chars().any(char::is_uppercase) {
-        true => Filter::None,
-        false => {
+    let parts = asked.into_iter().map(|(word, prefix_last)| match query_tokens(word).as_slice() == [word] {
+        false => Filter::None,
+        true => {
             let (field, text) = (target.clone(), word.to_owned());
             Filter::Match { field, text, minimum: Minimum::All, prefix_last }
         }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::Index;
 use frostline_query::Json;
-use frostline_split::{Analysis, Mapping, Placed};
+use frostline_split::{FieldType, Mapping, Placed};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
@@ -225,7 +225,7 @@ impl Wanted {
     }
 
     /// The names of the fields of a document that are wanted, and how each is analyzed.
-    fn named(&self, mapping: &Mapping, document: &Json) -> Vec<(String, Analyzer)> {
+    fn named(&self, mapping: &Mapping, document: &Json, is_given: bool) -> Vec<(String, Analyzer)> {
         let mut paths = BTreeSet::new();
         text_paths(document, &mut String::new(), &mut paths);
         let of_name = |name: &str| {
@@ -233,9 +233,13 @@ impl Wanted {
             Some(self.analyzers.get(name).copied().unwrap_or(known))
         };
         let Some(patterns) = &self.fields else {
-            let all = paths.into_iter().filter_map(|name| Some((of_name(&name)?, name)));
-            let texts = all.filter(|(analyzer, _)| *analyzer != Analyzer::Other(Analysis::Keyword));
-            return texts.map(|(analyzer, name)| (name, analyzer)).collect();
+            // As in Elasticsearch, of a document that is given all that is of text and keywords.
+            let is_meant = |name: &String| {
+                let ty = mapping.type_of(name);
+                is_given || matches!(ty, None | Some(FieldType::Text | FieldType::MatchOnlyText))
+            };
+            let texts = paths.into_iter().filter(is_meant);
+            return texts.filter_map(|name| of_name(&name).map(|analyzer| (name, analyzer))).collect();
         };
         let spelled = patterns.iter().filter(|pattern| !pattern.contains('*')).cloned();
         let fits = |path: &String| patterns.iter().any(|pattern| wildcard_matches(pattern, path));
@@ -372,7 +376,8 @@ impl Asked<'_> {
         }
         if let Some(document) = document {
             self.open(&holder, wanted.counts_fields() || wanted.counts_terms()).await?;
-            shown["term_vectors"] = self.vectors(&holder, &document, wanted)?;
+            let is_given = matches!(of, Of::Given(_));
+            shown["term_vectors"] = self.vectors(&holder, &document, wanted, is_given)?;
         }
         shown["took"] = json!(self.begun.elapsed().as_millis() as u64);
         Ok(shown)
@@ -406,7 +411,13 @@ impl Asked<'_> {
     }
 
     /// The terms of the fields of a document.
-    fn vectors(&mut self, name: &IndexName, document: &Json, wanted: &Wanted) -> Result<Value> {
+    fn vectors(
+        &mut self,
+        name: &IndexName,
+        document: &Json,
+        wanted: &Wanted,
+        is_given: bool,
+    ) -> Result<Value> {
         let Some(counted) = self.indices.get_mut(name) else { return Ok(json!({})) };
         let Counted { index, documents, fields } = counted;
         let mapping = index.mapping();
@@ -416,7 +427,7 @@ impl Asked<'_> {
             ));
         }
         let mut vectors = Map::new();
-        for (field, analyzer) in wanted.named(mapping, document) {
+        for (field, analyzer) in wanted.named(mapping, document, is_given) {
             let tokens = tokens(mapping, &field, analyzer, document)?;
             if tokens.is_empty() {
                 continue;

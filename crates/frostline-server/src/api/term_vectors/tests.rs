@@ -53,6 +53,19 @@ async fn without_names_all_text_is_meant() {
     assert_eq!(fields(&tested.ok("GET", "/web/_termvectors/a", "").await), ["deep.note", "text"]);
     let some = tested.ok("GET", "/web/_termvectors/a", r#"{"fields":["de*","code"]}"#).await;
     assert_eq!(fields(&some), ["code", "deep.note"]);
+    // Neither keywords nor how a field is compared count, but whether it is text.
+    let mapping = json!({ "mappings": { "properties": {
+        "id": { "type": "keyword", "normalizer": "lowercase" }, "code": { "type": "keyword" },
+        "line": { "type": "text", "analyzer": "keyword" }, "at": { "type": "date" },
+    } } });
+    tested.ok("PUT", "/typed", &mapping.to_string()).await;
+    let document = r#"{"id":"A","code":"B","line":"c d","at":"2024-01-01"}"#;
+    tested.ok("PUT", "/typed/_doc/a", document).await;
+    assert_eq!(fields(&tested.ok("GET", "/typed/_termvectors/a", "").await), ["line"]);
+    let given = format!("{{\"doc\":{document}}}");
+    let given = tested.ok("GET", "/typed/_termvectors", &given).await;
+    assert_eq!(fields(&given), ["code", "id", "line"]);
+    assert_eq!(given["term_vectors"]["id"]["terms"]["a"]["term_freq"], 1);
     // A document that is given is not stored, and has no statistics of its own.
     let doc =
         r#"{"doc":{"text":"brown bear"},"term_statistics":true,"per_field_analyzer":{"text":"standard"}}"#;

@@ -80,7 +80,11 @@ async fn a_normalized_keyword_is_found_counted_and_sorted_in_lower_case() {
         assert_eq!(of("prefix", json!("WEB")).await, [0, 1, 5]);
         assert_eq!(of("wildcard", json!("*B*-?")).await, [0, 1]);
         assert_eq!(of("regexp", json!("[a-z]+-[0-9]")).await, [0, 1]);
-        assert_eq!(of("regexp", json!("[A-Z]+-[0-9]")).await, [] as [i64; 0], "as Elasticsearch has it");
+        // As Elasticsearch has it, the expression is text to its normalizer.
+        assert_eq!(of("regexp", json!("[A-Z]+-[0-9]")).await, [0, 1]);
+        assert_eq!(of("regexp", json!({ "value": "WEB.?1?" })).await, [0, 1, 5]);
+        let regexp = json!({ "query_string": { "query": format!("{field}:/W[A-F]B-./") } });
+        assert_eq!(found(&place, regexp).await, [0, 1]);
         assert_eq!(of("range", json!({ "gte": "WEB" })).await, [0, 1, 3, 5]);
         assert_eq!(of("range", json!({ "gt": "Web", "lt": "Z" })).await, [0, 1]);
         let terms = json!({ "size": 0, "aggs": { "t": { "terms": { "field": field, "order": { "_key": "asc" } } } } });
@@ -212,10 +216,18 @@ async fn a_query_may_take_its_text_apart_itself() {
     check(json!({ "query": "brown fox", "analyzer": "whitespace", "operator": "and" }), &[0]).await;
     check(json!({ "query": "BROWN fox", "analyzer": "whitespace", "operator": "and" }), &[]).await;
     check(json!({ "query": "brown fox emu", "analyzer": "simple", "minimum_should_match": 2 }), &[0]).await;
+    // What the words of the index are made of is no word of it.
+    check(by("brown fox", "keyword"), &[]).await;
+    check(by("emu", "keyword"), &[3]).await;
+    check(by("emu,", "whitespace"), &[]).await;
+    check(by("lazy emu,", "whitespace"), &[2]).await;
     let prefix = json!({ "match_bool_prefix": { "line": by("X fox", "whitespace") } });
     assert_eq!(found(&place, prefix).await, [0, 2]);
     for (query, reason) in [
-        (json!({ "match_phrase": { "line": by("brown fox", "simple") } }), "[analyzer] is not supported"),
+        (
+            json!({ "match_phrase": { "line": by("brown fox", "simple") } }),
+            "only match, match_bool_prefix and multi_match take [simple]",
+        ),
         (json!({ "match": { "host": by("a", "simple") } }), "[analyzer] is not supported"),
         (json!({ "match": { "simple": by("a", "stop") } }), "[analyzer] is not supported"),
         (json!({ "match": { "line": by("a", "lowercase") } }), "[analyzer] is not supported"),
