@@ -250,7 +250,14 @@ impl Found {
             version: Some(self.numbers.version),
             op: "index".to_owned(),
         };
-        let text = document::run(script, &self.text, &mut after, now_us, QUERY_OWN_BYTES, shared_bytes)?;
+        let text = document::run(script, &self.text, &mut after, now_us, QUERY_OWN_BYTES, shared_bytes);
+        let text = text.map_err(|error| match error.kind() {
+            // The same request would end so again.
+            ErrorKind::Exhausted => ApiError::invalid(
+                "the scripts of the request look at too much together: ask for fewer documents, or let the script do less",
+            ),
+            _ => error.into(),
+        })?;
         let is_moved = after.index != index;
         let changed = [
             ("_index", is_moved && place.is_none()),

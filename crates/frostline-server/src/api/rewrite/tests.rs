@@ -217,6 +217,16 @@ async fn scripts_change_what_a_query_matches_and_what_is_copied() {
     assert_eq!(documents(&tested, "odd").await.len(), 17);
 }
 
+/// What is slow for each document ends a request before it has taken long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_scripts_end_a_request() {
+    let tested = tested().await;
+    let body = r#"{"script":"for (int i = 0; i < 120000; i++) {}"}"#;
+    let (status, _, reason) = tested.error("POST", "/web/_update_by_query", body).await;
+    assert!(status == 400 && reason.contains("look at too much together: ask for fewer documents"), "{reason}");
+    assert!(documents(&tested, "web").await.values().all(|hit| hit["_version"] == 1));
+}
+
 /// Others replace documents and merge meanwhile: what they were told is stored stays, or goes through the pipeline.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn beside_writers_no_change_is_lost() {
