@@ -1,11 +1,11 @@
-//! An ingest pipeline and, as text, a condition, a script and a file of patterns. What is read runs over a document without
-//! a panic.
+//! An ingest pipeline and, as text, a condition, a script, a file of patterns and a document. What is read runs over a document
+//! without a panic, and a document that nothing changes is written as it was.
 #![no_main]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use frostline_pipeline::{Agents, Condition, Document, Edited, Pipeline, Script, run};
+use frostline_pipeline::{Agents, Condition, Document, Edited, Original, Pipeline, Script, run};
 use serde_json::{Value, json};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
@@ -13,11 +13,16 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     let source = json!({
         "a": { "b": [1, "x", null, { "c": -0.5 }] }, "message": "10.0.0.1 - k=v [2024-05-06T07:08:09Z] \"é\"", "n": 7,
     });
+    if let Ok((original, members)) = Original::read(text.as_bytes()) {
+        let written = original.write(&Value::Object(members)).expect("what was read is written");
+        assert_eq!(written, text.trim_ascii().as_bytes());
+    }
+    let written = source.to_string();
     let Value::Object(source) = source else { return };
     if let Ok(script) = Script::parse(&Value::from(text)) {
         let (index, id, op) = ("logs".to_owned(), "7".to_owned(), "index".to_owned());
-        let mut edited = Edited { index, id, version: Some(1), op, source: source.clone() };
-        let _ = script.update(&mut edited, 1_714_979_289_000_000);
+        let mut edited = Edited { index, id, version: Some(1), op };
+        let _ = script.update(&mut edited, written.as_bytes(), 1_714_979_289_000_000, 1 << 17, &mut (1 << 29));
     }
     let Ok(json) = serde_json::from_str::<Value>(text) else { return };
     let Ok(pipeline) = Pipeline::parse(&json) else { return };
