@@ -22,7 +22,8 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     if let Ok(script) = Script::parse(&Value::from(text)) {
         let (index, id, op) = ("logs".to_owned(), "7".to_owned(), "index".to_owned());
         let mut edited = Edited { index, id, version: Some(1), op };
-        let _ = script.update(&mut edited, written.as_bytes(), 1_714_979_289_000_000, 1 << 17, &mut (1 << 29));
+        let _ =
+            script.update(&mut edited, written.as_bytes(), 1_714_979_289_000_000, 1 << 17, &mut (1 << 29));
     }
     let Ok(json) = serde_json::from_str::<Value>(text) else { return };
     let Ok(pipeline) = Pipeline::parse(&json) else { return };

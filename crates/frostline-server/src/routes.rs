@@ -1275,15 +1275,6 @@ pub(crate) static APIS: &[Api] = &[
         answer: |call| Box::pin(stream_settings::put_options(call)),
     },
     Api {
-        name: "indices.migrate_to_data_stream",
-        methods: POST,
-        paths: &["/_data_stream/_migrate/{name}"],
-        action: Action::Manage,
-        takes: &[],
-        ignores: &[CLUSTER],
-        answer: |call| Box::pin(data_stream::migrate(call)),
-    },
-    Api {
         name: "indices.modify_data_stream",
         methods: POST,
         paths: &["/_data_stream/_modify"],

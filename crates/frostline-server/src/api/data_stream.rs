@@ -26,57 +26,13 @@ use crate::state::{Call, only, only_in};
 /// `PUT /_data_stream/{name}`.
 pub(crate) async fn create(call: Call) -> Result<Answer> {
     let name = parse(call.part("name").unwrap_or_default())?;
-    let composed = template_of(&call.state.node.catalog().records().await?, &name)?;
+    let records = call.state.node.catalog().records().await?;
+    let composed = compose(&records, name.as_str())?.filter(|composed| composed.data_stream);
+    let composed = composed.ok_or_else(|| {
+        ApiError::invalid(format!("no matching index template found for data stream [{name}]"))
+    })?;
     make_stream(&call.state, &name, &composed).await?;
     Answer::json(&json!({ "acknowledged": true }))
-}
-
-/// What a data stream of this name is made from.
-fn template_of(records: &Records, name: &IndexName) -> Result<Composed> {
-    let composed = compose(records, name.as_str())?.filter(|composed| composed.data_stream);
-    composed.ok_or_else(|| {
-        ApiError::invalid(format!("no matching index template found for data stream [{name}]"))
-    })
-}
-
-/// `POST /_data_stream/_migrate/{name}`: an alias becomes a data stream of its indices.
-pub(crate) async fn migrate(call: Call) -> Result<Answer> {
-    let name = parse(call.part("name").unwrap_or_default())?;
-    let catalog = call.state.node.catalog();
-    let records = catalog.records().await?;
-    // What there is nothing to make of is no matter of templates.
-    migrated(&records, &name)?;
-    let composed = template_of(&records, &name)?;
-    let lifecycle = composed.lifecycle()?;
-    let plan = |records: &Records| {
-        let (indices, last) = migrated(records, &name)?;
-        let mut stream = DataStream::new(last, composed.template.clone());
-        stream.indices.splice(..0, indices);
-        stream.generation = stream.indices.len() as u64;
-        stream.lifecycle.clone_from(&lifecycle);
-        let changes =
-            [RecordChange::Alias(name.clone(), None), RecordChange::DataStream(name.clone(), Some(stream))];
-        Ok(changes.into_iter().chain(OwnSettings::forget(records, &name)).collect())
-    };
-    catalog.change_records("migrate an alias to a data stream", plan).await?;
-    Answer::json(&json!({ "acknowledged": true }))
-}
-
-/// The indices of an alias that may become a data stream, oldest first, and the one that takes documents.
-fn migrated(records: &Records, name: &IndexName) -> frostline_base::Result<(Vec<IndexName>, IndexName)> {
-    let alias = records.aliases().get(name);
-    let alias = alias.ok_or_else(|| Error::invalid(format!("alias [{name}] does not exist")))?;
-    let last = alias.write_index().cloned();
-    let last = last.ok_or_else(|| Error::invalid(format!("alias [{name}] must specify a write index")))?;
-    if alias.has_filter() || !alias.routing.is_empty() {
-        return Err(Error::invalid(format!("alias [{name}] may not have custom filtering or routing")));
-    }
-    if let Some(index) = alias.indices.iter().find(|index| stream_of(records, index).is_some()) {
-        return Err(Error::invalid(format!("index [{index}] is of a data stream already")));
-    }
-    let mut others: Vec<IndexName> = alias.indices.iter().filter(|index| **index != last).cloned().collect();
-    others.sort_by_key(|index| records.created_ms(index));
-    Ok((others, last))
 }
 
 /// `GET /_data_stream/{name}`.

@@ -1254,44 +1254,6 @@ async fn a_template_says_what_a_new_index_is_made_with() {
 }
 
 #[tokio::test]
-async fn an_alias_becomes_a_data_stream_of_its_indices() {
-    let tested = Tested::new();
-    let uri = "/_data_stream/_migrate/events";
-    assert_eq!(tested.error("POST", uri, "").await.2, "alias [events] does not exist");
-    for (index, n) in [("b", 1), ("a", 2), ("c", 3)] {
-        tested.ok("PUT", &format!("/{index}"), "").await;
-        tested.ok("PUT", &format!("/{index}/_alias/events"), "").await;
-        tested.send("POST", &format!("/{index}/_doc"), &json!({ "n": n }).to_string()).await;
-        tested.clock.advance_us(1_000_000);
-    }
-    assert_eq!(tested.error("POST", uri, "").await.2, "alias [events] must specify a write index");
-    tested.ok("PUT", "/a/_alias/events", r#"{"is_write_index":true}"#).await;
-    let (status, _, reason) = tested.error("POST", uri, "").await;
-    assert_eq!((status, reason.as_str()), (400, "no matching index template found for data stream [events]"));
-    let template = json!({ "index_patterns": ["events*"], "data_stream": {} });
-    tested.ok("PUT", "/_index_template/events", &template.to_string()).await;
-    assert_eq!(tested.ok("POST", uri, "").await, json!({ "acknowledged": true }));
-    let stream = tested.ok("GET", "/_data_stream/events", "").await["data_streams"][0].clone();
-    assert_eq!(names(&stream["indices"], "index_name"), ["b", "c", "a"]);
-    assert_eq!((&stream["template"], &stream["generation"]), (&json!("events"), &json!(3)));
-    assert_eq!(tested.get("/_alias/events").await.status, 404);
-    let made = tested.send("POST", "/events/_doc", r#"{"n":4}"#).await.json();
-    assert_eq!(
-        (&made["_index"], &tested.ok("GET", "/events/_count", "").await["count"]),
-        (&json!("a"), &json!(4))
-    );
-    assert_eq!(tested.ok("POST", "/events/_rollover", "").await["new_index"], "ds-events-000004");
-    // What is of a stream is of no other.
-    tested.ok("PUT", "/b/_alias/events-2", "").await;
-    let (status, _, reason) = tested.error("POST", "/_data_stream/_migrate/events-2", "").await;
-    assert_eq!((status, reason.as_str()), (400, "index [b] is of a data stream already"));
-    tested.ok("PUT", "/d", "").await;
-    tested.ok("PUT", "/d/_alias/events-3", r#"{"filter":{"term":{"n":1}}}"#).await;
-    let (_, _, reason) = tested.error("POST", "/_data_stream/_migrate/events-3", "").await;
-    assert_eq!(reason, "alias [events-3] may not have custom filtering or routing");
-}
-
-#[tokio::test]
 async fn a_data_stream_takes_documents_into_its_last_index() {
     let tested = Tested::new();
     assert_eq!(tested.error("PUT", "/_data_stream/events-app", "").await.0, 400);

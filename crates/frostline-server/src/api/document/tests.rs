@@ -284,7 +284,7 @@ async fn a_scripted_upsert_may_leave_nothing() {
     let answer = tested.ok("POST", "/web/_bulk", bulk).await;
     assert_eq!((&answer["errors"], &answer["items"][0]["update"]["status"]), (&json!(false), &json!(200)));
     // Where there is one, it is deleted.
-    tested.ok("PUT", "/web/_doc/a", "{}").await;
+    tested.send("PUT", "/web/_doc/a", "{}").await;
     let delete = r#"{"script":"ctx.op = 'delete'","scripted_upsert":true,"upsert":{}}"#;
     assert_eq!(written(&tested, "POST", "/web/_update/a", delete).await.1, json!("deleted"));
 }
@@ -308,7 +308,7 @@ async fn what_a_script_does_not_touch_is_stored_as_it_was() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endless_scripts_of_one_request_end_together() {
     let tested = Tested::new();
-    tested.ok("PUT", "/web/_doc/a", r#"{"n":0}"#).await;
+    tested.send("PUT", "/web/_doc/a", r#"{"n":0}"#).await;
     let endless = r#"{"script":{"source":"while (true) { ctx._source.n += 1 }"}}"#;
     let update = |script: &str| format!("{{\"update\":{{\"_id\":\"a\"}}}}\n{script}\n");
     let brief = update(r#"{"script":"ctx._source.n = 7"}"#);

@@ -510,7 +510,7 @@ async fn stored_scripts_are_rendered_for_those_who_may_read_them() {
     let (tested, admin) = tested().await;
     let script = r#"{"script":{"lang":"mustache","source":{"query":{"term":{"secret":"{{a}}"}}}}}"#;
     ok(&tested, &admin, "PUT", "/_scripts/own", script).await;
-    ok(&tested, &admin, "PUT", "/web/_doc/1", r#"{"secret":"x"}"#).await;
+    send(&tested, &admin, "PUT", "/web/_doc/1", r#"{"secret":"x"}"#).await;
     let (reader, _) = key(&tested, &admin, &["*"], &["read"]).await;
     let role = json!({ "cluster": ["manage"], "indices": [] });
     let body = json!({ "name": "manager", "role_descriptors": { "role": role } }).to_string();

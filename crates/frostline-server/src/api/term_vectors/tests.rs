@@ -60,7 +60,7 @@ async fn without_names_all_text_is_meant() {
     } } });
     tested.ok("PUT", "/typed", &mapping.to_string()).await;
     let document = r#"{"id":"A","code":"B","line":"c d","at":"2024-01-01"}"#;
-    tested.ok("PUT", "/typed/_doc/a", document).await;
+    tested.send("PUT", "/typed/_doc/a", document).await;
     assert_eq!(fields(&tested.ok("GET", "/typed/_termvectors/a", "").await), ["line"]);
     let given = format!("{{\"doc\":{document}}}");
     let given = tested.ok("GET", "/typed/_termvectors", &given).await;
