@@ -63,31 +63,6 @@ async fn a_name_means_in_each_index_what_that_declares() {
     }
 }
 
-/// Hits of one value are one group, whatever an index makes of its values.
-#[tokio::test]
-async fn hits_are_collapsed_by_the_values_that_each_index_compares() {
-    let keyword = |normalizer: Value| {
-        let mut field = json!({ "type": "keyword" });
-        if normalizer.is_string() {
-            field["normalizer"] = normalizer;
-        }
-        mapping(json!({ "n": { "type": "long" }, "host": field }))
-    };
-    let documents = |from: i64, hosts: &[&str]| -> Vec<Value> {
-        (from..).zip(hosts).map(|(n, host)| json!({ "n": n, "host": host })).collect()
-    };
-    let one = Place::with_mapping(&[documents(1, &["Web", "web", "DB"])], keyword(json!("lowercase"))).await;
-    let other = one.beside_with("other", &[documents(4, &["Web", "web", "db"])], keyword(Value::Null)).await;
-    for order in ["asc", "desc"] {
-        let body = json!({ "size": 9, "sort": [{ "n": order }], "collapse": { "field": "host" } });
-        let expected = if order == "asc" { json!([1, 3, 4]) } else { json!([6, 5, 4]) };
-        assert_eq!(both(&one, &other, &body).await["numbers"], expected);
-    }
-    let body =
-        json!({ "size": 9, "sort": [{ "host": "asc" }, { "n": "asc" }], "collapse": { "field": "host" } });
-    assert_eq!(both(&one, &other, &body).await["numbers"], json!([4, 3, 1]));
-}
-
 #[tokio::test]
 async fn a_filter_in_aggregations_is_read_as_each_index_declares_its_fields() {
     let typed = |ty: &str| mapping(json!({ "v": { "type": ty } }));
