@@ -38,6 +38,8 @@ use crate::scan;
 pub(super) const NAME: &str = "frostline";
 /// The directory has this attribute while data is absent.
 pub(super) const INCOMPLETE: &str = "user.frostline.incomplete";
+/// The attribute with the rights that a directory gives to what is made in it.
+const DEFAULT_RIGHTS: &str = "system.posix_acl_default";
 /// Nothing beneath changes but through the mount.
 const TTL: Duration = Duration::from_secs(60);
 const ROOT: u32 = 0;
@@ -159,7 +161,34 @@ impl Opened {
 #[derive(Clone)]
 enum Handle {
     File(Arc<OpenFile>),
-    Directory(Arc<Vec<(u64, FileType, OsString)>>),
+    Directory(Arc<Listing>),
+}
+
+type Names = Arc<Vec<(u64, FileType, OsString)>>;
+
+/// An open directory. It is listed when it is read from its beginning.
+struct Listing {
+    folder: File,
+    names: Mutex<Option<Names>>,
+}
+
+impl Listing {
+    /// The names, of which those from `offset` on are wanted.
+    fn names(&self, offset: u64) -> Answer<Names> {
+        let mut known = lock(&self.names);
+        if let Some(names) = known.as_ref().filter(|_| offset > 0) {
+            return Ok(Arc::clone(names));
+        }
+        let listed = rustix::fs::Dir::read_from(&self.folder).map_err(errno)?;
+        let name = |name: rustix::io::Result<rustix::fs::DirEntry>| {
+            let name = name.map_err(errno)?;
+            let text = OsString::from_vec(name.file_name().to_bytes().to_vec());
+            Ok((name.ino(), kind(name.file_type()), text))
+        };
+        let names = Arc::new(listed.map(name).collect::<Answer<Vec<_>>>()?);
+        *known = Some(Arc::clone(&names));
+        Ok(names)
+    }
 }
 
 struct OpenFile {
@@ -326,32 +355,40 @@ impl Beneath {
         (self.remember(Handle::File(Arc::new(open))), flags, passed)
     }
 
-    /// Makes what `make` makes in a directory, as its user's, and looks it up.
+    /// Makes what `make` makes in a directory, as its user's, and looks it up. `rights` are the mode that the user gives,
+    /// and the user's mask. If the directory has rights for what is made in it, the file system applies these, and no mask.
     fn make(
         &self,
         request: &Request,
         parent: INodeNo,
         name: &OsStr,
-        mode: Option<u32>,
-        make: impl FnOnce(&Inode) -> rustix::io::Result<()>,
+        rights: Option<(u32, u32)>,
+        make: impl FnOnce(&Inode, Mode) -> rustix::io::Result<()>,
     ) -> Answer<FileAttr> {
         let folder = self.inode(parent)?;
-        make(&folder).map_err(errno)?;
+        let gives_rights = rustix::fs::getxattr(folder.path(), DEFAULT_RIGHTS, &mut [0_u8; 0][..]).is_ok();
+        let first = match rights {
+            Some((mode, _)) if gives_rights => Mode::from_raw_mode(mode & 0o7777),
+            _ => Mode::RWXU,
+        };
+        make(&folder, first).map_err(errno)?;
         let dressed = || {
             let of_folder = rustix::fs::fstat(&folder.fd)?;
             let inherits = of_folder.st_mode & 0o2000 != 0;
             let group = if inherits { of_folder.st_gid } else { request.gid() };
             let (owner, group) = (Uid::from_raw(request.uid()), Gid::from_raw(group));
             rustix::fs::chownat(&folder.fd, name, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
-            let Some(mode) = mode else { return Ok(()) };
+            let Some((mode, mask)) = rights else { return Ok(()) };
             let is_directory = mode & 0o170_000 == 0o040_000;
-            let inherited = if inherits && is_directory { 0o2000 } else { 0 };
-            rustix::fs::chmodat(
-                &folder.fd,
-                name,
-                Mode::from_raw_mode(mode & 0o7777 | inherited),
-                AtFlags::empty(),
-            )
+            let mode = match gives_rights {
+                // The new owner has cost a program its set-user and set-group bits.
+                true if is_directory || mode & 0o6000 == 0 => return Ok(()),
+                true => {
+                    rustix::fs::statat(&folder.fd, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode | mode & 0o6000
+                }
+                false => mode & !mask | if inherits && is_directory { 0o2000 } else { 0 },
+            };
+            rustix::fs::chmodat(&folder.fd, name, Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())
         };
         dressed().map_err(errno)?;
         self.look_up(parent, name)
@@ -522,6 +559,8 @@ impl Filesystem for Tree {
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
             InitFlags::FUSE_CACHE_SYMLINKS,
+            // A directory may have rights for what is made in it, which no mask takes away.
+            InitFlags::FUSE_DONT_MASK,
             // Without it the kernel asks for the capabilities of a file before each write.
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ] {
@@ -597,20 +636,28 @@ impl Filesystem for Tree {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        mask: u32,
         rdev: u32,
         reply: ReplyEntry,
     ) {
         let kind = rustix::fs::FileType::from_raw_mode(mode);
-        let make = |folder: &Inode| {
-            rustix::fs::mknodat(&folder.fd, name, kind, Mode::from_raw_mode(mode & 0o7777), rdev.into())
-        };
-        answer_entry(reply, self.0.make(request, parent, name, Some(mode), make));
+        let make =
+            |folder: &Inode, mode: Mode| rustix::fs::mknodat(&folder.fd, name, kind, mode, rdev.into());
+        answer_entry(reply, self.0.make(request, parent, name, Some((mode, mask)), make));
     }
 
-    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
-        let make = |folder: &Inode| rustix::fs::mkdirat(&folder.fd, name, Mode::RWXU);
-        answer_entry(reply, self.0.make(request, parent, name, Some(mode & 0o7777 | 0o040_000), make));
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        mask: u32,
+        reply: ReplyEntry,
+    ) {
+        let make = |folder: &Inode, mode: Mode| rustix::fs::mkdirat(&folder.fd, name, mode);
+        let rights = (mode & 0o7777 | 0o040_000, mask);
+        answer_entry(reply, self.0.make(request, parent, name, Some(rights), make));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -622,7 +669,7 @@ impl Filesystem for Tree {
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let make = |folder: &Inode| rustix::fs::symlinkat(target, &folder.fd, name);
+        let make = |folder: &Inode, _| rustix::fs::symlinkat(target, &folder.fd, name);
         answer_entry(reply, self.0.make(request, parent, name, None, make));
     }
 
@@ -678,17 +725,18 @@ impl Filesystem for Tree {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        mask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
         let made = || {
             let mut file = None;
-            let attributes = self.0.make(request, parent, name, Some(mode & 0o7777), |folder| {
-                let flags = beneath(flags) | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-                file = Some(rustix::fs::openat(&folder.fd, name, flags, Mode::RUSR | Mode::WUSR)?);
-                Ok(())
-            })?;
+            let attributes =
+                self.0.make(request, parent, name, Some((mode & 0o7777, mask)), |folder, mode| {
+                    let flags = beneath(flags) | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                    file = Some(rustix::fs::openat(&folder.fd, name, flags, mode)?);
+                    Ok(())
+                })?;
             let file = file.map(File::from).ok_or(Errno::EIO)?;
             Ok((file, self.0.inode(attributes.ino)?, attributes))
         };
@@ -824,24 +872,20 @@ impl Filesystem for Tree {
     }
 
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let list = || {
-            let folder = self.0.inode(number)?.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-            let names = rustix::fs::Dir::new(folder).map_err(errno)?;
-            let name = |name: rustix::io::Result<rustix::fs::DirEntry>| {
-                let name = name.map_err(errno)?;
-                let text = OsString::from_vec(name.file_name().to_bytes().to_vec());
-                Ok((name.ino(), kind(name.file_type()), text))
-            };
-            names.map(name).collect::<Answer<Vec<_>>>()
-        };
-        answer!(reply, list(), names => {
-            reply.opened(self.0.remember(Handle::Directory(Arc::new(names))), FopenFlags::empty());
+        let folder = self.0.inode(number).and_then(|inode| inode.open(OFlags::RDONLY | OFlags::DIRECTORY));
+        answer!(reply, folder, folder => {
+            let listing = Listing { folder, names: Mutex::default() };
+            reply.opened(self.0.remember(Handle::Directory(Arc::new(listing))), FopenFlags::empty());
         });
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let Some(Handle::Directory(names)) = lock(&self.0.handles).get(&handle.0).cloned() else {
+        let Some(Handle::Directory(listing)) = lock(&self.0.handles).get(&handle.0).cloned() else {
             return reply.error(Errno::EBADF);
+        };
+        let names = match listing.names(offset) {
+            Ok(names) => names,
+            Err(error) => return reply.error(error),
         };
         for (at, (number, kind, name)) in names.iter().enumerate().skip(offset as usize) {
             if reply.add(INodeNo(*number), at as u64 + 1, *kind, name) {

@@ -2,32 +2,53 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use frostline_base::Result;
+use frostline_base::{Error, Result};
 use frostline_store::{Fills, fill, pause_filling};
 
 use super::lazy::{Lazy, lock};
 use super::stages::{self, Batch, FillStage, Known, Stages};
+use crate::snapshot::blocking;
 use crate::traces::Traces;
+
+/// How long all else waits for what a server starts with, which may be lost.
+const START_MAX: Duration = Duration::from_secs(60);
 
 /// Fetches all that is absent, at most so many bytes of files a second. Chunks that cannot be had are tried again after
 /// all others.
 pub(super) async fn hydrate(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) {
-    let (mut stages, chunks) = (Stages::new(&lazy.tree), Chunks(lazy));
-    let first = stages.start();
+    if let Err(error) = in_order(lazy, traces, rate).await {
+        tracing::error!(?error, "nothing is fetched that nobody waits for");
+    }
+}
+
+async fn in_order(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) -> Result<()> {
+    let chunks = Chunks(lazy);
+    // Sorting chunks takes long where there are many, and readers wait for nobody.
+    let tree = Arc::clone(&lazy.tree);
+    let begun = blocking(move || {
+        let mut stages = Stages::new(&tree);
+        let first = stages.start();
+        Ok((stages, first))
+    });
+    let (mut stages, first) = begun.await?;
+    let start = first.clone();
     // What it starts with is fetched while it is read what comes after.
     let planned = async {
-        let others = stages.others(&Known::read(lazy, traces).await);
-        let all = [first.clone(), others].concat();
+        let known = Known::read(lazy, traces).await;
+        let all = blocking(move || Ok([start, stages.others(&known)].concat())).await?;
         *lock(&lazy.counts.order) = stages::parts(&lazy.tree, &all);
-        all
+        Ok::<_, Error>(all)
     };
-    let (all, ()) = tokio::join!(planned, fill(&chunks, first.clone().into(), rate));
+    let started = tokio::time::timeout(START_MAX, fill(&chunks, first.into(), rate));
+    let (all, _) = tokio::join!(planned, started);
+    let all = all?;
     loop {
         fill(&chunks, all.clone().into(), rate).await;
         *lock(&lazy.counts.filling) = None;
         if lazy.counts.absent_bytes.load(Ordering::Relaxed) == 0 {
-            return;
+            return Ok(());
         }
         pause_filling().await;
     }

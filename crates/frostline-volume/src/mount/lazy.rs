@@ -41,6 +41,8 @@ use crate::tree::{Meta, Node, PieceRef, Tree, chunk_numbers};
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;
+/// Chunks that are brought at once for who wants many.
+const AT_ONCE: usize = 32;
 /// Chunks that a reader who reads on is ahead of at most.
 const AHEAD_MAX: usize = 16;
 /// The attribute with a program's rights, which every write takes away.
@@ -366,9 +368,20 @@ impl Lazy {
         }
         self.counts.misses.fetch_add(1, Ordering::Relaxed);
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
-        let done = self.bring_range(file, &range).await;
+        let done = self.bring_parts(file, &range).await;
         self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
         done
+    }
+
+    /// Brings a range in place that may be all of a file, a part at a time: what is on its way is in memory.
+    async fn bring_parts(self: &Arc<Lazy>, file: &LazyFile, range: &ByteRange) -> io::Result<()> {
+        let numbers: Vec<u64> = file.touched(range).map(|(_, number, _)| number).collect();
+        for part in numbers.chunks(AT_ONCE) {
+            let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
+            let part = range.start.max(first * CHUNK)..range.end.min((last + 1) * CHUNK);
+            self.bring_range(file, &part).await?;
+        }
+        Ok(())
     }
 
     /// Reads from an open file, for a reader who waits for what is absent. Where the disk has no room for that, it is read
@@ -564,7 +577,6 @@ impl Lazy {
 
     /// The beginning of a file as the snapshot has it, whatever users made of it.
     pub(super) async fn stored(self: &Arc<Lazy>, entry: usize, bytes_max: u64) -> Result<Vec<u8>> {
-        const AT_ONCE: usize = 32;
         let Node::File { bytes, extents, chunks } = &self.tree.entries[entry].node else {
             return Err(Error::internal("what is no file is read"));
         };
@@ -597,7 +609,7 @@ impl Lazy {
     }
 
     /// Fetches those of these chunks that are absent, for nobody in particular. False if one of them could not be had; an
-    /// error if the disk is full or the repository does not answer.
+    /// error if the disk is full, or the repository does not answer or gives nothing.
     pub(super) async fn prefetch(self: &Arc<Lazy>, chunks: &[usize]) -> Result<bool> {
         let claimed = self.claim(chunks);
         let done = self.bring(&claimed.chunks).await;
@@ -606,16 +618,20 @@ impl Lazy {
         if matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable) {
             return Err(error);
         }
-        let mut all = true;
+        let mut failed = 0;
         for chunk in &claimed.chunks {
             if let Err(error) = self.bring(std::slice::from_ref(chunk)).await
                 && let Some(file) = self.of_chunk(*chunk)
             {
                 self.told(file, *chunk, &error);
-                all = false;
+                failed += 1;
             }
         }
-        Ok(all)
+        // Who is not let in anywhere need not ask for everything.
+        if error.kind() == ErrorKind::Denied && failed == claimed.chunks.len() {
+            return Err(error);
+        }
+        Ok(failed == 0)
     }
 
     /// Puts the absent pages of a chunk in place. The times of the file and its rights stay.

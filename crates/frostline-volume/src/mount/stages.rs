@@ -9,21 +9,25 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::time::Duration;
 
 use frostline_base::Result;
 use serde::{Deserialize, Serialize};
 
 use super::lazy::Lazy;
 use crate::autoprewarm::{self, Hot};
-use crate::control::Control;
+use crate::control::{Control, Sizes};
 use crate::order;
 use crate::reader::{Target, cut, runs, sort, targets};
+use crate::snapshot::blocking;
 use crate::trace::Trace;
 use crate::traces::Traces;
 use crate::tree::{Finder, Node, Tree};
 
 /// A batch of chunks has about so many stored bytes.
 const BATCH_BYTES: u64 = 4 << 20;
+/// How long filling waits for what decides its order.
+const KNOWN_MAX: Duration = Duration::from_secs(30);
 /// No control file is longer.
 const CONTROL_BYTES: u64 = 64 << 10;
 
@@ -66,10 +70,11 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Reads it from the snapshot and the repository. What cannot be read is not known.
+    /// Reads it from the snapshot and the repository. What cannot be read, or not in time, is not known.
     pub(super) async fn read(lazy: &Arc<Lazy>, traces: &Traces) -> Known {
+        let trace = in_time(traces.newest());
         let Some(cluster) = cluster(&lazy.tree) else {
-            return Known { trace: traces.newest().await, ..Known::default() };
+            return Known { trace: trace.await.unwrap_or_default(), ..Known::default() };
         };
         let path = |name: &str| match cluster.as_slice() {
             b"" => name.as_bytes().to_vec(),
@@ -77,27 +82,38 @@ impl Known {
         };
         let (control_path, list_path) = (path("global/pg_control"), path(autoprewarm::FILE));
         let (control, list, trace) = tokio::join!(
-            stored(lazy, &control_path, CONTROL_BYTES),
-            stored(lazy, &list_path, autoprewarm::BYTES_MAX),
-            traces.newest()
+            in_time(stored(lazy, &control_path, CONTROL_BYTES)),
+            in_time(stored(lazy, &list_path, autoprewarm::BYTES_MAX)),
+            trace
         );
-        let control = control.and_then(|bytes| Control::read(&bytes));
+        let control = control.flatten().and_then(|bytes| Control::read(&bytes));
         let sizes = control.as_ref().map(|control| control.sizes).unwrap_or_default();
-        let hot = list.and_then(|text| {
-            let hot = Hot::of(&text, &lazy.tree, &cluster, sizes);
-            match &hot {
-                None => tracing::info!("autoprewarm.blocks is not what PostgreSQL writes, and is not used"),
-                Some(hot) if hot.unknown > 0 => tracing::info!(
-                    used = hot.blocks,
-                    unknown = hot.unknown,
-                    "autoprewarm.blocks names blocks that are not in the snapshot"
-                ),
-                Some(_) => {}
-            }
-            hot
-        });
-        Known { control, hot, trace }
+        let (tree, hot) = (Arc::clone(&lazy.tree), list.flatten());
+        let hot = blocking(move || Ok(hot.and_then(|text| hot_of(&text, &tree, &cluster, sizes)))).await;
+        let hot = hot.unwrap_or_default();
+        Known { control, hot, trace: trace.unwrap_or_default() }
     }
+}
+
+/// The blocks of a list, told what of it is of no use.
+fn hot_of(text: &[u8], tree: &Tree, cluster: &[u8], sizes: Sizes) -> Option<Hot> {
+    let hot = Hot::of(text, tree, cluster, sizes);
+    match &hot {
+        None => tracing::info!("autoprewarm.blocks is not what PostgreSQL writes, and is not used"),
+        Some(hot) if hot.unknown > 0 => tracing::info!(
+            used = hot.blocks,
+            unknown = hot.unknown,
+            "autoprewarm.blocks names blocks that are not in the snapshot"
+        ),
+        Some(_) => {}
+    }
+    hot
+}
+
+/// What is read, unless it takes so long that filling had better begin without it.
+async fn in_time<T>(read: impl Future<Output = T>) -> Option<T> {
+    let read = tokio::time::timeout(KNOWN_MAX, read).await;
+    read.inspect_err(|_| tracing::warn!("the repository is slow: it is not known what to fetch first")).ok()
 }
 
 /// The beginning of a file as the snapshot has it; none if there is no such file, or it cannot be had.
@@ -116,8 +132,8 @@ fn cluster(tree: &Tree) -> Option<Vec<u8>> {
 }
 
 /// The chunks of a tree while they are divided into stages.
-pub(super) struct Stages<'a> {
-    tree: &'a Tree,
+pub(super) struct Stages {
+    tree: Arc<Tree>,
     cluster: Option<Vec<u8>>,
     /// In the order of the packs.
     sorted: Vec<Target>,
@@ -128,8 +144,8 @@ pub(super) struct Stages<'a> {
     taken: Vec<bool>,
 }
 
-impl<'a> Stages<'a> {
-    pub(super) fn new(tree: &'a Tree) -> Stages<'a> {
+impl Stages {
+    pub(super) fn new(tree: &Arc<Tree>) -> Stages {
         let mut sorted = targets(tree);
         sort(tree, &mut sorted);
         let (mut starts, mut run_of, mut at) = (vec![0], vec![0; tree.chunks.len()], 0);
@@ -139,7 +155,7 @@ impl<'a> Stages<'a> {
             starts.push(at);
         }
         let taken = vec![false; starts.len() - 1];
-        Stages { tree, cluster: cluster(tree), sorted, starts, run_of, taken }
+        Stages { tree: Arc::clone(tree), cluster: cluster(tree), sorted, starts, run_of, taken }
     }
 
     /// What a server surely reads when it starts; nothing where there is none.
@@ -157,7 +173,7 @@ impl<'a> Stages<'a> {
             chunks.sort_by_key(|chunk| (Reverse(hot.chunks[chunk].max(1).ilog2()), self.run_of[*chunk]));
             batches.extend(self.take(FillStage::Autoprewarm, chunks));
         }
-        batches.extend(self.take(FillStage::Trace, known.trace.chunks(self.tree)));
+        batches.extend(self.take(FillStage::Trace, known.trace.chunks(&self.tree)));
         // What is left of the log is of before the last checkpoint, or was made for later.
         let is_log = |target: &Target| {
             let path = &self.tree.entries[target.file].path;
@@ -197,7 +213,7 @@ impl<'a> Stages<'a> {
             }
         }
         let runs = wanted.into_iter().map(|run| &self.sorted[self.starts[run]..self.starts[run + 1]]);
-        let batches = cut(self.tree, runs, BATCH_BYTES).into_iter();
+        let batches = cut(&self.tree, runs, BATCH_BYTES).into_iter();
         let chunks = |batch: Vec<Target>| batch.into_iter().map(|target| target.chunk).collect();
         batches.map(|batch| Batch { stage, chunks: chunks(batch) }).collect()
     }

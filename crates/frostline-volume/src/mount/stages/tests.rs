@@ -4,11 +4,10 @@ use std::fs;
 use proptest::prelude::*;
 
 use super::*;
-use crate::control::Sizes;
 use crate::testing::{Bench, noise, snapshot};
 
 /// A directory of a server: its table has 40 chunks, of which the last is equal to the first of another one.
-async fn cluster_tree(bench: &Bench) -> (tempfile::TempDir, Tree) {
+async fn cluster_tree(bench: &Bench) -> (tempfile::TempDir, Arc<Tree>) {
     let folder = tempfile::tempdir().unwrap();
     let write = |path: &str, bytes: Vec<u8>| {
         let path = folder.path().join(path);
@@ -25,11 +24,11 @@ async fn cluster_tree(bench: &Bench) -> (tempfile::TempDir, Tree) {
     write("pg_xact/0000", noise(5, 8_192));
     write("PG_VERSION", b"15\n".to_vec());
     let taken = snapshot(&bench.volumes(), folder.path()).await.snapshot;
-    let tree = bench.volumes().tree(&taken).await.unwrap();
+    let tree = Arc::new(bench.volumes().tree(&taken).await.unwrap());
     (folder, tree)
 }
 
-fn all(tree: &Tree, known: &Known) -> Vec<Batch> {
+fn all(tree: &Arc<Tree>, known: &Known) -> Vec<Batch> {
     let mut stages = Stages::new(tree);
     let first = stages.start();
     [first, stages.others(known)].concat()
@@ -109,7 +108,7 @@ async fn a_directory_without_a_server_is_filled_by_its_trace_then_in_the_order_o
         fs::write(folder.path().join(format!("f{n}")), noise(n, 900_000)).unwrap();
     }
     let taken = snapshot(&bench.volumes(), folder.path()).await.snapshot;
-    let tree = bench.volumes().tree(&taken).await.unwrap();
+    let tree = Arc::new(bench.volumes().tree(&taken).await.unwrap());
     let trace = Arc::new(Trace::default().after(&tree, &[(4, 1), (2, 0)], |_| true));
     let batches = all(&tree, &Known { trace, ..Known::default() });
     let stages: Vec<FillStage> = batches.iter().map(|batch| batch.stage).collect();
