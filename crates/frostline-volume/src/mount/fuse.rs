@@ -38,6 +38,8 @@ use crate::scan;
 pub(super) const NAME: &str = "frostline";
 /// The directory has this attribute while data is absent.
 pub(super) const INCOMPLETE: &str = "user.frostline.incomplete";
+/// The attribute with the rights of users and groups.
+const RIGHTS: &str = "system.posix_acl_access";
 /// The attribute with the rights that a directory gives to what is made in it.
 const DEFAULT_RIGHTS: &str = "system.posix_acl_default";
 /// Nothing beneath changes but through the mount.
@@ -448,6 +450,22 @@ fn take_set_id(file: &File) -> rustix::io::Result<()> {
     if kept == mode { Ok(()) } else { rustix::fs::fchmod(file, kept) }
 }
 
+/// Takes the set-group bit where a user who is not of the group has set the rights. This process may set what it likes, so
+/// the file system beneath leaves it.
+fn take_set_group(inode: &Inode, request: &Request) -> rustix::io::Result<()> {
+    let Stat { st_mode, st_gid, .. } = rustix::fs::fstat(&inode.fd)?;
+    let mode = Mode::from_raw_mode(st_mode & 0o7777);
+    let is_of_group = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
+        let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+        request.gid() == st_gid || groups.split_whitespace().any(|group| group.parse() == Ok(st_gid))
+    };
+    if request.uid() == ROOT || !mode.contains(Mode::SGID) || is_of_group() {
+        return Ok(());
+    }
+    rustix::fs::chmodat(CWD, inode.path(), mode - Mode::SGID, AtFlags::empty())
+}
+
 /// What `setattr` is to set.
 struct Wanted {
     bytes: Option<u64>,
@@ -510,14 +528,9 @@ fn since_1970(time: SystemTime) -> Timespec {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => Timespec { tv_sec: after.as_secs() as i64, tv_nsec: after.subsec_nanos().into() },
         Err(before) => {
+            // The kernel's nanoseconds count forward, and the library counts them backward: they are as the kernel gave them.
             let before = before.duration();
-            match before.subsec_nanos() {
-                0 => Timespec { tv_sec: -(before.as_secs() as i64), tv_nsec: 0 },
-                nanos => Timespec {
-                    tv_sec: -(before.as_secs() as i64) - 1,
-                    tv_nsec: (1_000_000_000 - nanos).into(),
-                },
-            }
+            Timespec { tv_sec: -(before.as_secs() as i64), tv_nsec: before.subsec_nanos().into() }
         }
     }
 }
@@ -928,7 +941,7 @@ impl Filesystem for Tree {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -939,7 +952,8 @@ impl Filesystem for Tree {
         let flags = XattrFlags::from_bits_retain(flags as u32);
         let done = self.0.inode(number).and_then(|inode| {
             self.0.touch(&inode)?;
-            rustix::fs::setxattr(inode.path(), name, value, flags).map_err(errno)
+            rustix::fs::setxattr(inode.path(), name, value, flags).map_err(errno)?;
+            if name == RIGHTS { take_set_group(&inode, request).map_err(errno) } else { Ok(()) }
         });
         answer_empty(reply, done);
     }

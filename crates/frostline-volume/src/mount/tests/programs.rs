@@ -82,6 +82,69 @@ async fn what_is_made_has_the_rights_that_it_has_in_a_plain_directory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_is_not_of_a_group_gives_no_rights_of_it_to_a_program() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for open in [source.path(), folder.path()] {
+        fs::set_permissions(open, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    // Of a group of which the user is not, one that it is, and one of its further ones.
+    let groups = [2_345, 65_534, 77];
+    for group in groups {
+        let file = source.path().join(group.to_string());
+        fs::write(&file, noise(1, 20_000)).unwrap();
+        std::os::unix::fs::chown(&file, Some(65_534), Some(group)).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o2770)).unwrap();
+    }
+    let rights = default_rights();
+    let hex: String = rights.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+    let set = move |root: &Path| {
+        let mode = |group: u32| {
+            let file = root.join(group.to_string());
+            let program = format!("import os,sys; os.setxattr(sys.argv[1], '{ACCESS}', b'{hex}')");
+            let user = ["--reuid=65534", "--regid=65534", "--groups=77", "python3", "-c", &program];
+            let done = std::process::Command::new("setpriv").args(user).arg(&file).status().unwrap();
+            (done.success(), fs::metadata(&file).unwrap().mode())
+        };
+        groups.map(mode)
+    };
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let (at, on_mount) = (target.clone(), set.clone());
+    let found = calls(move || on_mount(&at)).await;
+    assert_eq!(found, set(source.path()));
+    served.unmount().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_before_1970_are_what_they_are_set_to() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let times = [(-101, 500_000_000), (-1, 999_999_999), (-7, 0), (0, 5)];
+    let at = target.join("a/b/f1");
+    let found = calls(move || {
+        times.map(|(tv_sec, tv_nsec)| {
+            let time = rustix::fs::Timespec { tv_sec, tv_nsec };
+            let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+            rustix::fs::utimensat(CWD, &at, &times, rustix::fs::AtFlags::empty()).unwrap();
+            let meta = fs::metadata(&at).unwrap();
+            (meta.mtime(), meta.mtime_nsec())
+        })
+    })
+    .await;
+    assert_eq!(found, times);
+    served.unmount().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_is_read_from_its_beginning_again_shows_what_was_made_meanwhile() {
     if !can_mount() {
         return;
