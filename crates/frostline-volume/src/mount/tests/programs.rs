@@ -101,8 +101,9 @@ async fn who_is_not_of_a_group_gives_no_rights_of_it_to_a_program() {
     let rights = default_rights();
     let hex: String = rights.iter().map(|byte| format!("{byte:02x}")).collect();
     let number = nix::libc::SYS_setxattr;
-    let program =
-        format!("$_ = pack 'H*', '{hex}'; exit(syscall({number}, $ARGV[0], '{ACCESS}', $_, length, 0) != 0)");
+    let program = format!(
+        "$_ = pack 'H*', '{hex}'; $n = '{ACCESS}'; exit(syscall({number}, $ARGV[0], $n, $_, length, 0) != 0)"
+    );
     let set = move |root: &Path| {
         let mode = |group: u32| {
             let file = root.join(group.to_string());
