@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use frostline_base::{Error, Result};
+use frostline_base::Result;
 use frostline_store::{Fills, fill, pause_filling};
 
 use super::lazy::{Lazy, lock};
@@ -33,17 +33,12 @@ async fn in_order(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) -> Resul
         Ok((stages, first))
     });
     let (mut stages, first) = begun.await?;
-    let start = first.clone();
     // What it starts with is fetched while it is read what comes after.
-    let planned = async {
-        let known = Known::read(lazy, traces).await;
-        let all = blocking(move || Ok([start, stages.others(&known)].concat())).await?;
-        *lock(&lazy.counts.order) = stages::parts(&lazy.tree, &all);
-        Ok::<_, Error>(all)
-    };
-    let started = tokio::time::timeout(START_MAX, fill(&chunks, first.into(), rate));
-    let (all, _) = tokio::join!(planned, started);
-    let all = all?;
+    let started = tokio::time::timeout(START_MAX, fill(&chunks, first.clone().into(), rate));
+    let (known, _) = tokio::join!(Known::read(lazy, traces), started);
+    let at = Arc::clone(lazy);
+    let all = blocking(move || Ok([first, stages.others(&known, at.roots())].concat())).await?;
+    *lock(&lazy.counts.order) = stages::parts(&lazy.tree, &all);
     loop {
         fill(&chunks, all.clone().into(), rate).await;
         *lock(&lazy.counts.filling) = None;

@@ -86,8 +86,8 @@ pub(super) struct LazyFile {
     /// Whoever syncs it for others who wait holds it.
     settling: Mutex<()>,
     ahead: Mutex<Ahead>,
-    /// Whether it is an index of PostgreSQL, once its first page is in place.
-    is_index: OnceLock<bool>,
+    /// Where its root is if it is an index of PostgreSQL, once its first page is in place.
+    root: OnceLock<Option<u64>>,
 }
 
 /// What a sequential reader will want.
@@ -167,7 +167,7 @@ impl LazyFile {
             lock: Mutex::default(),
             settling: Mutex::default(),
             ahead: Mutex::default(),
-            is_index: OnceLock::new(),
+            root: OnceLock::new(),
         })
     }
 
@@ -453,7 +453,7 @@ impl Lazy {
                 continue;
             }
             let ahead = self.ahead(file, missing.first().copied().unwrap_or(*last), last + 1);
-            if ahead.is_empty() && self.is_index(file) {
+            if ahead.is_empty() && self.root(file).is_some() {
                 self.expect_leaves(file, last + 1);
             }
             let ahead = self.claim(&ahead.collect::<Vec<_>>());
@@ -496,17 +496,27 @@ impl Lazy {
         });
     }
 
-    fn is_index(&self, file: &LazyFile) -> bool {
-        if let Some(known) = file.is_index.get() {
+    /// Where the root of an index is. Of a file whose first page is absent nothing is known.
+    fn root(&self, file: &LazyFile) -> Option<u64> {
+        if let Some(known) = file.root.get() {
             return *known;
         }
         if !self.has(file, &(0..btree::HEAD_BYTES as u64)) {
-            return false;
+            return None;
         }
         let _working = self.working();
         let mut head = [0; btree::HEAD_BYTES];
         let read = self.open_file(file).and_then(|open| open.read_exact_at(&mut head, 0));
-        *file.is_index.get_or_init(|| read.is_ok() && btree::root(&head).is_some())
+        *file.root.get_or_init(|| read.ok().and_then(|()| btree::root(&head)))
+    }
+
+    /// The chunks with the roots of indexes whose first pages are in place.
+    pub(super) fn roots(&self) -> Vec<usize> {
+        let chunk = |file: &Arc<LazyFile>| {
+            let root = if file.chunks.len() > 1 { self.root(file)? } else { return None };
+            Some(file.chunks.start + file.numbers.binary_search(&(root / CHUNK)).ok()?)
+        };
+        self.files.values().filter_map(chunk).collect()
     }
 
     /// Those of these chunks that nobody fetches yet and that are not whole.

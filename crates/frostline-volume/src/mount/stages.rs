@@ -1,6 +1,7 @@
 //! In which order a mounted snapshot is filled, as far as nobody waits for a read.
 //!
-//! 1. What a PostgreSQL needs to start: control files, transaction status, catalogs, and of its log what it will read.
+//! 1. What a PostgreSQL needs to start and to answer: control files, transaction status, catalogs, the start of each table
+//!    and the root of each index, and of its log what it will read.
 //! 2. The chunks of `autoprewarm.blocks`. The file is in no order, so those with most blocks come first.
 //! 3. The trace of earlier mounts.
 //! 4. All else, in the order of the packs, but what a server has of its log without need comes last.
@@ -158,15 +159,16 @@ impl Stages {
         Stages { tree: Arc::clone(tree), cluster: cluster(tree), sorted, starts, run_of, taken }
     }
 
-    /// What a server surely reads when it starts; nothing where there is none.
+    /// What a server surely reads when it starts and when it answers first; nothing where there is none.
     pub(super) fn start(&mut self) -> Vec<Batch> {
-        self.by_rank(|rank, _| rank <= order::CATALOG)
+        self.by_rank(|rank, _| rank <= order::START)
     }
 
-    /// All that is left.
-    pub(super) fn others(&mut self, known: &Known) -> Vec<Batch> {
+    /// All that is left, with the roots of indexes that are known since.
+    pub(super) fn others(&mut self, known: &Known, roots: Vec<usize>) -> Vec<Batch> {
         let needs_log = |name: &[u8]| known.control.as_ref().is_none_or(|control| control.needs_log(name));
-        let mut batches = self.by_rank(|rank, name| rank == order::LOG && needs_log(name));
+        let mut batches = self.take(FillStage::Start, roots);
+        batches.extend(self.by_rank(|rank, name| rank == order::LOG && needs_log(name)));
         if let Some(hot) = &known.hot {
             let mut chunks: Vec<usize> = hot.chunks.keys().copied().collect();
             // Neighbours are fetched together, so it is not counted more exactly.
@@ -185,7 +187,7 @@ impl Stages {
         batches
     }
 
-    /// The chunks of files of the server that are wanted by their rank and name, in the order of the ranks.
+    /// The chunks of files of the server that are wanted by their rank and the name of the file, in the order of the ranks.
     fn by_rank(&mut self, is_wanted: impl Fn(u8, &[u8]) -> bool) -> Vec<Batch> {
         if self.cluster.is_none() {
             return Vec::new();
@@ -195,8 +197,12 @@ impl Stages {
             let Node::File { bytes, chunks: of_file, .. } = &entry.node else { continue };
             let rank = order::rank(&entry.path, *bytes, self.cluster.as_deref());
             let name = entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            if is_wanted(rank, name) {
-                chunks.extend(of_file.clone().map(|chunk| (rank, self.run_of[chunk], chunk)));
+            for chunk in of_file.clone() {
+                let is_start = rank == order::LARGE && chunk == of_file.start;
+                let rank = if is_start { order::START } else { rank };
+                if is_wanted(rank, name) {
+                    chunks.push((rank, self.run_of[chunk], chunk));
+                }
             }
         }
         chunks.sort_unstable();

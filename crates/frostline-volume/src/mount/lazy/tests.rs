@@ -86,7 +86,7 @@ fn whole() -> LazyFile {
         lock: Mutex::default(),
         settling: Mutex::default(),
         ahead: Mutex::default(),
-        is_index: OnceLock::new(),
+        root: OnceLock::new(),
     }
 }
 
@@ -360,6 +360,8 @@ async fn who_reads_an_inner_page_of_an_index_finds_its_leaves() {
     let source = tempfile::tempdir().unwrap();
     let mut index = noise(3, 12 * CHUNK_BYTES);
     index[24..28].copy_from_slice(&0x0005_3162_u32.to_le_bytes());
+    let root = 11 * CHUNK / PAGE + 1;
+    index[40..44].copy_from_slice(&(root as u32).to_le_bytes());
     fs::write(source.path().join("index"), &index).unwrap();
     fs::write(source.path().join("table"), noise(4, 12 * CHUNK_BYTES)).unwrap();
     let bench = Bench::new();
@@ -368,6 +370,7 @@ async fn who_reads_an_inner_page_of_an_index_finds_its_leaves() {
     let rig = Rig { bench, source, folder: tempfile::tempdir().unwrap(), snapshot, tree, boots: 0 };
     let (place, lazy) = rig.open();
     let has = |file: &LazyFile, chunk: u64| lazy.has(file, &(chunk * CHUNK..(chunk + 1) * CHUNK));
+    assert!(lazy.roots().is_empty(), "no first page is there");
     for (name, is_index) in [("table", false), ("index", true)] {
         let (file, open) = named(&place, &lazy, name);
         for chunk in [0, 5] {
@@ -378,6 +381,7 @@ async fn who_reads_an_inner_page_of_an_index_finds_its_leaves() {
         }
         let found: Vec<u64> = (0..12).filter(|chunk| has(&file, *chunk)).collect();
         assert_eq!(found, if is_index { vec![0, 5, 6, 7, 8, 9] } else { vec![0, 5] }, "{name}");
+        assert_eq!(lazy.roots(), if is_index { vec![file.chunks.start + 11] } else { vec![] }, "{name}");
     }
 }
 
