@@ -30,11 +30,14 @@ fn default_rights() -> Vec<u8> {
     rights
 }
 
+/// A mode, and the attributes with further rights.
+type Made = (u32, Vec<Option<Vec<u8>>>);
+
 /// Makes one name of each kind in a directory; what each has then.
-fn made_in(folder: &Path) -> BTreeMap<&'static str, (u32, Vec<Option<Vec<u8>>>)> {
+fn made_in(folder: &Path) -> BTreeMap<&'static str, Made> {
     let at = |name: &str| folder.join(name);
     fs::write(at("file"), b"x").unwrap();
-    fs::File::options().write(true).create(true).mode(0o4755).open(at("program")).unwrap();
+    fs::File::options().write(true).create_new(true).mode(0o4755).open(at("program")).unwrap();
     fs::create_dir(at("folder")).unwrap();
     fs::create_dir(at("folder/inner")).unwrap();
     rustix::fs::mknodat(CWD, at("pipe"), FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
@@ -185,7 +188,7 @@ async fn names_are_bytes_and_as_long_as_they_may_be() {
     for name in names {
         fs::create_dir(source.path().join(name)).unwrap();
         fs::write(source.path().join(name).join(name), noise(1, 20_000)).unwrap();
-        fs::set_permissions(source.path().join(name).join(name), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(source.path().join(name).join(name), fs::Permissions::from_mode(0o000)).unwrap();
         symlink(name, source.path().join(name).join("link")).unwrap();
     }
     snapshot(&bench.volumes(), source.path()).await;
