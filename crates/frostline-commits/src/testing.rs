@@ -33,14 +33,30 @@ struct Inner {
     /// Out of a thousand puts, so many time out, half of them after being applied.
     silent_permille: u32,
     rng: Mutex<SmallRng>,
-    /// What is done before the next put of a key that contains this text.
+    /// What is done before the next put of a key that contains this text, and before the next read of one.
     before: Mutex<Option<(String, BoxFuture<'static, ()>)>>,
+    before_get: Mutex<Option<(String, BoxFuture<'static, ()>)>>,
     /// What the next listing leaves out: keys that contain this text.
     overlooked: Mutex<Option<String>>,
+    /// What becomes of reads of keys that contain this text.
+    faulty_reads: Mutex<Option<(String, ReadFault)>>,
     gets: AtomicU64,
     puts: AtomicU64,
     lists: AtomicU64,
     deletes: AtomicU64,
+}
+
+/// What becomes of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFault {
+    /// It gets no answer.
+    Unanswered,
+    /// It waits for one for ever.
+    Stalled,
+    /// It is not allowed.
+    Denied,
+    /// Half of what was asked for comes.
+    Short,
 }
 
 /// Requests that a store answered.
@@ -87,7 +103,9 @@ impl Faulty {
             silent_permille,
             rng: Mutex::new(SmallRng::seed_from_u64(seed)),
             before: Mutex::default(),
+            before_get: Mutex::default(),
             overlooked: Mutex::default(),
+            faulty_reads: Mutex::default(),
             gets: AtomicU64::new(0),
             puts: AtomicU64::new(0),
             lists: AtomicU64::new(0),
@@ -116,9 +134,24 @@ impl Faulty {
         *self.0.before.lock().unwrap() = Some((part.to_owned(), work.boxed()));
     }
 
+    /// The same just before the next read.
+    pub fn before_get(&self, part: &str, work: impl Future<Output = ()> + Send + 'static) {
+        *self.0.before_get.lock().unwrap() = Some((part.to_owned(), work.boxed()));
+    }
+
     /// The next listing leaves out keys that contain `part`, as that of a directory may that is written to.
     pub fn overlook(&self, part: &str) {
         *self.0.overlooked.lock().unwrap() = Some(part.to_owned());
+    }
+
+    /// From now on, reads of keys that contain `part` have a fault.
+    pub fn fault_reads(&self, part: &str, fault: ReadFault) {
+        *self.0.faulty_reads.lock().unwrap() = Some((part.to_owned(), fault));
+    }
+
+    /// Reads have no faults any more.
+    pub fn mend_reads(&self) {
+        *self.0.faulty_reads.lock().unwrap() = None;
     }
 
     /// Whether it died.
@@ -176,6 +209,14 @@ impl Faulty {
     }
 }
 
+/// Does what is to be done before a request for a key.
+async fn act(before: &Mutex<Option<(String, BoxFuture<'static, ()>)>>, path: &Path) {
+    let work = before.lock().unwrap().take_if(|(part, _)| path.as_ref().contains(part.as_str()));
+    if let Some((_, work)) = work {
+        work.await;
+    }
+}
+
 fn no_answer() -> object_store::Error {
     object_store::Error::Generic { store: "faulty", source: "no answer".into() }
 }
@@ -199,11 +240,7 @@ impl ObjectStore for Faulty {
         let roll = self.roll();
         // Lets other tasks in between, so that writers really race.
         tokio::task::yield_now().await;
-        let is_awaited = |before: &mut (String, _)| path.as_ref().contains(&before.0);
-        let before = self.0.before.lock().unwrap().take_if(is_awaited);
-        if let Some((_, work)) = before {
-            work.await;
-        }
+        act(&self.0.before, path).await;
         match self.fate() {
             Fate::Dead => return Err(no_answer()),
             Fate::DiesAfter => {
@@ -236,7 +273,26 @@ impl ObjectStore for Faulty {
             return Err(no_answer());
         }
         tokio::task::yield_now().await;
-        self.0.store.get_opts(path, options).await
+        act(&self.0.before_get, path).await;
+        let fault = self.0.faulty_reads.lock().unwrap().clone();
+        match fault.filter(|(part, _)| path.as_ref().contains(part)).map(|(_, fault)| fault) {
+            None => self.0.store.get_opts(path, options).await,
+            Some(ReadFault::Unanswered) => Err(no_answer()),
+            Some(ReadFault::Stalled) => std::future::pending().await,
+            Some(ReadFault::Denied) => Err(object_store::Error::PermissionDenied {
+                path: path.to_string(),
+                source: "AccessDenied".into(),
+            }),
+            Some(ReadFault::Short) => {
+                let mut answer = self.0.store.get_opts(path, options).await?;
+                let (meta, range) = (answer.meta.clone(), answer.range.clone());
+                let attributes = std::mem::take(&mut answer.attributes);
+                let bytes = answer.bytes().await?;
+                let half = futures::stream::once(std::future::ready(Ok(bytes.slice(..bytes.len() / 2))));
+                let payload = object_store::GetResultPayload::Stream(half.boxed());
+                Ok(GetResult { payload, meta, range, attributes })
+            }
+        }
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {

@@ -25,41 +25,80 @@ pub trait Fills {
     /// Whether somebody waits for a read now.
     fn is_waited_for(&self) -> bool;
 
-    /// Fetches a batch. After an error filling pauses, then begins with this batch.
+    /// Fetches a batch. After an error filling pauses and goes on with others. Once one of them came through, the batch is
+    /// tried again, and if it fails then, after all others.
     fn fetch(&self, batch: &Self::Batch) -> impl Future<Output = Result<()>>;
 }
 
+/// A batch that is to be fetched.
+struct Part<B> {
+    /// Where it is in the order.
+    at: usize,
+    batch: B,
+    failures: u32,
+}
+
 /// Fetches what is absent of these batches, in this order, at most `rate` bytes a second.
-pub async fn fill<F: Fills>(of: &F, mut queue: VecDeque<F::Batch>, rate: Option<u64>) {
+pub async fn fill<F: Fills>(of: &F, queue: VecDeque<F::Batch>, rate: Option<u64>) {
+    let parts = queue.into_iter().enumerate().map(|(at, batch)| Part { at, batch, failures: 0 });
+    let mut queue: VecDeque<Part<F::Batch>> = parts.collect();
+    let mut failed: Vec<Part<F::Batch>> = Vec::new();
     let mut running = FuturesUnordered::new();
     let mut next_at = Instant::now();
+    let mut fetched = 0_u64;
     loop {
+        if queue.is_empty() && running.is_empty() {
+            put_back(&mut failed, &mut queue, |part| {
+                part.failures = 0;
+                true
+            });
+        }
         let at_once = if of.is_waited_for() { 1 } else { BATCHES };
         while running.len() < at_once
             && Instant::now() >= next_at
-            && let Some(batch) = queue.pop_front()
+            && let Some(Part { at, batch, failures }) = queue.pop_front()
         {
             let Some((batch, bytes)) = of.absent(batch) else { continue };
             if let Some(rate) = rate {
                 next_at =
                     next_at.max(Instant::now()) + Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
             }
-            running.push(async move { (of.fetch(&batch).await, batch) });
+            let part = Part { at, batch, failures };
+            running.push(async move { (of.fetch(&part.batch).await, part, fetched) });
         }
         let paced = !queue.is_empty() && running.len() < at_once;
         tokio::select! {
-            Some((done, batch)) = running.next(), if !running.is_empty() => {
-                if let Err(error) = done {
-                    tracing::warn!(?error, "filling pauses");
-                    queue.push_front(batch);
-                    // Others that are on their way go on: somebody may wait for what they bring.
-                    next_at = Instant::now() + PAUSE;
+            Some((done, mut part, fetched_before)) = running.next(), if !running.is_empty() => match done {
+                Ok(()) => {
+                    fetched += 1;
+                    // It may not have been their own fault that these failed.
+                    put_back(&mut failed, &mut queue, |part| part.failures == 1);
                 }
-            }
+                Err(error) => {
+                    tracing::warn!(?error, "filling pauses");
+                    part.failures += 1;
+                    if part.failures == 1 || fetched == fetched_before {
+                        // Others that are on their way go on: somebody may wait for what they bring.
+                        next_at = Instant::now() + PAUSE;
+                    }
+                    failed.push(part);
+                }
+            },
             () = tokio::time::sleep_until(next_at), if paced => {}
             else => return,
         }
     }
+}
+
+/// Puts those of the failed parts in front of the others, in their order, that are to be tried again.
+fn put_back<B>(
+    failed: &mut Vec<Part<B>>,
+    queue: &mut VecDeque<Part<B>>,
+    is_tried: impl FnMut(&mut Part<B>) -> bool,
+) {
+    let mut again: Vec<Part<B>> = failed.extract_if(.., is_tried).collect();
+    again.sort_by_key(|part| std::cmp::Reverse(part.at));
+    again.into_iter().for_each(|part| queue.push_front(part));
 }
 
 /// Waits as long as a full disk is left alone.

@@ -303,8 +303,10 @@ fn check_same(place: &Place, record: &Record, name: &SnapshotName, repository: &
 pub(crate) fn check_whole(directory: &Path) -> Result<()> {
     let is_incomplete = rustix::fs::getxattr(directory, fuse::INCOMPLETE, &mut [0; 8][..]).is_ok();
     let path = std::fs::canonicalize(directory).map_err(|e| scan::failed("find", directory, &e))?;
-    let is_inside = path.ancestors().any(place::is_state_with_absent);
-    match is_incomplete || is_inside || place::lacks_data(directory) || directory.join(place::NOTE).exists() {
+    let is_inside = path.ancestors().any(place::is_part_of_incomplete)
+        // It may be mounted elsewhere, too.
+        || reach::root_of(&path).is_some_and(|root| root.ancestors().any(place::is_state));
+    match is_incomplete || is_inside || directory.join(place::NOTE).exists() {
         true => Err(Error::invalid(format!(
             "{} is a mounted snapshot of which data is absent: wait until frostline volume status says that it is whole",
             directory.display()
@@ -313,10 +315,11 @@ pub(crate) fn check_whole(directory: &Path) -> Result<()> {
     }
 }
 
-/// `Invalid` for the directory in which a mount keeps files of which data is absent: what is absent would be zeros.
+/// `Invalid` for the directory of a mount of which data is absent, and the one in which it keeps its files: what is absent
+/// would be zeros.
 pub(crate) fn check_entry(directory: &Path, entry: &Entry) -> Result<()> {
     match matches!(entry.node, Node::Directory)
-        && place::is_state_with_absent(&scan::below(directory, &entry.path))
+        && place::is_part_of_incomplete(&scan::below(directory, &entry.path))
     {
         true => Err(Error::invalid(format!(
             "{} has the files of a mounted snapshot of which data is absent: wait until it is whole, or leave out both \

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 
-use frostline_base::{Error, Result};
+use frostline_base::{Error, ErrorKind, Result};
 use frostline_store::Listed;
 
 use crate::log::{LogEntry, Snapshot, SnapshotName, State, VolumeName};
@@ -134,23 +134,28 @@ impl Volumes {
     /// The objects of the snapshots that are there, and of those that were removed lately.
     async fn needed(&self, state: &State) -> Result<(HashSet<String>, HashSet<String>)> {
         let there: Vec<&Snapshot> = state.snapshots.values().collect();
-        let needed = self.objects_of(&there, "nothing is deleted, because it is not known what").await?;
+        let needed = self.objects_of(&there).await?;
         let removed: Vec<&Snapshot> = state.removed.values().map(|removed| &removed.snapshot).collect();
         let mut retained = HashSet::new();
         for snapshot in removed {
-            // One that cannot be read is of no use to anybody.
-            if let Ok(objects) = self.objects_of(&[snapshot], "").await {
-                retained.extend(objects);
+            match self.objects_of(&[snapshot]).await {
+                Ok(objects) => retained.extend(objects),
+                // One that is lost or damaged is of no use to anybody.
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok((needed, retained))
     }
 
-    async fn objects_of(&self, snapshots: &[&Snapshot], refusal: &str) -> Result<HashSet<String>> {
+    async fn objects_of(&self, snapshots: &[&Snapshot]) -> Result<HashSet<String>> {
         let heads = snapshots.iter().map(|snapshot| async move {
             let packs = reader::packs(&self.repository, snapshot).await;
             let packs = packs.map_err(|e| {
-                e.context(format!("cannot read the snapshot {}; {refusal} needs", snapshot.name()))
+                e.context(format!(
+                    "cannot read the snapshot {}; nothing is deleted, because it is not known what it needs",
+                    snapshot.name()
+                ))
             })?;
             let packs = packs.iter().map(|pack| pack_key(pack.writer, pack.number));
             Ok::<_, Error>(packs.chain([tree_key(snapshot.id)]).collect::<Vec<_>>())

@@ -22,6 +22,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -247,7 +248,7 @@ impl Writing<'_> {
     ) -> Result<Taken> {
         let base = self.read_base().await?;
         let frozen = self.options.freeze.then(|| Frozen::begin(&self.directory)).transpose()?;
-        let started_ms = self.volumes.now_ms();
+        let (started_ms, started) = (self.volumes.now_ms(), Instant::now());
         if frozen.is_none() {
             // A page that is written back is watched again: what is written through a mapping from now on moves the times.
             self.sync();
@@ -316,7 +317,8 @@ impl Writing<'_> {
             volume: self.begun.volume.clone(),
             number: 0,
             base: self.begun.base,
-            started_ms,
+            // Files are trusted by it, so it is the earliest that it may be by a clock that was set back meanwhile.
+            started_ms: started_ms.min(self.volumes.now_ms() - started.elapsed().as_millis() as i64),
             finished_ms: 0,
             host: self.begun.host.clone(),
             directory: match self.volumes.key {

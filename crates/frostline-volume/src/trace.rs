@@ -174,7 +174,7 @@ impl Trace {
     /// Reads what is behind the digest.
     pub(crate) fn decode_body(body: &[u8]) -> Result<Trace> {
         let mut cursor = Cursor::new(body);
-        let count = cursor.varint_usize()?;
+        let count = claimed(&mut cursor)?;
         let mut paths = Vec::with_capacity(count.min(body.len()));
         for _ in 0..count {
             let path = cursor.bytes()?;
@@ -183,7 +183,7 @@ impl Trace {
             }
             paths.push(path.to_vec());
         }
-        let count = cursor.varint_usize()?;
+        let count = claimed(&mut cursor)?;
         let mut runs = Vec::with_capacity(count.min(body.len() / 4));
         let mut all: u64 = 0;
         for _ in 0..count {
@@ -203,6 +203,15 @@ impl Trace {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
+    }
+}
+
+/// How many paths or runs follow. There is none without a chunk, so that memory is bounded by what a trace may have and
+/// not by what its body claims.
+fn claimed(cursor: &mut Cursor<'_>) -> Result<usize> {
+    match cursor.varint()? {
+        count if count <= CHUNKS_MAX => Ok(count as usize),
+        _ => Err(damaged("a count")),
     }
 }
 

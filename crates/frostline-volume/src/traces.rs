@@ -10,11 +10,12 @@ use std::sync::Arc;
 use futures::TryStreamExt as _;
 use tokio::sync::OnceCell;
 
-use frostline_base::{Meter, Result};
+use frostline_base::{ErrorKind, Meter, Result};
 use frostline_store::Repository;
 
 use crate::log::VolumeName;
 use crate::seal::{Seal, VolumeKey};
+use crate::snapshot::blocking;
 use crate::trace::{OBJECT_BYTES_MAX, Trace};
 use crate::volumes::Random;
 
@@ -61,10 +62,22 @@ impl Traces {
     }
 
     async fn read(&self) -> Result<Option<Trace>> {
-        let Some((_, newest)) = self.list().await?.pop() else { return Ok(None) };
-        let object = self.repository.get_up_to(&newest, OBJECT_BYTES_MAX, &Meter::default()).await?;
-        let trace = Trace::decode(&object, self.seal(&newest)?.as_ref());
-        trace.map(Some).map_err(|e| e.with("object", newest))
+        /// Another mount may write a newer one after the traces are listed, and delete what was listed.
+        const LOOKS_MAX: usize = 5;
+        let mut error = None;
+        for _ in 0..LOOKS_MAX {
+            let Some((_, newest)) = self.list().await?.pop() else { return Ok(None) };
+            match self.repository.get_up_to(&newest, OBJECT_BYTES_MAX, &Meter::default()).await {
+                Ok(object) => {
+                    let seal = self.seal(&newest)?;
+                    let trace = blocking(move || Trace::decode(&object, seal.as_ref())).await;
+                    return trace.map(Some).map_err(|e| e.with("object", newest));
+                }
+                Err(gone) if gone.kind() == ErrorKind::NotFound => error = Some(gone),
+                Err(error) => return Err(error),
+            }
+        }
+        error.map_or(Ok(None), Err)
     }
 
     /// Writes a newer one in place of all others.

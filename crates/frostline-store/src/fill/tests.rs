@@ -9,6 +9,10 @@ use super::*;
 struct Numbers {
     fetched: RefCell<Vec<u64>>,
     fails: Cell<Option<u64>>,
+    /// What is below never comes through.
+    lost_below: u64,
+    /// So many fetches fail.
+    outage: Cell<u32>,
     is_waited_for: bool,
     running: Cell<usize>,
     most: Cell<usize>,
@@ -33,6 +37,13 @@ impl Fills for Numbers {
         if self.fails.get() == Some(*batch) {
             self.fails.set(None);
             return Err(Error::unavailable("no"));
+        }
+        if let Some(left) = self.outage.get().checked_sub(1) {
+            self.outage.set(left);
+            return Err(Error::unavailable("not yet"));
+        }
+        if *batch < self.lost_below {
+            return Err(Error::unavailable("never"));
         }
         self.fetched.borrow_mut().push(*batch);
         Ok(())
@@ -95,6 +106,33 @@ async fn what_is_on_its_way_lands_while_filling_pauses() {
     let mut fetched = numbers.fetched.borrow_mut();
     fetched[..3].sort_unstable();
     assert_eq!(*fetched, [2, 4, 6, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_had_holds_up_nothing_else() {
+    // More than are on their way at once, and first.
+    let numbers = Numbers { lost_below: 100, ..Numbers::default() };
+    let (begun, mut filling) = (Instant::now(), std::pin::pin!(fill(&numbers, (0..1_000).collect(), None)));
+    let others = async {
+        while numbers.fetched.borrow().len() < 450 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = &mut filling => panic!("some cannot be had"),
+        () = others => {}
+        () = tokio::time::sleep(PAUSE * 30) => {}
+    }
+    assert_eq!(numbers.fetched.borrow().len(), 450);
+    assert!(begun.elapsed() <= PAUSE * 12, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_the_order_is_what_it_was() {
+    let numbers = Numbers { is_waited_for: true, outage: Cell::new(3), ..Numbers::default() };
+    fill(&numbers, (0..20).collect(), None).await;
+    // The one that came through first, then the others from the first on.
+    assert_eq!(*numbers.fetched.borrow(), [6, 0, 2, 4, 8, 10, 12, 14, 16, 18]);
 }
 
 #[tokio::test(start_paused = true)]

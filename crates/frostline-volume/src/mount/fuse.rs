@@ -38,6 +38,10 @@ use crate::scan;
 pub(super) const NAME: &str = "frostline";
 /// The directory has this attribute while data is absent.
 pub(super) const INCOMPLETE: &str = "user.frostline.incomplete";
+/// The attribute with the rights of users and groups.
+const RIGHTS: &str = "system.posix_acl_access";
+/// The attribute with the rights that a directory gives to what is made in it.
+const DEFAULT_RIGHTS: &str = "system.posix_acl_default";
 /// Nothing beneath changes but through the mount.
 const TTL: Duration = Duration::from_secs(60);
 const ROOT: u32 = 0;
@@ -159,7 +163,34 @@ impl Opened {
 #[derive(Clone)]
 enum Handle {
     File(Arc<OpenFile>),
-    Directory(Arc<Vec<(u64, FileType, OsString)>>),
+    Directory(Arc<Listing>),
+}
+
+type Names = Arc<Vec<(u64, FileType, OsString)>>;
+
+/// An open directory. It is listed when it is read from its beginning.
+struct Listing {
+    folder: File,
+    names: Mutex<Option<Names>>,
+}
+
+impl Listing {
+    /// The names, of which those from `offset` on are wanted.
+    fn names(&self, offset: u64) -> Answer<Names> {
+        let mut known = lock(&self.names);
+        if let Some(names) = known.as_ref().filter(|_| offset > 0) {
+            return Ok(Arc::clone(names));
+        }
+        let listed = rustix::fs::Dir::read_from(&self.folder).map_err(errno)?;
+        let name = |name: rustix::io::Result<rustix::fs::DirEntry>| {
+            let name = name.map_err(errno)?;
+            let text = OsString::from_vec(name.file_name().to_bytes().to_vec());
+            Ok((name.ino(), kind(name.file_type()), text))
+        };
+        let names = Arc::new(listed.map(name).collect::<Answer<Vec<_>>>()?);
+        *known = Some(Arc::clone(&names));
+        Ok(names)
+    }
 }
 
 struct OpenFile {
@@ -326,32 +357,40 @@ impl Beneath {
         (self.remember(Handle::File(Arc::new(open))), flags, passed)
     }
 
-    /// Makes what `make` makes in a directory, as its user's, and looks it up.
+    /// Makes what `make` makes in a directory, as its user's, and looks it up. `rights` are the mode that the user gives,
+    /// and the user's mask. If the directory has rights for what is made in it, the file system applies these, and no mask.
     fn make(
         &self,
         request: &Request,
         parent: INodeNo,
         name: &OsStr,
-        mode: Option<u32>,
-        make: impl FnOnce(&Inode) -> rustix::io::Result<()>,
+        rights: Option<(u32, u32)>,
+        make: impl FnOnce(&Inode, Mode) -> rustix::io::Result<()>,
     ) -> Answer<FileAttr> {
         let folder = self.inode(parent)?;
-        make(&folder).map_err(errno)?;
+        let gives_rights = rustix::fs::getxattr(folder.path(), DEFAULT_RIGHTS, &mut [0_u8; 0][..]).is_ok();
+        let first = match rights {
+            Some((mode, _)) if gives_rights => Mode::from_raw_mode(mode & 0o7777),
+            _ => Mode::RWXU,
+        };
+        make(&folder, first).map_err(errno)?;
         let dressed = || {
             let of_folder = rustix::fs::fstat(&folder.fd)?;
             let inherits = of_folder.st_mode & 0o2000 != 0;
             let group = if inherits { of_folder.st_gid } else { request.gid() };
             let (owner, group) = (Uid::from_raw(request.uid()), Gid::from_raw(group));
             rustix::fs::chownat(&folder.fd, name, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
-            let Some(mode) = mode else { return Ok(()) };
+            let Some((mode, mask)) = rights else { return Ok(()) };
             let is_directory = mode & 0o170_000 == 0o040_000;
-            let inherited = if inherits && is_directory { 0o2000 } else { 0 };
-            rustix::fs::chmodat(
-                &folder.fd,
-                name,
-                Mode::from_raw_mode(mode & 0o7777 | inherited),
-                AtFlags::empty(),
-            )
+            let mode = match gives_rights {
+                // The new owner has cost a program its set-user and set-group bits.
+                true if is_directory || mode & 0o6000 == 0 => return Ok(()),
+                true => {
+                    rustix::fs::statat(&folder.fd, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode | mode & 0o6000
+                }
+                false => mode & !mask | if inherits && is_directory { 0o2000 } else { 0 },
+            };
+            rustix::fs::chmodat(&folder.fd, name, Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())
         };
         dressed().map_err(errno)?;
         self.look_up(parent, name)
@@ -409,6 +448,22 @@ fn take_set_id(file: &File) -> rustix::io::Result<()> {
     let mode = Mode::from_raw_mode(rustix::fs::fstat(file)?.st_mode & 0o7777);
     let kept = mode - Mode::SUID - Mode::SGID;
     if kept == mode { Ok(()) } else { rustix::fs::fchmod(file, kept) }
+}
+
+/// Takes the set-group bit where a user who is not of the group has set the rights. This process may set what it likes, so
+/// the file system beneath leaves it.
+fn take_set_group(inode: &Inode, request: &Request) -> rustix::io::Result<()> {
+    let Stat { st_mode, st_gid, .. } = rustix::fs::fstat(&inode.fd)?;
+    let mode = Mode::from_raw_mode(st_mode & 0o7777);
+    let is_of_group = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", request.pid())).unwrap_or_default();
+        let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+        request.gid() == st_gid || groups.split_whitespace().any(|group| group.parse() == Ok(st_gid))
+    };
+    if request.uid() == ROOT || !mode.contains(Mode::SGID) || is_of_group() {
+        return Ok(());
+    }
+    rustix::fs::chmodat(CWD, inode.path(), mode - Mode::SGID, AtFlags::empty())
 }
 
 /// What `setattr` is to set.
@@ -473,14 +528,9 @@ fn since_1970(time: SystemTime) -> Timespec {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => Timespec { tv_sec: after.as_secs() as i64, tv_nsec: after.subsec_nanos().into() },
         Err(before) => {
+            // The kernel's nanoseconds count forward, and the library counts them backward: they are as the kernel gave them.
             let before = before.duration();
-            match before.subsec_nanos() {
-                0 => Timespec { tv_sec: -(before.as_secs() as i64), tv_nsec: 0 },
-                nanos => Timespec {
-                    tv_sec: -(before.as_secs() as i64) - 1,
-                    tv_nsec: (1_000_000_000 - nanos).into(),
-                },
-            }
+            Timespec { tv_sec: -(before.as_secs() as i64), tv_nsec: before.subsec_nanos().into() }
         }
     }
 }
@@ -522,6 +572,8 @@ impl Filesystem for Tree {
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
             InitFlags::FUSE_CACHE_SYMLINKS,
+            // A directory may have rights for what is made in it, which no mask takes away.
+            InitFlags::FUSE_DONT_MASK,
             // Without it the kernel asks for the capabilities of a file before each write.
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
         ] {
@@ -597,20 +649,28 @@ impl Filesystem for Tree {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        mask: u32,
         rdev: u32,
         reply: ReplyEntry,
     ) {
         let kind = rustix::fs::FileType::from_raw_mode(mode);
-        let make = |folder: &Inode| {
-            rustix::fs::mknodat(&folder.fd, name, kind, Mode::from_raw_mode(mode & 0o7777), rdev.into())
-        };
-        answer_entry(reply, self.0.make(request, parent, name, Some(mode), make));
+        let make =
+            |folder: &Inode, mode: Mode| rustix::fs::mknodat(&folder.fd, name, kind, mode, rdev.into());
+        answer_entry(reply, self.0.make(request, parent, name, Some((mode, mask)), make));
     }
 
-    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
-        let make = |folder: &Inode| rustix::fs::mkdirat(&folder.fd, name, Mode::RWXU);
-        answer_entry(reply, self.0.make(request, parent, name, Some(mode & 0o7777 | 0o040_000), make));
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        mask: u32,
+        reply: ReplyEntry,
+    ) {
+        let make = |folder: &Inode, mode: Mode| rustix::fs::mkdirat(&folder.fd, name, mode);
+        let rights = (mode & 0o7777 | 0o040_000, mask);
+        answer_entry(reply, self.0.make(request, parent, name, Some(rights), make));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -622,7 +682,7 @@ impl Filesystem for Tree {
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let make = |folder: &Inode| rustix::fs::symlinkat(target, &folder.fd, name);
+        let make = |folder: &Inode, _| rustix::fs::symlinkat(target, &folder.fd, name);
         answer_entry(reply, self.0.make(request, parent, name, None, make));
     }
 
@@ -678,17 +738,18 @@ impl Filesystem for Tree {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        mask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
         let made = || {
             let mut file = None;
-            let attributes = self.0.make(request, parent, name, Some(mode & 0o7777), |folder| {
-                let flags = beneath(flags) | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-                file = Some(rustix::fs::openat(&folder.fd, name, flags, Mode::RUSR | Mode::WUSR)?);
-                Ok(())
-            })?;
+            let attributes =
+                self.0.make(request, parent, name, Some((mode & 0o7777, mask)), |folder, mode| {
+                    let flags = beneath(flags) | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                    file = Some(rustix::fs::openat(&folder.fd, name, flags, mode)?);
+                    Ok(())
+                })?;
             let file = file.map(File::from).ok_or(Errno::EIO)?;
             Ok((file, self.0.inode(attributes.ino)?, attributes))
         };
@@ -824,24 +885,20 @@ impl Filesystem for Tree {
     }
 
     fn opendir(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let list = || {
-            let folder = self.0.inode(number)?.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
-            let names = rustix::fs::Dir::new(folder).map_err(errno)?;
-            let name = |name: rustix::io::Result<rustix::fs::DirEntry>| {
-                let name = name.map_err(errno)?;
-                let text = OsString::from_vec(name.file_name().to_bytes().to_vec());
-                Ok((name.ino(), kind(name.file_type()), text))
-            };
-            names.map(name).collect::<Answer<Vec<_>>>()
-        };
-        answer!(reply, list(), names => {
-            reply.opened(self.0.remember(Handle::Directory(Arc::new(names))), FopenFlags::empty());
+        let folder = self.0.inode(number).and_then(|inode| inode.open(OFlags::RDONLY | OFlags::DIRECTORY));
+        answer!(reply, folder, folder => {
+            let listing = Listing { folder, names: Mutex::default() };
+            reply.opened(self.0.remember(Handle::Directory(Arc::new(listing))), FopenFlags::empty());
         });
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let Some(Handle::Directory(names)) = lock(&self.0.handles).get(&handle.0).cloned() else {
+        let Some(Handle::Directory(listing)) = lock(&self.0.handles).get(&handle.0).cloned() else {
             return reply.error(Errno::EBADF);
+        };
+        let names = match listing.names(offset) {
+            Ok(names) => names,
+            Err(error) => return reply.error(error),
         };
         for (at, (number, kind, name)) in names.iter().enumerate().skip(offset as usize) {
             if reply.add(INodeNo(*number), at as u64 + 1, *kind, name) {
@@ -884,7 +941,7 @@ impl Filesystem for Tree {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -895,7 +952,8 @@ impl Filesystem for Tree {
         let flags = XattrFlags::from_bits_retain(flags as u32);
         let done = self.0.inode(number).and_then(|inode| {
             self.0.touch(&inode)?;
-            rustix::fs::setxattr(inode.path(), name, value, flags).map_err(errno)
+            rustix::fs::setxattr(inode.path(), name, value, flags).map_err(errno)?;
+            if name == RIGHTS { take_set_group(&inode, request).map_err(errno) } else { Ok(()) }
         });
         answer_empty(reply, done);
     }

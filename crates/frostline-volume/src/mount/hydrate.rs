@@ -2,32 +2,48 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use frostline_base::Result;
 use frostline_store::{Fills, fill, pause_filling};
 
 use super::lazy::{Lazy, lock};
 use super::stages::{self, Batch, FillStage, Known, Stages};
+use crate::snapshot::blocking;
 use crate::traces::Traces;
+
+/// How long all else waits for what a server starts with, which may be lost.
+const START_MAX: Duration = Duration::from_secs(60);
 
 /// Fetches all that is absent, at most so many bytes of files a second. Chunks that cannot be had are tried again after
 /// all others.
 pub(super) async fn hydrate(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) {
-    let (mut stages, chunks) = (Stages::new(&lazy.tree), Chunks(lazy));
-    let first = stages.start();
+    if let Err(error) = in_order(lazy, traces, rate).await {
+        tracing::error!(?error, "nothing is fetched that nobody waits for");
+    }
+}
+
+async fn in_order(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) -> Result<()> {
+    let chunks = Chunks(lazy);
+    // Sorting chunks takes long where there are many, and readers wait for nobody.
+    let tree = Arc::clone(&lazy.tree);
+    let begun = blocking(move || {
+        let mut stages = Stages::new(&tree);
+        let first = stages.start();
+        Ok((stages, first))
+    });
+    let (mut stages, first) = begun.await?;
     // What it starts with is fetched while it is read what comes after.
-    let planned = async {
-        let others = stages.others(&Known::read(lazy, traces).await);
-        let all = [first.clone(), others].concat();
-        *lock(&lazy.counts.order) = stages::parts(&lazy.tree, &all);
-        all
-    };
-    let (all, ()) = tokio::join!(planned, fill(&chunks, first.clone().into(), rate));
+    let started = tokio::time::timeout(START_MAX, fill(&chunks, first.clone().into(), rate));
+    let (known, _) = tokio::join!(Known::read(lazy, traces), started);
+    let at = Arc::clone(lazy);
+    let all = blocking(move || Ok([first, stages.others(&known, at.roots())].concat())).await?;
+    *lock(&lazy.counts.order) = stages::parts(&lazy.tree, &all);
     loop {
         fill(&chunks, all.clone().into(), rate).await;
         *lock(&lazy.counts.filling) = None;
         if lazy.counts.absent_bytes.load(Ordering::Relaxed) == 0 {
-            return;
+            return Ok(());
         }
         pause_filling().await;
     }

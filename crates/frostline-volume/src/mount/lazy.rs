@@ -41,6 +41,8 @@ use crate::tree::{Meta, Node, PieceRef, Tree, chunk_numbers};
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;
+/// Chunks that are brought at once for who wants many.
+const AT_ONCE: usize = 32;
 /// Chunks that a reader who reads on is ahead of at most.
 const AHEAD_MAX: usize = 16;
 /// The attribute with a program's rights, which every write takes away.
@@ -84,8 +86,8 @@ pub(super) struct LazyFile {
     /// Whoever syncs it for others who wait holds it.
     settling: Mutex<()>,
     ahead: Mutex<Ahead>,
-    /// Whether it is an index of PostgreSQL, once its first page is in place.
-    is_index: OnceLock<bool>,
+    /// Where its root is if it is an index of PostgreSQL, once its first page is in place.
+    root: OnceLock<Option<u64>>,
 }
 
 /// What a sequential reader will want.
@@ -165,7 +167,7 @@ impl LazyFile {
             lock: Mutex::default(),
             settling: Mutex::default(),
             ahead: Mutex::default(),
-            is_index: OnceLock::new(),
+            root: OnceLock::new(),
         })
     }
 
@@ -366,9 +368,20 @@ impl Lazy {
         }
         self.counts.misses.fetch_add(1, Ordering::Relaxed);
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
-        let done = self.bring_range(file, &range).await;
+        let done = self.bring_parts(file, &range).await;
         self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
         done
+    }
+
+    /// Brings a range in place that may be all of a file, a part at a time: what is on its way is in memory.
+    async fn bring_parts(self: &Arc<Lazy>, file: &LazyFile, range: &ByteRange) -> io::Result<()> {
+        let numbers: Vec<u64> = file.touched(range).map(|(_, number, _)| number).collect();
+        for part in numbers.chunks(AT_ONCE) {
+            let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
+            let part = range.start.max(first * CHUNK)..range.end.min((last + 1) * CHUNK);
+            self.bring_range(file, &part).await?;
+        }
+        Ok(())
     }
 
     /// Reads from an open file, for a reader who waits for what is absent. Where the disk has no room for that, it is read
@@ -440,7 +453,7 @@ impl Lazy {
                 continue;
             }
             let ahead = self.ahead(file, missing.first().copied().unwrap_or(*last), last + 1);
-            if ahead.is_empty() && self.is_index(file) {
+            if ahead.is_empty() && self.root(file).is_some() {
                 self.expect_leaves(file, last + 1);
             }
             let ahead = self.claim(&ahead.collect::<Vec<_>>());
@@ -483,17 +496,27 @@ impl Lazy {
         });
     }
 
-    fn is_index(&self, file: &LazyFile) -> bool {
-        if let Some(known) = file.is_index.get() {
+    /// Where the root of an index is. Of a file whose first page is absent nothing is known.
+    fn root(&self, file: &LazyFile) -> Option<u64> {
+        if let Some(known) = file.root.get() {
             return *known;
         }
         if !self.has(file, &(0..btree::HEAD_BYTES as u64)) {
-            return false;
+            return None;
         }
         let _working = self.working();
         let mut head = [0; btree::HEAD_BYTES];
         let read = self.open_file(file).and_then(|open| open.read_exact_at(&mut head, 0));
-        *file.is_index.get_or_init(|| read.is_ok() && btree::root(&head).is_some())
+        *file.root.get_or_init(|| read.ok().and_then(|()| btree::root(&head)))
+    }
+
+    /// The chunks with the roots of indexes whose first pages are in place.
+    pub(super) fn roots(&self) -> Vec<usize> {
+        let chunk = |file: &Arc<LazyFile>| {
+            let root = if file.chunks.len() > 1 { self.root(file)? } else { return None };
+            Some(file.chunks.start + file.numbers.binary_search(&(root / CHUNK)).ok()?)
+        };
+        self.files.values().filter_map(chunk).collect()
     }
 
     /// Those of these chunks that nobody fetches yet and that are not whole.
@@ -564,7 +587,6 @@ impl Lazy {
 
     /// The beginning of a file as the snapshot has it, whatever users made of it.
     pub(super) async fn stored(self: &Arc<Lazy>, entry: usize, bytes_max: u64) -> Result<Vec<u8>> {
-        const AT_ONCE: usize = 32;
         let Node::File { bytes, extents, chunks } = &self.tree.entries[entry].node else {
             return Err(Error::internal("what is no file is read"));
         };
@@ -597,7 +619,7 @@ impl Lazy {
     }
 
     /// Fetches those of these chunks that are absent, for nobody in particular. False if one of them could not be had; an
-    /// error if the disk is full or the repository does not answer.
+    /// error if the disk is full, or the repository does not answer or gives nothing.
     pub(super) async fn prefetch(self: &Arc<Lazy>, chunks: &[usize]) -> Result<bool> {
         let claimed = self.claim(chunks);
         let done = self.bring(&claimed.chunks).await;
@@ -606,16 +628,20 @@ impl Lazy {
         if matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable) {
             return Err(error);
         }
-        let mut all = true;
+        let mut failed = 0;
         for chunk in &claimed.chunks {
             if let Err(error) = self.bring(std::slice::from_ref(chunk)).await
                 && let Some(file) = self.of_chunk(*chunk)
             {
                 self.told(file, *chunk, &error);
-                all = false;
+                failed += 1;
             }
         }
-        Ok(all)
+        // Who is not let in anywhere need not ask for everything.
+        if error.kind() == ErrorKind::Denied && failed == claimed.chunks.len() {
+            return Err(error);
+        }
+        Ok(failed == 0)
     }
 
     /// Puts the absent pages of a chunk in place. The times of the file and its rights stay.

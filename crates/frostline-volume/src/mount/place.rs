@@ -29,7 +29,7 @@ use super::pages::Pages;
 use crate::log::Snapshot;
 use crate::restore;
 use crate::scan::{self, below};
-use crate::tree::Tree;
+use crate::tree::{Entry, Node, Tree};
 
 /// The version of what is kept. A higher one is refused.
 const FORMAT: u32 = 1;
@@ -38,6 +38,8 @@ pub(super) const RECORD: &str = "mount.json";
 pub(super) const NOTE: &str = ".frostline-mount";
 /// How the name of what is beside it ends.
 const HIDDEN: &str = ".frostline-mount";
+/// No name is longer on Linux.
+const NAME_BYTES_MAX: usize = 255;
 const NOTE_TEXT: &str =
     "A snapshot was mounted here and is not whole. Run the same `frostline volume mount` again.\n";
 
@@ -72,6 +74,13 @@ pub(super) fn paths(directory: &Path) -> Result<(PathBuf, PathBuf)> {
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
     hidden.push(HIDDEN);
+    if hidden.len() > NAME_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "{} cannot be mounted on: its name has to have room for that of a hidden directory beside it, {} bytes",
+            directory.display(),
+            HIDDEN.len() + 1
+        )));
+    }
     Ok((parent.join(name), parent.join(hidden)))
 }
 
@@ -91,10 +100,14 @@ pub(super) fn is_served(state: &Path) -> bool {
         .is_ok_and(|file| is_free(file, FlockOperation::NonBlockingLockShared) != Ok(true))
 }
 
-/// Whether a directory is what is beside one that a snapshot is mounted on, and not whole.
-pub(super) fn is_state_with_absent(directory: &Path) -> bool {
-    let name = directory.file_name().unwrap_or_default();
-    name.as_encoded_bytes().ends_with(HIDDEN.as_bytes()) && has_absent(directory)
+/// Whether a directory has the name of what is beside one that a snapshot is mounted on.
+pub(super) fn is_state(directory: &Path) -> bool {
+    directory.file_name().unwrap_or_default().as_encoded_bytes().ends_with(HIDDEN.as_bytes())
+}
+
+/// Whether a snapshot is mounted on a directory, or kept in it, of which data is absent.
+pub(super) fn is_part_of_incomplete(directory: &Path) -> bool {
+    is_state(directory) && has_absent(directory) || lacks_data(directory)
 }
 
 /// The number of the process that serves, as long as one does.
@@ -129,7 +142,7 @@ impl Place {
         if record.format > FORMAT {
             return Err(Error::refused(format!("{} is of a newer version of Frostline", path.display())));
         }
-        let lock = lock(&state)?;
+        let lock = lock(&directory, &state)?;
         Ok(Some((Place { directory, state, _lock: lock }, record)))
     }
 
@@ -157,7 +170,7 @@ impl Place {
                 directory.display()
             )));
         }
-        let lock = lock(&state)?;
+        let lock = lock(&directory, &state)?;
         let note = directory.join(NOTE);
         std::fs::write(&note, NOTE_TEXT).map_err(|e| scan::failed("write", &note, &e))?;
         let closed = std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o000));
@@ -209,7 +222,11 @@ impl Place {
             }
             std::fs::create_dir(&folder).map_err(|e| scan::failed("make", &folder, &e))?;
         }
-        let needed: u64 = tree.chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
+        let data = |entry: &Entry| match &entry.node {
+            Node::File { extents, .. } => extents.iter().map(|extent| extent.end - extent.start).sum::<u64>(),
+            _ => 0,
+        };
+        let needed: u64 = tree.entries.iter().map(data).sum();
         let free = rustix::fs::statvfs(&self.state).map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize);
         if free < needed {
             return Err(Error::new(
@@ -280,7 +297,7 @@ impl Drop for Lock {
     }
 }
 
-fn lock(state: &Path) -> Result<Lock> {
+fn lock(directory: &Path, state: &Path) -> Result<Lock> {
     let path = state.join("lock");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| scan::failed("open", &path, &e))?;
@@ -296,8 +313,8 @@ fn lock(state: &Path) -> Result<Lock> {
             Ok(Lock(file))
         }
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::conflict(format!(
-            "another process serves what is mounted beside {}: frostline volume umount ends it",
-            state.display()
+            "{0} is mounted: another process serves it until frostline volume umount {0}",
+            directory.display()
         ))),
         Err(e) => Err(scan::failed("lock", &path, &e.into())),
     }
@@ -310,11 +327,11 @@ mod tests {
     #[test]
     fn a_lock_ends_when_it_is_dropped_though_a_child_still_has_its_file() {
         let state = tempfile::tempdir().unwrap();
-        let held = lock(state.path()).unwrap();
+        let held = lock(Path::new("data"), state.path()).unwrap();
         let of_child = held.0.try_clone().unwrap();
-        assert!(lock(state.path()).is_err());
+        assert!(lock(Path::new("data"), state.path()).is_err());
         drop(held);
-        lock(state.path()).unwrap();
+        lock(Path::new("data"), state.path()).unwrap();
         drop(of_child);
     }
 }

@@ -86,6 +86,13 @@ pub(super) fn mounted_on(path: &Path) -> Option<MountLine> {
     mounts_of("self").into_iter().rfind(|mount| mount.on == path)
 }
 
+/// Which directory of its file system is mounted where a path is.
+pub(super) fn root_of(path: &Path) -> Option<PathBuf> {
+    let open = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let id = mount_id(&open, StatxFlags::MNT_ID)?;
+    mounts_of("self").into_iter().find(|mount| mount.id == id).map(|mount| mount.root)
+}
+
 fn processes() -> Vec<String> {
     let names = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use frostline_base::Result;
 
 use super::lazy::Lazy;
+use crate::snapshot::blocking;
 use crate::traces::Traces;
 
 /// How often it is looked whether there is more to record, in case that the machine ends before the mount does.
@@ -68,12 +69,18 @@ impl Recording {
 
 impl Recorded {
     async fn write(&self) {
-        let before = self.traces.newest().await;
-        let wanted = self.lazy.wanted();
-        let trace = before.after(&self.lazy.tree, &wanted, |entry| self.lazy.can_see(entry));
-        let done: Result<()> = self.traces.put(&trace).await;
+        let (before, lazy) = (self.traces.newest().await, Arc::clone(&self.lazy));
+        let done: Result<usize> = async {
+            let (trace, wanted) = blocking(move || {
+                let wanted = lazy.wanted();
+                Ok((before.after(&lazy.tree, &wanted, |entry| lazy.can_see(entry)), wanted.len()))
+            })
+            .await?;
+            self.traces.put(&trace).await.map(|()| wanted)
+        }
+        .await;
         match done {
-            Ok(()) => self.written.store(wanted.len(), Ordering::Relaxed),
+            Ok(wanted) => self.written.store(wanted, Ordering::Relaxed),
             Err(error) => tracing::warn!(?error, "it was not recorded what was read first"),
         }
     }

@@ -1,6 +1,7 @@
 //! In which order a mounted snapshot is filled, as far as nobody waits for a read.
 //!
-//! 1. What a PostgreSQL needs to start: control files, transaction status, catalogs, and of its log what it will read.
+//! 1. What a PostgreSQL needs to start and to answer: control files, transaction status, catalogs, the start of each table
+//!    and the root of each index, and of its log what it will read.
 //! 2. The chunks of `autoprewarm.blocks`. The file is in no order, so those with most blocks come first.
 //! 3. The trace of earlier mounts.
 //! 4. All else, in the order of the packs, but what a server has of its log without need comes last.
@@ -9,21 +10,25 @@
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::time::Duration;
 
 use frostline_base::Result;
 use serde::{Deserialize, Serialize};
 
 use super::lazy::Lazy;
 use crate::autoprewarm::{self, Hot};
-use crate::control::Control;
+use crate::control::{Control, Sizes};
 use crate::order;
 use crate::reader::{Target, cut, runs, sort, targets};
+use crate::snapshot::blocking;
 use crate::trace::Trace;
 use crate::traces::Traces;
 use crate::tree::{Finder, Node, Tree};
 
 /// A batch of chunks has about so many stored bytes.
 const BATCH_BYTES: u64 = 4 << 20;
+/// How long filling waits for what decides its order.
+const KNOWN_MAX: Duration = Duration::from_secs(30);
 /// No control file is longer.
 const CONTROL_BYTES: u64 = 64 << 10;
 
@@ -66,10 +71,11 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Reads it from the snapshot and the repository. What cannot be read is not known.
+    /// Reads it from the snapshot and the repository. What cannot be read, or not in time, is not known.
     pub(super) async fn read(lazy: &Arc<Lazy>, traces: &Traces) -> Known {
+        let trace = in_time(traces.newest());
         let Some(cluster) = cluster(&lazy.tree) else {
-            return Known { trace: traces.newest().await, ..Known::default() };
+            return Known { trace: trace.await.unwrap_or_default(), ..Known::default() };
         };
         let path = |name: &str| match cluster.as_slice() {
             b"" => name.as_bytes().to_vec(),
@@ -77,27 +83,38 @@ impl Known {
         };
         let (control_path, list_path) = (path("global/pg_control"), path(autoprewarm::FILE));
         let (control, list, trace) = tokio::join!(
-            stored(lazy, &control_path, CONTROL_BYTES),
-            stored(lazy, &list_path, autoprewarm::BYTES_MAX),
-            traces.newest()
+            in_time(stored(lazy, &control_path, CONTROL_BYTES)),
+            in_time(stored(lazy, &list_path, autoprewarm::BYTES_MAX)),
+            trace
         );
-        let control = control.and_then(|bytes| Control::read(&bytes));
+        let control = control.flatten().and_then(|bytes| Control::read(&bytes));
         let sizes = control.as_ref().map(|control| control.sizes).unwrap_or_default();
-        let hot = list.and_then(|text| {
-            let hot = Hot::of(&text, &lazy.tree, &cluster, sizes);
-            match &hot {
-                None => tracing::info!("autoprewarm.blocks is not what PostgreSQL writes, and is not used"),
-                Some(hot) if hot.unknown > 0 => tracing::info!(
-                    used = hot.blocks,
-                    unknown = hot.unknown,
-                    "autoprewarm.blocks names blocks that are not in the snapshot"
-                ),
-                Some(_) => {}
-            }
-            hot
-        });
-        Known { control, hot, trace }
+        let (tree, hot) = (Arc::clone(&lazy.tree), list.flatten());
+        let hot = blocking(move || Ok(hot.and_then(|text| hot_of(&text, &tree, &cluster, sizes)))).await;
+        let hot = hot.unwrap_or_default();
+        Known { control, hot, trace: trace.unwrap_or_default() }
     }
+}
+
+/// The blocks of a list, told what of it is of no use.
+fn hot_of(text: &[u8], tree: &Tree, cluster: &[u8], sizes: Sizes) -> Option<Hot> {
+    let hot = Hot::of(text, tree, cluster, sizes);
+    match &hot {
+        None => tracing::info!("autoprewarm.blocks is not what PostgreSQL writes, and is not used"),
+        Some(hot) if hot.unknown > 0 => tracing::info!(
+            used = hot.blocks,
+            unknown = hot.unknown,
+            "autoprewarm.blocks names blocks that are not in the snapshot"
+        ),
+        Some(_) => {}
+    }
+    hot
+}
+
+/// What is read, unless it takes so long that filling had better begin without it.
+async fn in_time<T>(read: impl Future<Output = T>) -> Option<T> {
+    let read = tokio::time::timeout(KNOWN_MAX, read).await;
+    read.inspect_err(|_| tracing::warn!("the repository is slow: it is not known what to fetch first")).ok()
 }
 
 /// The beginning of a file as the snapshot has it; none if there is no such file, or it cannot be had.
@@ -116,8 +133,8 @@ fn cluster(tree: &Tree) -> Option<Vec<u8>> {
 }
 
 /// The chunks of a tree while they are divided into stages.
-pub(super) struct Stages<'a> {
-    tree: &'a Tree,
+pub(super) struct Stages {
+    tree: Arc<Tree>,
     cluster: Option<Vec<u8>>,
     /// In the order of the packs.
     sorted: Vec<Target>,
@@ -128,8 +145,8 @@ pub(super) struct Stages<'a> {
     taken: Vec<bool>,
 }
 
-impl<'a> Stages<'a> {
-    pub(super) fn new(tree: &'a Tree) -> Stages<'a> {
+impl Stages {
+    pub(super) fn new(tree: &Arc<Tree>) -> Stages {
         let mut sorted = targets(tree);
         sort(tree, &mut sorted);
         let (mut starts, mut run_of, mut at) = (vec![0], vec![0; tree.chunks.len()], 0);
@@ -139,25 +156,26 @@ impl<'a> Stages<'a> {
             starts.push(at);
         }
         let taken = vec![false; starts.len() - 1];
-        Stages { tree, cluster: cluster(tree), sorted, starts, run_of, taken }
+        Stages { tree: Arc::clone(tree), cluster: cluster(tree), sorted, starts, run_of, taken }
     }
 
-    /// What a server surely reads when it starts; nothing where there is none.
+    /// What a server surely reads when it starts and when it answers first; nothing where there is none.
     pub(super) fn start(&mut self) -> Vec<Batch> {
-        self.by_rank(|rank, _| rank <= order::CATALOG)
+        self.by_rank(|rank, _| rank <= order::START)
     }
 
-    /// All that is left.
-    pub(super) fn others(&mut self, known: &Known) -> Vec<Batch> {
+    /// All that is left, with the roots of indexes that are known since.
+    pub(super) fn others(&mut self, known: &Known, roots: Vec<usize>) -> Vec<Batch> {
         let needs_log = |name: &[u8]| known.control.as_ref().is_none_or(|control| control.needs_log(name));
-        let mut batches = self.by_rank(|rank, name| rank == order::LOG && needs_log(name));
+        let mut batches = self.take(FillStage::Start, roots);
+        batches.extend(self.by_rank(|rank, name| rank == order::LOG && needs_log(name)));
         if let Some(hot) = &known.hot {
             let mut chunks: Vec<usize> = hot.chunks.keys().copied().collect();
             // Neighbours are fetched together, so it is not counted more exactly.
             chunks.sort_by_key(|chunk| (Reverse(hot.chunks[chunk].max(1).ilog2()), self.run_of[*chunk]));
             batches.extend(self.take(FillStage::Autoprewarm, chunks));
         }
-        batches.extend(self.take(FillStage::Trace, known.trace.chunks(self.tree)));
+        batches.extend(self.take(FillStage::Trace, known.trace.chunks(&self.tree)));
         // What is left of the log is of before the last checkpoint, or was made for later.
         let is_log = |target: &Target| {
             let path = &self.tree.entries[target.file].path;
@@ -169,7 +187,7 @@ impl<'a> Stages<'a> {
         batches
     }
 
-    /// The chunks of files of the server that are wanted by their rank and name, in the order of the ranks.
+    /// The chunks of files of the server that are wanted by their rank and the name of the file, in the order of the ranks.
     fn by_rank(&mut self, is_wanted: impl Fn(u8, &[u8]) -> bool) -> Vec<Batch> {
         if self.cluster.is_none() {
             return Vec::new();
@@ -179,8 +197,12 @@ impl<'a> Stages<'a> {
             let Node::File { bytes, chunks: of_file, .. } = &entry.node else { continue };
             let rank = order::rank(&entry.path, *bytes, self.cluster.as_deref());
             let name = entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-            if is_wanted(rank, name) {
-                chunks.extend(of_file.clone().map(|chunk| (rank, self.run_of[chunk], chunk)));
+            for chunk in of_file.clone() {
+                let is_start = rank == order::LARGE && chunk == of_file.start;
+                let rank = if is_start { order::START } else { rank };
+                if is_wanted(rank, name) {
+                    chunks.push((rank, self.run_of[chunk], chunk));
+                }
             }
         }
         chunks.sort_unstable();
@@ -197,7 +219,7 @@ impl<'a> Stages<'a> {
             }
         }
         let runs = wanted.into_iter().map(|run| &self.sorted[self.starts[run]..self.starts[run + 1]]);
-        let batches = cut(self.tree, runs, BATCH_BYTES).into_iter();
+        let batches = cut(&self.tree, runs, BATCH_BYTES).into_iter();
         let chunks = |batch: Vec<Target>| batch.into_iter().map(|target| target.chunk).collect();
         batches.map(|batch| Batch { stage, chunks: chunks(batch) }).collect()
     }

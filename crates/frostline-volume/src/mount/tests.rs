@@ -16,6 +16,7 @@ mod cuts;
 mod disks;
 mod elsewhere;
 mod kills;
+mod programs;
 mod recorded;
 
 /// Whether a file system can be mounted here.

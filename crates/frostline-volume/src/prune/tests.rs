@@ -134,3 +134,26 @@ async fn a_prune_that_could_never_work_is_refused() {
         assert_eq!(bench.volumes().prune(&wanted).await.unwrap_err().kind(), kind, "{wanted:?}");
     }
 }
+
+#[tokio::test]
+async fn a_tree_that_does_not_come_now_costs_no_objects_of_a_removed_snapshot() {
+    use frostline_commits::testing::ReadFault;
+
+    let bench = Bench::new();
+    let (_folder, all) = three(&bench).await;
+    let remove = vec![all[0].name(), all[1].name()];
+    bench.volumes().prune(&Prune { remove, ..Prune::default() }).await.unwrap();
+    let before = data(&bench).await;
+    for fault in [ReadFault::Unanswered, ReadFault::Denied] {
+        bench.store.fault_reads(&tree_key(all[1].id), fault);
+        let error = bench.volumes().prune(&Prune::default()).await.unwrap_err();
+        assert!(error.what().contains("data@3"), "{error:?}");
+        assert_eq!(data(&bench).await, before, "{fault:?}");
+    }
+    bench.store.mend_reads();
+    let target = tempfile::tempdir().unwrap();
+    restore(&bench.volumes(), &all[1], target.path()).await;
+    // What is damaged helps no restore.
+    bench.store.write(&tree_key(all[1].id), b"damaged".to_vec()).await;
+    assert!(!bench.volumes().prune(&Prune::default()).await.unwrap().deleted.is_empty());
+}

@@ -1,12 +1,15 @@
 //! The directory that is restored: claiming it, making every name, and setting what names have besides contents.
 
-use std::fs::File;
-use std::io::Write as _;
+use std::fs::{DirBuilder, File};
+use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::fs::{
+    AtFlags, CWD, FileType, FlockOperation, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags,
+};
 use rustix::io::Errno;
 
 use frostline_base::{ByteRange, Error, Result};
@@ -22,6 +25,8 @@ use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree};
 pub(crate) struct Place {
     path: PathBuf,
     roots: Arc<Roots>,
+    /// The files that say so, which nobody else can claim meanwhile.
+    _claims: Vec<File>,
 }
 
 /// What could not be set.
@@ -34,17 +39,19 @@ pub(crate) struct Unset {
 impl Place {
     /// Claims a directory that is new, empty, or claimed by a restore of the same snapshot.
     pub(crate) fn claim(path: &Path, id: SnapshotId) -> Result<Place> {
-        let roots = Arc::new(Roots::new(claim(path, id)?));
-        Ok(Place { path: path.to_owned(), roots })
+        Place::claim_with(path, id, &[])
     }
 
     /// The same, and a directory of its own for each of these tablespaces.
     pub(super) fn claim_with(path: &Path, id: SnapshotId, tablespaces: &[Moved]) -> Result<Place> {
-        let mut roots = Roots::new(claim(path, id)?);
+        let (root, first) = claim(path, id)?;
+        let (mut roots, mut claims) = (Roots::new(root), vec![first]);
         for tablespace in tablespaces {
-            roots.add(&tablespace.path, claim(&tablespace.place, id)?);
+            let (root, marker) = claim(&tablespace.place, id)?;
+            roots.add(&tablespace.path, root);
+            claims.push(marker);
         }
-        Ok(Place { path: path.to_owned(), roots: Arc::new(roots) })
+        Ok(Place { path: path.to_owned(), roots: Arc::new(roots), _claims: claims })
     }
 
     pub(super) fn roots(&self) -> Arc<Roots> {
@@ -73,6 +80,11 @@ impl Place {
                 .map_err(|e| self.failed("set the owner or times of", entry, e))?;
         }
         let of_root = |e: Errno| scan::failed("finish", &self.path, &e.into());
+        // A name has yet to be removed from it.
+        for mut root in tree.entries.iter().filter(is_root).cloned() {
+            root.meta.mode |= 0o700;
+            dress(&mut beneath, &root, &mut Unset::default()).map_err(of_root)?;
+        }
         for root in self.roots.all() {
             rustix::fs::syncfs(root).map_err(of_root)?;
         }
@@ -80,6 +92,7 @@ impl Place {
         for root in self.roots.all() {
             rustix::fs::unlinkat(root, UNFINISHED, AtFlags::empty()).map_err(of_root)?;
         }
+        // Which has moved its time.
         for root in tree.entries.iter().filter(is_root) {
             dress(&mut beneath, root, &mut unset).map_err(of_root)?;
         }
@@ -101,9 +114,9 @@ impl Place {
     }
 }
 
-/// Claims a directory for the restore of a snapshot.
-fn claim(path: &Path, id: SnapshotId) -> Result<OwnedFd> {
-    match std::fs::create_dir(path) {
+/// Claims a directory for the restore of a snapshot: the open directory, and the file that says so.
+fn claim(path: &Path, id: SnapshotId) -> Result<(OwnedFd, File)> {
+    match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {}
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(scan::failed("make", path, &e)),
@@ -112,24 +125,67 @@ fn claim(path: &Path, id: SnapshotId) -> Result<OwnedFd> {
     let root = rustix::fs::open(path, flags, Mode::empty());
     let root = root.map_err(|e| scan::failed("open", path, &e.into()))?;
     let marker = path.join(UNFINISHED);
-    match std::fs::read_to_string(&marker) {
-        Ok(text) if text.trim() == id.to_string() => return Ok(root),
-        Ok(_) => {
+    let failed = |verb, e: std::io::Error| scan::failed(verb, &marker, &e);
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    let mut file = match options.open(&marker) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            check_names(path, 0)?;
+            options.create_new(true).open(&marker).map_err(|e| failed("write", e))?
+        }
+        Err(e) => return Err(failed("open", e)),
+    };
+    lock(&file, path)?;
+    let mut text = Vec::new();
+    file.read_to_end(&mut text).map_err(|e| failed("read", e))?;
+    let text = String::from_utf8_lossy(&text);
+    match text.trim_matches(['\n', '\0']) {
+        "" => {
+            // New, or the process ended before anything was made.
+            check_names(path, 1)?;
+            file.write_all_at(format!("{id}\n").as_bytes(), 0).map_err(|e| failed("write", e))?;
+            file.sync_all().map_err(|e| failed("write", e))?;
+        }
+        text if text == id.to_string() => {}
+        _ => {
             return Err(Error::invalid(format!(
                 "{} is the directory of a restore of another snapshot: restore into another one",
                 path.display()
             )));
         }
-        Err(_) => {}
     }
-    let mut names = std::fs::read_dir(path).map_err(|e| scan::failed("list", path, &e))?;
-    if names.next().is_some() {
-        return Err(Error::invalid(format!("{} is not empty: restore into a new directory", path.display())));
+    Ok((root, file))
+}
+
+/// `Invalid` where a directory has more names.
+fn check_names(path: &Path, names_max: usize) -> Result<()> {
+    let names = std::fs::read_dir(path).map_err(|e| scan::failed("list", path, &e))?;
+    match names.take(names_max + 1).count() <= names_max {
+        true => Ok(()),
+        false => {
+            Err(Error::invalid(format!("{} is not empty: restore into a new directory", path.display())))
+        }
     }
-    let failed = |e: std::io::Error| scan::failed("write", &marker, &e);
-    let mut file = File::create_new(&marker).map_err(failed)?;
-    writeln!(file, "{id}").and_then(|()| file.sync_all()).map_err(failed)?;
-    Ok(root)
+}
+
+/// `Conflict` while another process restores into a directory: each would find the files of the other unfinished.
+fn lock(marker: &File, path: &Path) -> Result<()> {
+    match rustix::fs::flock(marker, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {}
+        locked => {
+            if let Err(error) = locked {
+                tracing::debug!(%error, "this file system has no locks");
+            }
+            if marker.metadata().is_ok_and(|meta| meta.nlink() > 0) {
+                return Ok(());
+            }
+        }
+    }
+    Err(Error::conflict(format!(
+        "another process restores into {}: wait for its end, or end it",
+        path.display()
+    )))
 }
 
 /// Makes a name; whether it is a file that was there.
@@ -180,11 +236,11 @@ fn make_directory(beneath: &mut Beneath, path: &[u8]) -> rustix::io::Result<()> 
     let (parent, name) = beneath.parent(path)?;
     match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
         Err(Errno::EXIST) => {
-            let there = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            if FileType::from_raw_mode(there.st_mode) != FileType::Directory {
-                return Err(Errno::NOTDIR);
-            }
-            rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())
+            // No link that somebody puts there meanwhile is followed.
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let there = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+            let path = format!("/proc/self/fd/{}", there.as_raw_fd());
+            rustix::fs::chmodat(CWD, path, Mode::RWXU, AtFlags::empty())
         }
         made => made,
     }

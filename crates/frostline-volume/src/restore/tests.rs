@@ -51,6 +51,58 @@ async fn a_stopped_restore_goes_on_where_it_was() {
 }
 
 #[tokio::test]
+async fn a_restore_that_ended_before_it_said_of_what_it_is_goes_on() {
+    let bench = Bench::new();
+    let (source, snapshot) = taken(&bench).await;
+    let folder = tempfile::tempdir().unwrap();
+    let marker = folder.path().join(scan::UNFINISHED);
+    for text in [b"".as_slice(), &[0; 33]] {
+        fs::write(&marker, text).unwrap();
+        crate::testing::restore(&bench.volumes(), &snapshot, folder.path()).await;
+        assert_eq!(tree(folder.path()), tree(source.path()));
+        fs::remove_dir_all(folder.path()).unwrap();
+        fs::create_dir(folder.path()).unwrap();
+    }
+    // But what is beside it is somebody's.
+    fs::write(&marker, b"").unwrap();
+    fs::write(folder.path().join("mine"), b"x").unwrap();
+    let refused = bench.volumes().restore(&snapshot, folder.path(), &RestoreOptions::default(), |_| {}).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_restores_into_a_directory() {
+    let bench = Bench::new();
+    let (source, snapshot) = taken(&bench).await;
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("target");
+    let first = Place::claim(&target, snapshot.id).unwrap();
+    let mode = fs::metadata(&target).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "nobody else looks at what is not there yet");
+    let second = bench.volumes().restore(&snapshot, &target, &RestoreOptions::default(), |_| {}).await;
+    assert_eq!(second.unwrap_err().kind(), ErrorKind::Conflict);
+    drop(first);
+    crate::testing::restore(&bench.volumes(), &snapshot, &target).await;
+    assert_eq!(tree(&target), tree(source.path()));
+}
+
+#[tokio::test]
+async fn a_directory_that_is_no_more_called_unfinished_has_its_owner_and_mode() {
+    let bench = Bench::new();
+    let source = tempfile::tempdir().unwrap();
+    fs::set_permissions(source.path(), fs::Permissions::from_mode(0o2715)).unwrap();
+    let snapshot = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let tree = bench.volumes().tree(&snapshot).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::claim(folder.path(), snapshot.id).unwrap();
+    place.make(&tree).unwrap();
+    // It ends as the file that says so goes: here because that is gone already.
+    fs::remove_file(folder.path().join(scan::UNFINISHED)).unwrap();
+    assert!(place.finish(&tree).is_err());
+    assert_eq!(fs::metadata(folder.path()).unwrap().permissions().mode() & 0o7777, 0o2715);
+}
+
+#[tokio::test]
 async fn a_directory_in_use_is_not_restored_into() {
     let bench = Bench::new();
     let (_source, snapshot) = taken(&bench).await;

@@ -679,3 +679,23 @@ async fn the_root_of_an_index_is_stored_with_the_starts_of_relations() {
     restore(&bench.volumes(), &taken, target.path()).await;
     assert_eq!(crate::testing::tree(target.path()), crate::testing::tree(source.path()));
 }
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_while_a_snapshot_is_taken_hides_no_change() {
+    let bench = Bench::new();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), noise(1, 10_000)).unwrap();
+    // An hour fast, until it is corrected.
+    bench.clock.advance_us(HOUR_US);
+    let is_corrected = std::sync::atomic::AtomicBool::new(false);
+    let correct = |_| {
+        if !is_corrected.swap(true, Ordering::Relaxed) {
+            bench.clock.advance_us(-HOUR_US);
+        }
+    };
+    let volumes = bench.volumes();
+    let taken = volumes.snapshot(folder.path(), &"data".parse().unwrap(), &options(), correct).await;
+    taken.unwrap();
+    // The file was made so shortly before that its times may not have moved since.
+    assert_eq!(snapshot(&volumes, folder.path()).await.snapshot.totals.read_bytes, 10_000);
+}

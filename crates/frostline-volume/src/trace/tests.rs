@@ -68,6 +68,21 @@ fn a_trace_of_everything_is_bounded() {
 }
 
 #[test]
+fn a_trace_takes_no_more_memory_than_one_of_all_chunks() {
+    // Packed, each of these is some kilobytes. Read as they are, the paths alone would take gigabytes.
+    let claimed = |count: u64, each: &[u8]| {
+        let mut body = Vec::new();
+        put_varint(&mut body, count);
+        (0..count.min(4 << 20)).for_each(|_| body.extend(each));
+        Trace::decode_body(&body).unwrap_err()
+    };
+    for (count, each) in [(4 << 20, b"\x01a".as_slice()), (CHUNKS_MAX + 1, b""), (u64::MAX, b"")] {
+        assert_eq!(claimed(count, each).fact("at"), Some("a count"), "{count}");
+    }
+    assert_eq!(claimed(CHUNKS_MAX, b"").fact("at"), None, "it is cut short");
+}
+
+#[test]
 fn what_is_damaged_or_sealed_for_another_place_is_refused() {
     let tree = tree(&[("a-secret", 4)]);
     let trace = Trace::default().after(&tree, &[(1, 2), (1, 0)], ALL);

@@ -83,3 +83,14 @@ async fn a_prune_deletes_traces_that_no_mount_reads() {
     bench.volumes().prune(&all).await.unwrap();
     assert_eq!(keys(&bench).await, ["_volumes/traces/gone/notes.txt"]);
 }
+
+#[tokio::test]
+async fn a_trace_that_is_replaced_while_it_is_read_is_read_anew() {
+    let bench = Bench::new();
+    let (_folder, tree, trace) = trace(&bench, &[(1, 2)]).await;
+    of(&bench, "data", None).put(&trace).await.unwrap();
+    let newer = Trace::default().after(&tree, &[(1, 1)], |_| true);
+    let (other, written) = (of(&bench, "data", None), newer.clone());
+    bench.store.before_get(TRACES, async move { other.put(&written).await.unwrap() });
+    assert_eq!(*of(&bench, "data", None).newest().await, newer);
+}

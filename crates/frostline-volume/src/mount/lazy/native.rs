@@ -17,9 +17,6 @@ impl Drop for Working<'_> {
     }
 }
 
-/// Chunks that are brought at once for who wants many.
-const AT_ONCE: usize = 32;
-
 impl Lazy {
     pub(super) fn working(&self) -> Working<'_> {
         let thread = nix::unistd::gettid().as_raw();
@@ -48,15 +45,11 @@ impl Lazy {
         file: &Arc<LazyFile>,
         range: ByteRange,
     ) -> io::Result<()> {
-        self.note(file, &range);
         if self.has(file, &range) {
+            self.note(file, &range);
             self.count_hit();
         } else {
-            self.counts.misses.fetch_add(1, Ordering::Relaxed);
-            self.counts.waiting.fetch_add(1, Ordering::Relaxed);
-            let done = self.bring_parts(file, &range).await;
-            self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
-            done?;
+            self.need(file, range.clone()).await?;
         }
         if self.is_settled(file, &range) {
             return Ok(());
@@ -78,16 +71,6 @@ impl Lazy {
             lazy.pages.sync(&words)
         };
         tokio::task::spawn_blocking(synced).await.map_err(io::Error::other)?
-    }
-
-    async fn bring_parts(self: &Arc<Lazy>, file: &LazyFile, range: &ByteRange) -> io::Result<()> {
-        let numbers: Vec<u64> = file.touched(range).map(|(_, number, _)| number).collect();
-        for part in numbers.chunks(AT_ONCE) {
-            let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
-            let part = range.start.max(first * CHUNK)..range.end.min((last + 1) * CHUNK);
-            self.bring_range(file, &part).await?;
-        }
-        Ok(())
     }
 
     /// A user is about to change a file: its times and rights are no longer those of the snapshot, and nothing that is

@@ -1,11 +1,16 @@
 use std::fs;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::*;
+use frostline_commits::testing::ReadFault;
+
 use crate::log::Snapshot;
+use crate::mount::hydrate::hydrate;
 use crate::mount::place::Place;
 use crate::testing::{Bench, noise, snapshot};
+use crate::traces::Traces;
 
 /// A snapshot with two files, and where it is mounted.
 struct Rig {
@@ -24,12 +29,20 @@ const HOLE: Range<usize> = 600_000..700_000;
 
 impl Rig {
     async fn new() -> Rig {
+        Rig::with(&[]).await
+    }
+
+    /// With more files.
+    async fn with(more: &[(&str, usize)]) -> Rig {
         let (source, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for (name, bytes) in more {
+            fs::write(source.path().join(name), noise(*bytes as u64, *bytes)).unwrap();
+        }
         let file = File::create(source.path().join("file")).unwrap();
         let bytes = noise(1, FILE_BYTES);
         file.write_all_at(&bytes[..HOLE.start], 0).unwrap();
         file.write_all_at(&bytes[HOLE.end..], HOLE.end as u64).unwrap();
-        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000)).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
         fs::write(source.path().join("other"), noise(2, 300_000)).unwrap();
         fs::write(source.path().join("empty"), b"").unwrap();
         let bench = Bench::new();
@@ -73,7 +86,7 @@ fn whole() -> LazyFile {
         lock: Mutex::default(),
         settling: Mutex::default(),
         ahead: Mutex::default(),
-        is_index: OnceLock::new(),
+        root: OnceLock::new(),
     }
 }
 
@@ -347,6 +360,8 @@ async fn who_reads_an_inner_page_of_an_index_finds_its_leaves() {
     let source = tempfile::tempdir().unwrap();
     let mut index = noise(3, 12 * CHUNK_BYTES);
     index[24..28].copy_from_slice(&0x0005_3162_u32.to_le_bytes());
+    let root = 11 * CHUNK / PAGE + 1;
+    index[40..44].copy_from_slice(&(root as u32).to_le_bytes());
     fs::write(source.path().join("index"), &index).unwrap();
     fs::write(source.path().join("table"), noise(4, 12 * CHUNK_BYTES)).unwrap();
     let bench = Bench::new();
@@ -355,6 +370,7 @@ async fn who_reads_an_inner_page_of_an_index_finds_its_leaves() {
     let rig = Rig { bench, source, folder: tempfile::tempdir().unwrap(), snapshot, tree, boots: 0 };
     let (place, lazy) = rig.open();
     let has = |file: &LazyFile, chunk: u64| lazy.has(file, &(chunk * CHUNK..(chunk + 1) * CHUNK));
+    assert!(lazy.roots().is_empty(), "no first page is there");
     for (name, is_index) in [("table", false), ("index", true)] {
         let (file, open) = named(&place, &lazy, name);
         for chunk in [0, 5] {
@@ -365,6 +381,7 @@ async fn who_reads_an_inner_page_of_an_index_finds_its_leaves() {
         }
         let found: Vec<u64> = (0..12).filter(|chunk| has(&file, *chunk)).collect();
         assert_eq!(found, if is_index { vec![0, 5, 6, 7, 8, 9] } else { vec![0, 5] }, "{name}");
+        assert_eq!(lazy.roots(), if is_index { vec![file.chunks.start + 11] } else { vec![] }, "{name}");
     }
 }
 
@@ -413,6 +430,72 @@ async fn a_repository_that_does_not_answer_is_asked_once_for_each_read() {
     assert!(read(&lazy, &file, &open, 0..FILE_BYTES as u64).await.unwrap() == original);
     assert!(lazy.prefetch(&all).await.unwrap());
     assert_eq!(*lock(&lazy.counts.trouble), None);
+}
+
+/// Fills behind nobody until no more than this is absent, for so long at most.
+async fn filled(rig: &Rig, lazy: &Arc<Lazy>, absent_max: u64, seconds_max: u64) {
+    let volumes = rig.bench.volumes();
+    let traces = Traces::new(&volumes.repository, &volumes.random, &rig.snapshot.volume, None);
+    let is_filled = || lazy.counts.absent_bytes.load(Ordering::Relaxed) <= absent_max;
+    let watched = async {
+        while !is_filled() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        () = hydrate(lazy, &traces, None) => {}
+        () = watched => {}
+        () = tokio::time::sleep(Duration::from_secs(seconds_max)) => {}
+    }
+    assert!(is_filled(), "{:?}", lazy.counts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_that_can_be_had_is_filled_though_one_pack_cannot() {
+    const BATCH: u64 = 8 << 20;
+    let faults = [ReadFault::Unanswered, ReadFault::Denied, ReadFault::Short, ReadFault::Stalled];
+    for (fault, absent_max) in faults.into_iter().zip([BATCH, 2 << 20, BATCH, BATCH]) {
+        let rig = Rig::with(&[("a", 9_000_000), ("b", 9_000_000)]).await;
+        let (_place, lazy) = rig.open();
+        let key = rig.tree.packs[0].object().key;
+        rig.bench.store.fault_reads(&key, fault);
+        filled(&rig, &lazy, absent_max, 600).await;
+        assert!(lazy.counts.absent_bytes.load(Ordering::Relaxed) > 0, "{fault:?}");
+        rig.bench.store.mend_reads();
+        filled(&rig, &lazy, 0, 600).await;
+        assert_eq!(lazy.checkpoint().unwrap(), 0);
+        for name in ["file", "other", "a", "b"] {
+            let now = fs::read(rig.folder.path().join(".data.frostline-mount/root").join(name)).unwrap();
+            assert!(now == fs::read(rig.source.path().join(name)).unwrap(), "{name} after {fault:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trace_that_does_not_come_is_not_waited_for() {
+    for fault in [ReadFault::Unanswered, ReadFault::Denied, ReadFault::Short, ReadFault::Stalled] {
+        let rig = Rig::new().await;
+        let key = format!("{}/data/{:020}-{}", crate::traces::TRACES, 0, "a".repeat(32));
+        rig.bench.store.write(&key, vec![1; 100]).await;
+        rig.bench.store.fault_reads(&key, fault);
+        let (_place, lazy) = rig.open();
+        filled(&rig, &lazy, 0, 60).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_needs_all_of_a_file_has_a_part_of_it_in_memory() {
+    let rig = Rig::with(&[("large", 40 << 19)]).await;
+    let (place, lazy) = rig.open();
+    let (file, _) = named(&place, &lazy, "large");
+    // The last chunk cannot be had: what is before it is brought and kept.
+    let last = &rig.tree.chunks[file.chunks.end - 1].pieces[0];
+    rig.bench.store.fault_reads(&rig.tree.packs[last.pack as usize].object().key, ReadFault::Unanswered);
+    assert!(lazy.need(&file, 0..u64::MAX).await.is_err());
+    assert!(lazy.has(&file, &(0..32 << 19)));
+    rig.bench.store.mend_reads();
+    lazy.need(&file, 0..u64::MAX).await.unwrap();
+    assert!(lazy.has(&file, &(0..40 << 19)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -28,6 +28,11 @@ async fn works_until_it_is_killed() {
                 volumes.snapshot(&target, &"other".parse().unwrap(), &options(), |_| {}).await.unwrap();
             println!("\ndone {}", taken.snapshot.number);
         }
+        "restore" => {
+            let newest = volumes.find(&"data".parse().unwrap()).await.unwrap();
+            crate::testing::restore(&volumes, &newest, &target).await;
+            println!("\ndone");
+        }
         does => {
             let options = MountOptions { hydrate: does.contains("fill"), ..MountOptions::default() };
             let options = if does.contains("ask") { asked(options) } else { options };
@@ -270,4 +275,47 @@ async fn kill_again_and_again([serves, fills]: [&'static str; 2], options: Mount
         kills.div_ceil(5) * 5,
         acknowledged.len()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_restore_goes_on_and_is_called_unfinished_until_it_is_whole() {
+    let kills: u64 = std::env::var("FROSTLINE_TEST_KILLS").map_or(6, |kills| kills.parse().unwrap());
+    let (source, folder) = (source(), tempfile::tempdir().unwrap());
+    let (repository, target) = (folder.path().join("repository"), folder.path().join("data"));
+    let volumes = on_disk(&repository);
+    let newest = snapshot(&volumes, source.path()).await.snapshot;
+    let whole = size(source.path());
+    for seed in 0..kills {
+        let (at, repo) = (target.clone(), repository.clone());
+        let mut random = SmallRng::seed_from_u64(seed);
+        let (names, blocks) = (random.random_range(0..whole.0), random.random_range(0..=whole.1));
+        let kill = move |names, blocks| {
+            let is_reached = || {
+                let (made, filled) = size(&at);
+                made >= names && filled >= blocks
+            };
+            Doing::start("restore", &repo, &at).kill_when(is_reached)
+        };
+        // While names are made, and while they get their data.
+        let done = calls(move || kill(names, 0).or_else(|| kill(whole.0, blocks))).await;
+        let is_unfinished = target.join(scan::UNFINISHED).exists();
+        assert!(done.is_none() || !is_unfinished);
+        if is_unfinished {
+            let taken = volumes.snapshot(&target, &"other".parse().unwrap(), &options(), |_| {}).await;
+            assert_eq!(taken.unwrap_err().kind(), ErrorKind::Invalid);
+            crate::testing::restore(&volumes, &newest, &target).await;
+        } else if size(&target).0 == 0 {
+            // It had not begun.
+            crate::testing::restore(&volumes, &newest, &target).await;
+        }
+        let mut found = tree(&target);
+        if done.is_none() && !is_unfinished {
+            // It was whole; the time of the directory itself may be that of its end.
+            let root = tree(source.path()).remove(b"".as_slice()).unwrap();
+            let ours = found.insert(Vec::new(), root.clone()).unwrap();
+            assert_eq!(crate::testing::without_time(&ours), crate::testing::without_time(&root));
+        }
+        assert!(found == tree(source.path()), "seed {seed}");
+        fs::remove_dir_all(&target).unwrap();
+    }
 }
