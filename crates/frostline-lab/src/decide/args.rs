@@ -73,8 +73,9 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
         let page = pareto_page(
             &title,
             &decision.answer,
-            decision.question.need.most_mib_per_s(),
+            decision.question.all_day_mib_per_s(),
             &points(&decision),
+            &decision.notes,
             Language::English,
         );
         std::fs::write(path, page)

@@ -9,8 +9,10 @@ use super::{Choice, Decision, FrontPoint, LocalChoice};
 /// Choices of each class that a list prints; the JSON has all.
 const SHOWN: usize = 3;
 
-/// The front is printed up to so many times the rate that is needed; the JSON and the page have all of it.
+/// The front is printed up to so many times the rate that is needed, and so many points of it; the JSON and the page
+/// have all of it.
 const FRONT_TIMES: f64 = 4.0;
+const FRONT_SHOWN: usize = 12;
 
 /// The decision as lines.
 pub fn text(decision: &Decision) -> Vec<String> {
@@ -45,7 +47,10 @@ pub fn text(decision: &Decision) -> Vec<String> {
         |point: &&FrontPoint| point.sustained_mib_per_s >= question.need.most_mib_per_s() * FRONT_TIMES;
     let shown =
         decision.front.iter().position(|point| enough(&point)).map_or(decision.front.len(), |at| at + 1);
-    for point in &decision.front[..shown] {
+    // Of many, some that are equally far apart, with both ends.
+    let every = shown.saturating_sub(1).div_ceil(FRONT_SHOWN - 1).max(1);
+    let is_shown = |at: usize| at.is_multiple_of(every) || at + 1 == shown;
+    for (_, point) in decision.front[..shown].iter().enumerate().filter(|(at, _)| is_shown(*at)) {
         let (usd, mib_per_s) = (point.usd_per_month, point.sustained_mib_per_s);
         lines.push(format!(
             "  ${usd:>10.2}/month  {mib_per_s:>7.1} MiB/s ({:.1} burst)  {}",
@@ -88,15 +93,27 @@ pub(super) fn answer(decision: &Decision, larger: Option<&str>) -> String {
                 choice.not_known.join(", and ")
             )
         });
-        return format!("No volumes in the catalogue are known to meet this need.{unknown}{machine}");
+        let own = decision.local.first().map_or_else(String::new, |choice| {
+            let what = if question.need.latency.is_some() {
+                "may, but their latency is not documented"
+            } else {
+                "do"
+            };
+            format!(" The disks of {} itself {what}.", choice.machine)
+        });
+        return format!("No volumes in the catalogue are known to meet this need.{unknown}{own}{machine}");
     };
     let usd = choice.usd_per_month.unwrap_or(f64::NAN);
     let how = match (choice.hours_from_full, question.busy_hours()) {
-        (None, _) => format!(
-            "sustains {:.0} MiB/s of this pattern, {:.0} % more than needed",
-            choice.sustained_mib_per_s,
-            (choice.headroom_part * 100.0).max(0.0)
-        ),
+        (None, _) => {
+            let more = (choice.headroom_part * 100.0).round();
+            let more = if more < 1.0 {
+                "no more than needed".to_owned()
+            } else {
+                format!("{more:.0} % more than needed")
+            };
+            format!("sustains {:.0} MiB/s of this pattern, {more}", choice.sustained_mib_per_s)
+        }
         (Some(_), Some(hours)) if before.is_empty() => format!(
             "holds the peak for {:.1} hours of every day, of which {hours} are needed, and sustains {:.0} MiB/s",
             choice.hours_per_day, choice.sustained_mib_per_s
@@ -192,17 +209,18 @@ fn line(choice: &Choice, copies: u32) -> String {
         (choice.yearly_loss_low, choice.yearly_loss_high, choice.times_one_volume)
     {
         let times = if copies == 1 { format!(" ({times:.1} x one volume)") } else { String::new() };
-        parts.push(format!("lost in a year {}-{}{times}", percent(low), percent(high)));
+        let (low, high) = (percent(low), percent(high));
+        let odds = if low == high { high } else { format!("{low} to {high}") };
+        parts.push(format!("lost in a year {odds}{times}"));
     }
     parts.extend(choice.instance_effect.clone());
     parts.extend(choice.not_known.iter().cloned());
     format!("  {}: {}", what(choice), parts.join("; "))
 }
 
+/// With the decimals that the first figure needs.
 fn percent(part: f64) -> String {
-    match part {
-        0.001.. => format!("{:.1} %", part * 100.0),
-        0.000_01.. => format!("{:.3} %", part * 100.0),
-        _ => format!("{part:.0e}"),
-    }
+    let percent = part * 100.0;
+    let digits = if percent > 0.0 { (-percent.log10().floor()).clamp(1.0, 12.0) as usize } else { 1 };
+    format!("{percent:.digits$} %")
 }

@@ -61,7 +61,11 @@ fn shares(name: &str, shares: &[NodeShare]) -> String {
 }
 
 fn memory(mib: u64) -> String {
-    if mib >= 10 * 1024 { format!("{}GiB", mib / 1024) } else { Memory { mib }.to_string() }
+    match mib {
+        0 => "unknown memory".to_owned(),
+        _ if mib >= 10 * 1024 => format!("{}GiB", mib / 1024),
+        _ => Memory { mib }.to_string(),
+    }
 }
 
 fn table(plan: &Plan) -> String {

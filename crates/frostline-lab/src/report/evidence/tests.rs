@@ -56,6 +56,23 @@ fn a_block_is_made_anew_and_the_rest_is_kept() {
 }
 
 #[test]
+fn a_range_of_few_values_says_below_the_table_what_it_is_worth() {
+    let summary = |values: &[f64]| Summary {
+        unit: String::new(),
+        values: values.to_vec(),
+        median: 2.0,
+        low: 1.0,
+        high: 3.0,
+        confidence: None,
+    };
+    let (one, three) = (with_interval(&summary(&[2.0])), with_interval(&summary(&[1.0, 2.0, 3.0])));
+    assert_eq!((one.as_str(), three.as_str()), ("2.00", "2.00 (1.00 – 3.00)"));
+    let worth = of_few(&[1, 3, 5, 6].into());
+    assert!(worth.ends_with("it holds the true median of 3 with 75 %, of 5 with 94 %.\n"), "{worth}");
+    assert_eq!(of_few(&[1, 6, 12].into()), "");
+}
+
+#[test]
 fn a_wrong_block_is_named_by_line() {
     let folder = tempfile::tempdir().unwrap();
     let error = |block: &str| {
