@@ -130,6 +130,9 @@ pub struct FrontPoint {
 pub struct Decision {
     /// The answer in words: what to buy.
     pub answer: String,
+    /// The same in Korean, for the page.
+    #[serde(skip)]
+    pub answer_korean: String,
     /// What was asked.
     pub question: Question,
     /// Name of the catalogue.
@@ -169,6 +172,7 @@ pub fn decide(catalogue: &Catalogue, question: &Question) -> Result<Decision> {
     let list = |wanted: fn(&Judged) -> bool| cheapest_each(judged.iter().filter(|judged| wanted(judged)));
     let mut decision = Decision {
         answer: String::new(),
+        answer_korean: String::new(),
         question: question.clone(),
         catalogue: catalogue.name.clone(),
         catalogue_date: catalogue.date.clone(),
@@ -186,7 +190,7 @@ pub fn decide(catalogue: &Catalogue, question: &Question) -> Result<Decision> {
             decision.refused.insert(class.clone(), judge.refusal(class, &judged));
         }
     }
-    decision.answer = text::answer(&decision, judge.larger_machine().as_deref());
+    (decision.answer, decision.answer_korean) = text::answer(&decision, judge.larger_machine().as_deref());
     Ok(decision)
 }
 

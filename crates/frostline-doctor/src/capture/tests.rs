@@ -99,6 +99,7 @@ fn a_capture_answers_like_its_host_and_names_nobody() {
     assert!(rules(&there).is_superset(&BTreeSet::from(["F01", "P03", "V01", "V05"])), "{:?}", rules(&there));
     let error = capture(&root, &out, Duration::ZERO).unwrap_err();
     assert_eq!(error.kind(), frostline_base::ErrorKind::Conflict);
+    assert!(error.to_string().ends_with("is there already: a capture needs a folder of its own"), "{error}");
 }
 
 #[test]

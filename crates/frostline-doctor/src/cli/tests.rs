@@ -62,7 +62,7 @@ fn a_check_fails_by_severity() {
 fn watching_prints_what_comes_and_goes() {
     let folder = folder();
     let (_, text) = run_in(folder.path(), "--root DIR/root --watch --passes 2").unwrap();
-    assert_eq!(text, "+ Low F03 /: Every deletion waits for the disk to discard\n");
+    assert_eq!(text, "+ low F03 /: Every deletion waits for the disk to discard\n");
 }
 
 #[test]
@@ -113,7 +113,9 @@ fn definitions_of_machines() {
     fs::write(folder.path().join("f.json"), r#"{"name":"m8","vcpus":8,"ram":1024,"properties":{}}"#).unwrap();
     assert!(run_in(folder.path(), "vm DIR/f.json").unwrap().1.contains("V01 m8"));
     fs::write(folder.path().join("bad"), "neither").unwrap();
-    assert_eq!(run_in(folder.path(), "vm DIR/bad").unwrap_err().kind(), ErrorKind::Invalid);
+    let bad = run_in(folder.path(), "vm DIR/bad").unwrap_err();
+    assert_eq!(bad.kind(), ErrorKind::Invalid);
+    assert!(bad.to_string().contains("is neither libvirt's XML nor JSON of OpenStack"), "{bad}");
     assert_eq!(run_in(folder.path(), "vm DIR/none").unwrap_err().kind(), ErrorKind::NotFound);
 }
 

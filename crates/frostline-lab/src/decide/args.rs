@@ -72,7 +72,7 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
         let title = format!("{} over {} in {}", args.need, args.capacity, args.region);
         let page = pareto_page(
             &title,
-            &decision.answer,
+            (&decision.answer, &decision.answer_korean),
             decision.question.all_day_mib_per_s(),
             &points(&decision),
             &decision.notes,

@@ -386,7 +386,10 @@ fn the_answer_names_what_to_buy() {
             instance: instance.map(str::to_owned),
             ..question(text)
         };
-        decide(&Catalogue::latest(), &question).unwrap().answer
+        let decision = decide(&Catalogue::latest(), &question).unwrap();
+        let korean = &decision.answer_korean;
+        assert!(korean.contains(['구', '볼']) && !korean.contains("need"), "{korean}");
+        decision.answer
     };
     let answer = ask("randread bs=128k 100MiB/s", Some("m7i.xlarge"));
     assert!(answer.starts_with("Buy ") && answer.contains(" a month, sustains "), "{answer}");

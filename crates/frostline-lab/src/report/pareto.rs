@@ -34,14 +34,14 @@ const COLOURS: usize = 5;
 /// A page of its own around [`pareto`], which begins with the answer in words and ends with what a reader must know.
 pub fn pareto_page(
     title: &str,
-    answer: &str,
+    answer: (&str, &str),
     needed_mib_per_s: Option<f64>,
     points: &[Point],
     notes: &[String],
     language: Language,
 ) -> String {
     let mut html = page::head(title, language);
-    let (answer, title) = (breaking(answer), escape(title));
+    let (answer, title) = (both(&breaking(answer.0), &breaking(answer.1)), escape(title));
     let _ = write!(html, "<h1>{answer}</h1><p class=quiet>{title}</p>{}", pareto(needed_mib_per_s, points));
     if !notes.is_empty() {
         let notes: String = notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();

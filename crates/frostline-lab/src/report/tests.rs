@@ -327,6 +327,15 @@ fn what_a_study_translates_is_there_in_both_languages() {
 }
 
 #[test]
+fn a_run_that_is_older_than_a_translation_has_it() {
+    let translated = translated(run()).unwrap();
+    assert!(translated.korean.len() > run().korean.len(), "{:?}", translated.korean);
+    assert_eq!(translated.korean["The title of nothing"], "무");
+    let unknown = super::translated(Run { study: "of my own".to_owned(), ..run() }).unwrap();
+    assert_eq!(unknown.korean, run().korean);
+}
+
+#[test]
 fn what_each_cpu_took_is_a_column_each_and_no_chart_of_its_own() {
     let mut run = run();
     let shares = [("irq_cpu0_percent", 25.0), ("irq_cpu3_percent", 75.0)];
@@ -535,7 +544,7 @@ proptest! {
                 is_answer: !on_front,
             })
             .collect();
-        check_page(&pareto_page("front", "Buy <it>.", Some(5.0), &points, &["A <note>.".to_owned()], Language::English));
+        check_page(&pareto_page("front", ("Buy <it>.", "구매 <it>."), Some(5.0), &points, &["A <note>.".to_owned()], Language::English));
     }
 }
 
