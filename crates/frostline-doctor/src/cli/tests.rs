@@ -112,6 +112,9 @@ fn definitions_of_machines() {
     }
     fs::write(folder.path().join("f.json"), r#"{"name":"m8","vcpus":8,"ram":1024,"properties":{}}"#).unwrap();
     assert!(run_in(folder.path(), "vm DIR/f.json").unwrap().1.contains("V01 m8"));
+    let one = "<domain><name>b</name><vcpu>8</vcpu><devices><interface><model type='virtio'/></interface></devices></domain>";
+    fs::write(folder.path().join("b.xml"), one).unwrap();
+    assert!(run_in(folder.path(), "vm DIR/b.xml").unwrap().1.contains("1 interface with one queue for 8"));
     fs::write(folder.path().join("bad"), "neither").unwrap();
     let bad = run_in(folder.path(), "vm DIR/bad").unwrap_err();
     assert_eq!(bad.kind(), ErrorKind::Invalid);
