@@ -7,7 +7,7 @@ use std::fmt::Write;
 use frostline_show::show_count;
 
 use super::super::chart::{Scale, Strip};
-use super::super::text::{both, escape, interval, of_study, p_value, percent, ratio, round};
+use super::super::text::{both, breaking, escape, interval, of_study, p_value, percent, ratio, round};
 use super::charts::{key_marks, varying_factors};
 use super::plural;
 use crate::record::{Cell, Comparison, Run};
@@ -191,14 +191,14 @@ fn write_cuts(page: &mut String, run: &Run) -> Result<bool, std::fmt::Error> {
         let metrics = std::iter::once("cuts").chain(LOSSES.map(|(metric, ..)| metric));
         let outcome = metrics.map(|metric| count(cell, metric).unwrap_or(0)).collect();
         let levels: Vec<String> =
-            factors.iter().filter_map(|factor| cell.levels.get(*factor)).map(|level| escape(level)).collect();
+            factors.iter().filter_map(|factor| cell.levels.get(*factor)).map(|level| breaking(level)).collect();
         outcomes.entry(outcome).or_default().push(levels.join(" · "));
     }
     if outcomes.is_empty() {
         return Ok(false);
     }
     writeln!(page, "<ul class=words>")?;
-    for (outcome, cells) in outcomes {
+    for (outcome, cells) in outcomes.into_iter().take(WORDS_MAX) {
         let (cuts, losses) = outcome.split_first().map_or((0, &[][..]), |(cuts, losses)| (*cuts, losses));
         let (english, korean): (Vec<_>, Vec<_>) = LOSSES
             .iter()
