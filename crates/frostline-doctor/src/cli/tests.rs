@@ -143,7 +143,7 @@ fn a_guest_and_its_host_are_one_report() {
     let both = "--root DIR/guest --hypervisor DIR/host";
     let (_, text) = run_in(folder.path(), both).unwrap();
     assert!(
-        text.contains("N02 guest virtio0") && text.contains("; on the host V01 a: 1 interfaces"),
+        text.contains("N02 guest virtio0") && text.contains("; on the host V01 a: 1 interface "),
         "{text}"
     );
     assert!(text.contains("V01 host a: "), "{text}");

@@ -255,6 +255,8 @@ fn line(choice: &Choice, copies: u32) -> String {
 /// With the decimals that the first figure needs.
 fn percent(part: f64) -> String {
     let percent = part * 100.0;
-    let digits = if percent > 0.0 { (-percent.log10().floor()).clamp(1.0, 12.0) as usize } else { 1 };
+    // A power of ten counts as itself, whatever the rounding.
+    let digits =
+        if percent > 0.0 { (-(percent * 1.001).log10().floor()).clamp(1.0, 12.0) as usize } else { 1 };
     format!("{percent:.digits$} %")
 }

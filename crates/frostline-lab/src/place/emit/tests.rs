@@ -127,7 +127,8 @@ fn without_memory_the_answer_says_where_to_get_it() {
     for error in [asked, described] {
         assert!(error.to_string().contains("`lstopo --of xml` on the host itself"), "{error}");
     }
-    assert!(crate::place::text::text(&plan).contains("CPUs, unknown memory"));
+    let explained = crate::place::text::explain(&plan);
+    assert!(explained.contains("40 CPUs, memory unknown\n") && !explained.contains("0MiB"), "{explained}");
 }
 
 #[test]

@@ -190,8 +190,11 @@ fn write_cuts(page: &mut String, run: &Run) -> Result<bool, std::fmt::Error> {
     for cell in &cells {
         let metrics = std::iter::once("cuts").chain(LOSSES.map(|(metric, ..)| metric));
         let outcome = metrics.map(|metric| count(cell, metric).unwrap_or(0)).collect();
-        let levels: Vec<String> =
-            factors.iter().filter_map(|factor| cell.levels.get(*factor)).map(|level| breaking(level)).collect();
+        let levels: Vec<String> = factors
+            .iter()
+            .filter_map(|factor| cell.levels.get(*factor))
+            .map(|level| breaking(level))
+            .collect();
         outcomes.entry(outcome).or_default().push(levels.join(" · "));
     }
     if outcomes.is_empty() {
