@@ -154,11 +154,11 @@ fn with_interval(summary: &Summary) -> String {
 fn of_few(counts: &BTreeSet<usize>) -> String {
     let few = counts.iter().filter(|count| (2..stats::PAIRS_MIN).contains(*count));
     let parts: Vec<String> =
-        few.map(|count| format!("of {count} with {:.0} %", range_confidence(*count) * 100.0)).collect();
+        few.map(|count| format!("{:.0} % for {count}", range_confidence(*count) * 100.0)).collect();
     match parts.is_empty() {
         true => String::new(),
         false => format!(
-            "\nOf fewer than {} values the range is in parentheses: it holds the true median {}.\n",
+            "\nIn parentheses is the range where there are fewer than {} values. It contains the true median with {} values.\n",
             stats::PAIRS_MIN,
             parts.join(", ")
         ),

@@ -641,8 +641,8 @@ fn comparisons_of_one_name_are_one_sentence() {
     assert_eq!(words.matches("<li>").count(), 1, "{words}");
     for part in [
         "넷 대 하나",
-        "times at bs=16k, guests=1; ",
-        "times at bs=64k, guests=1, so no difference was shown; ",
+        "</b> times at bs=16k, guests=1; ",
+        "</b> at bs=64k, guests=1, so no difference was shown; ",
         "bs=128k, guests=1 <b>",
     ] {
         assert!(words.contains(part), "{part}: {words}");

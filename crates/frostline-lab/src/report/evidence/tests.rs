@@ -68,7 +68,7 @@ fn a_range_of_few_values_says_below_the_table_what_it_is_worth() {
     let (one, three) = (with_interval(&summary(&[2.0])), with_interval(&summary(&[1.0, 2.0, 3.0])));
     assert_eq!((one.as_str(), three.as_str()), ("2.00", "2.00 (1.00 – 3.00)"));
     let worth = of_few(&[1, 3, 5, 6].into());
-    assert!(worth.ends_with("it holds the true median of 3 with 75 %, of 5 with 94 %.\n"), "{worth}");
+    assert!(worth.ends_with("It contains the true median with 75 % for 3, 94 % for 5 values.\n"), "{worth}");
     assert_eq!(of_few(&[1, 6, 12].into()), "");
 }
 

@@ -100,8 +100,11 @@ fn write_words(page: &mut String, run: &Run, asked: &[&Comparison]) -> std::fmt:
     }
     writeln!(page, "<ul class=words>")?;
     for (name, levels) in sentences(asked).into_iter().take(WORDS_MAX) {
-        let (english, korean): (Vec<_>, Vec<_>) =
-            levels.iter().map(|(level, comparison)| in_words(level, comparison, levels.len())).unzip();
+        let (english, korean): (Vec<_>, Vec<_>) = levels
+            .iter()
+            .enumerate()
+            .map(|(at, (level, comparison))| in_words(level, comparison, (at, levels.len())))
+            .unzip();
         let published: Vec<Option<f64>> = levels.iter().map(|(_, comparison)| comparison.published).collect();
         let published = match published.first() {
             Some(Some(value)) if published.iter().all(|other| *other == Some(*value)) => {
@@ -136,19 +139,20 @@ fn sentences<'a>(asked: &[&'a Comparison]) -> Vec<(&'a str, Vec<(String, &'a Com
     sentences
 }
 
-/// In English and Korean, one of `count` in a sentence.
-fn in_words(level: &str, comparison: &Comparison, count: usize) -> (String, String) {
+/// In English and Korean, the one at `at` of `count` in a sentence.
+fn in_words(level: &str, comparison: &Comparison, (at, count): (usize, usize)) -> (String, String) {
     let value = ratio(comparison.ratio);
+    let times = if at == 0 { " times" } else { "" };
     let (mut english, mut korean) = if is_measured(comparison) {
         let within = match count {
             ..=INTERVALS_MAX => within(comparison),
             _ => Default::default(),
         };
-        (format!("<b>{value}</b> times{}", within.0), format!("<b>{value}</b>배{}", within.1))
+        (format!("<b>{value}</b>{times}{}", within.0), format!("<b>{value}</b>배{}", within.1))
     } else {
         match comparison.modelled.map(ratio) {
             Some(value) => {
-                (format!("<b>{value}</b> times by the model"), format!("모델로는 <b>{value}</b>배"))
+                (format!("<b>{value}</b>{times} by the model"), format!("모델로는 <b>{value}</b>배"))
             }
             None => ("not measured".to_owned(), "측정하지 않음".to_owned()),
         }
