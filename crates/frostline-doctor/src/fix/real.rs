@@ -59,6 +59,8 @@ fn settings(is_guest: bool, block: &str) -> BTreeMap<String, String> {
             "/ns_last_pid",
             "/stat",
             "/inflight",
+            // What smp_affinity leads to only at the next interrupt.
+            "/effective_affinity",
             "/cpuidle/state",
             "/meminfo",
             "/vmstat",
