@@ -18,6 +18,28 @@ fn pages_are_made_of_the_runs_beside_them() {
     assert!(blocks > 0, "no page has a block");
 }
 
+/// What the page says of the committed measurements: their volumes are configured to what the class promises.
+#[test]
+fn measured_limits_and_knees_are_those_that_were_configured() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies/data/measure");
+    let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 4, "{files:?}");
+    for file in files {
+        for path in super::super::read_measurement(&file).unwrap().paths {
+            let case = format!("{} {}", file.display(), path.path.display());
+            let (watched, promised) = (path.watched.unwrap(), path.cost.unwrap().promised_iops);
+            let knee = told(&path.points).unwrap().unwrap();
+            assert!((watched.sustained.iops / promised - 1.0).abs() < 0.05, "{case}: {watched:?}");
+            assert!((knee.iops / promised - 1.0).abs() < 0.05, "{case}: {knee:?}");
+            // Full buckets are 2 TiB by 100 and 4 TiB by 200: 20,972 requests of one credit.
+            let bucket = watched.burst.map(|burst| burst.bucket_requests / 20_971.52);
+            let is_full = path.path.ends_with("full");
+            assert_eq!(bucket.is_some_and(|part| (part - 1.0).abs() < 0.05), is_full, "{case}: {bucket:?}");
+            assert!(bucket.is_some() == is_full, "{case}: {bucket:?}");
+        }
+    }
+}
+
 #[test]
 fn a_block_is_made_anew_and_the_rest_is_kept() {
     let folder = tempfile::tempdir().unwrap();
