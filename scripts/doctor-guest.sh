@@ -37,7 +37,7 @@ mkdir -p "$modules"
 cp "$all/modules.builtin" "$all/modules.order" "$modules"
 # The modules that are loaded, with what they need.
 (cd "$all" && find kernel -name '*.ko*' |
-    grep -E 'drivers/(virtio|net/virtio_net|net/net_failover|block/(loop|virtio_blk))|fs/(ext4|jbd2|mbcache)|lib/crc|crypto/crc|net/(core|netfilter/nf_conntrack|ipv4/netfilter/nf_defrag|ipv6/netfilter/nf_defrag)|libcrc32c' |
+    grep -E 'block/mq-deadline|drivers/(virtio|net/virtio_net|net/net_failover|block/(loop|virtio_blk))|fs/(ext4|jbd2|mbcache)|lib/crc|crypto/crc|net/(core|netfilter/nf_conntrack|ipv4/netfilter/nf_defrag|ipv6/netfilter/nf_defrag)|libcrc32c' |
     while read -r module; do install -D "$module" "$modules/$module"; done)
 find "$modules" -name '*.xz' -exec xz -d {} +
 depmod -b "$root" "$kernel"
@@ -67,6 +67,8 @@ busybox mount -t sysfs sysfs /sys
 busybox mount -t devtmpfs dev /dev
 modprobe loop max_loop=1
 for module in virtio_pci virtio_blk virtio_net ext4 nf_conntrack; do modprobe \$module; done
+# A module since Linux 6.12 of Debian.
+modprobe -q mq-deadline || :
 until [ -e /dev/vda ] && [ -e /sys/class/net/eth0 ]; do :; done
 mkfs.ext4 -qF /dev/vda && mount /dev/vda /data
 ip link set eth0 up

@@ -225,13 +225,13 @@ fn sample(capture: &Tree, header: &Header, name: &str) -> Tree {
 pub fn capture(root: &Path, out: &Path, interval: Duration) -> Result<usize> {
     let tree = Tree::open(root)?;
     fs::create_dir(out).map_err(|e| {
-        let what = format!("cannot make the folder {}", out.display());
-        if e.kind() == std::io::ErrorKind::AlreadyExists {
-            Error::conflict(what)
-        } else {
-            Error::invalid(what)
+        let out = out.display();
+        match e.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                Error::conflict(format!("{out} is there already: a capture needs a folder of its own"))
+            }
+            _ => Error::invalid(format!("cannot make the folder {out}")).with_source(e),
         }
-        .with_source(e)
     })?;
     let mut files = facts(&tree);
     let (counters, later, seconds) = match root == Path::new("/") {

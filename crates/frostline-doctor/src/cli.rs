@@ -257,7 +257,8 @@ impl Examine {
             let report = self.report()?;
             self.export(&report)?;
             let key = |finding: &report::Finding| {
-                format!("{:?} {} {}: {}", finding.severity, finding.rule, finding.object, finding.title)
+                let severity = finding.severity.word();
+                format!("{severity} {} {}: {}", finding.rule, finding.object, finding.title)
             };
             let now: Vec<String> = report.findings.iter().map(key).collect();
             let came = now.iter().filter(|line| !known.contains(line)).map(|line| ("+", line));

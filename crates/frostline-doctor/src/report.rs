@@ -219,7 +219,7 @@ impl Finding {
 
     /// The finding for a terminal: what, where, and the fixes.
     fn text(&self) -> String {
-        let severity = format!("{:?}", self.severity).to_lowercase();
+        let severity = self.severity.word();
         let mut out = format!(
             "{severity:<8} {} {}: {}\n         {}\n",
             self.rule, self.object, self.title, self.observed

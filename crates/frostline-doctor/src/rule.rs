@@ -21,6 +21,17 @@ pub enum Severity {
     High,
 }
 
+impl Severity {
+    /// As it is written in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Low => "low",
+            Severity::Medium => "medium",
+            Severity::High => "high",
+        }
+    }
+}
+
 /// How certain the rule is when it fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -31,6 +42,17 @@ pub enum Confidence {
     Medium,
     /// The files state it directly.
     High,
+}
+
+impl Confidence {
+    /// As it is written in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Confidence::Low => "low",
+            Confidence::Medium => "medium",
+            Confidence::High => "high",
+        }
+    }
 }
 
 /// Where a fix is typed.

@@ -451,6 +451,7 @@ fn report(args: &ReportArgs, context: &Context) -> Result<Outcome> {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             samples => samples?,
         };
+        let run = crate::report::translated(run.clone())?;
         write(path, &crate::report::html(&run, &samples, language))?;
     }
     if let Some(path) = &args.markdown {

@@ -56,6 +56,11 @@ impl Question {
         self.need.peak.map(|peak| peak.hours_per_day).or(self.hours_per_day)
     }
 
+    /// MiB/s that are needed all day, if any are.
+    fn all_day_mib_per_s(&self) -> Option<f64> {
+        self.hours_per_day.is_none_or(|hours| hours >= 24.0).then_some(self.need.mib_per_s)
+    }
+
     /// MiB/s in the other hours.
     fn otherwise_mib_per_s(&self) -> f64 {
         self.need.peak.map_or(0.0, |_| self.need.mib_per_s)
@@ -125,6 +130,9 @@ pub struct FrontPoint {
 pub struct Decision {
     /// The answer in words: what to buy.
     pub answer: String,
+    /// The same in Korean, for the page.
+    #[serde(skip)]
+    pub answer_korean: String,
     /// What was asked.
     pub question: Question,
     /// Name of the catalogue.
@@ -164,6 +172,7 @@ pub fn decide(catalogue: &Catalogue, question: &Question) -> Result<Decision> {
     let list = |wanted: fn(&Judged) -> bool| cheapest_each(judged.iter().filter(|judged| wanted(judged)));
     let mut decision = Decision {
         answer: String::new(),
+        answer_korean: String::new(),
         question: question.clone(),
         catalogue: catalogue.name.clone(),
         catalogue_date: catalogue.date.clone(),
@@ -181,7 +190,7 @@ pub fn decide(catalogue: &Catalogue, question: &Question) -> Result<Decision> {
             decision.refused.insert(class.clone(), judge.refusal(class, &judged));
         }
     }
-    decision.answer = text::answer(&decision, judge.larger_machine().as_deref());
+    (decision.answer, decision.answer_korean) = text::answer(&decision, judge.larger_machine().as_deref());
     Ok(decision)
 }
 

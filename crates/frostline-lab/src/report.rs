@@ -31,6 +31,7 @@ pub use schema::schema;
 
 use crate::measure::Measurement;
 use crate::record::{self, Run, Sample};
+use crate::study::Study;
 
 /// The language a page opens in. Both are in the page, with a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,19 @@ pub fn read_run(folder: &Path) -> Result<Run> {
     let path = folder.join("run.json");
     let text = read(&path, "is that the folder of a run?")?;
     parse_run(&text).map_err(|error| error.with("file", path.display()))
+}
+
+/// The run with what the study of that name says in Korean now: it may be older than a translation.
+///
+/// # Errors
+/// None, unless an embedded study is wrong.
+pub fn translated(mut run: Run) -> Result<Run> {
+    for study in Study::embedded()?.into_iter().filter(|study| study.name == run.study) {
+        study.korean.into_iter().for_each(|(text, korean)| {
+            run.korean.entry(text).or_insert(korean);
+        });
+    }
+    Ok(run)
 }
 
 /// Reads `samples.ndjson` of a run's folder. A last line without its end was cut by a crash and is left out.

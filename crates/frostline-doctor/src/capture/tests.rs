@@ -99,6 +99,7 @@ fn a_capture_answers_like_its_host_and_names_nobody() {
     assert!(rules(&there).is_superset(&BTreeSet::from(["F01", "P03", "V01", "V05"])), "{:?}", rules(&there));
     let error = capture(&root, &out, Duration::ZERO).unwrap_err();
     assert_eq!(error.kind(), frostline_base::ErrorKind::Conflict);
+    assert!(error.to_string().ends_with("is there already: a capture needs a folder of its own"), "{error}");
 }
 
 #[test]
@@ -290,6 +291,68 @@ fn a_damaged_capture_of_a_guest_is_unknown_and_never_quiet() {
             assert_eq!(hidden, None, "{name} with a damaged {path}");
         }
     }
+}
+
+/// Numbers of a seed: below `bound`, each another.
+struct Numbers(u64, u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.1 += 1;
+        let number = xxh3_64(&[self.0.to_le_bytes(), self.1.to_le_bytes()].concat());
+        (number % bound.max(1) as u64) as usize
+    }
+}
+
+/// One thing that happens to a file, or to all from one on.
+fn damage(folder: &mut Files, numbers: &mut Numbers) {
+    let paths: Vec<String> = folder.keys().cloned().collect();
+    let path = paths[numbers.below(paths.len())].clone();
+    let how = numbers.below(8);
+    if how == 0 {
+        // A folder that was left out, or a copy that stopped.
+        let end = path.rfind('/').unwrap_or(path.len());
+        folder.retain(|other, _| !other.starts_with(&path[..end]));
+        return;
+    }
+    let other = folder.get(&paths[numbers.below(paths.len())]).cloned().unwrap_or_default();
+    let Some(bytes) = folder.get_mut(&path) else { return };
+    let at = numbers.below(bytes.len() + 1);
+    match how {
+        1 => drop(folder.remove(&path)),
+        2 => bytes.truncate(at),
+        3 => bytes.clear(),
+        4 => *bytes = other,
+        5 => bytes.iter_mut().skip(at).take(16).for_each(|byte| *byte = numbers.below(256) as u8),
+        6 => bytes.iter_mut().filter(|byte| byte.is_ascii_digit()).for_each(|byte| *byte = b'9'),
+        _ => drop(bytes.splice(at..at, (0..64).map(|_| numbers.below(256) as u8)).collect::<Vec<_>>()),
+    }
+}
+
+/// Several damages at once, of the header too: a rule that read something else is not quiet where it was not.
+#[test]
+fn random_damages_of_a_guest_s_capture_are_unknown_and_never_quiet() {
+    let guests: Vec<Guest> =
+        guests().iter().map(|kept| Guest::read(&fs::read_to_string(kept).unwrap())).collect();
+    let whole: Vec<_> = guests.iter().map(|guest| examined(guest.folder())).collect();
+    let (mut refused, mut unknown) = (0, 0);
+    for seed in 0..200 {
+        let guest = seed as usize % guests.len();
+        let mut numbers = Numbers(seed, 0);
+        let mut folder = guests[guest].folder();
+        for _ in 0..=numbers.below(6) {
+            damage(&mut folder, &mut numbers);
+        }
+        let Ok(host) = super::captured(&Tree::from_files(folder), Said::default()) else {
+            refused += 1;
+            continue;
+        };
+        let report = crate::examine(&host);
+        let hidden = report.quiet.iter().find(|rule| !whole[guest].quiet.contains(rule));
+        assert_eq!(hidden, None, "seed {seed}: {}", guests[guest].what);
+        unknown += usize::from(report.unknown.len() > whole[guest].unknown.len());
+    }
+    assert!(refused > 0 && unknown > 100, "{refused} were refused, of {unknown} rules are unknown");
 }
 
 proptest! {

@@ -62,7 +62,7 @@ fn a_check_fails_by_severity() {
 fn watching_prints_what_comes_and_goes() {
     let folder = folder();
     let (_, text) = run_in(folder.path(), "--root DIR/root --watch --passes 2").unwrap();
-    assert_eq!(text, "+ Low F03 /: Every deletion waits for the disk to discard\n");
+    assert_eq!(text, "+ low F03 /: Every deletion waits for the disk to discard\n");
 }
 
 #[test]
@@ -112,8 +112,13 @@ fn definitions_of_machines() {
     }
     fs::write(folder.path().join("f.json"), r#"{"name":"m8","vcpus":8,"ram":1024,"properties":{}}"#).unwrap();
     assert!(run_in(folder.path(), "vm DIR/f.json").unwrap().1.contains("V01 m8"));
+    let one = "<domain><name>b</name><vcpu>8</vcpu><devices><interface><model type='virtio'/></interface></devices></domain>";
+    fs::write(folder.path().join("b.xml"), one).unwrap();
+    assert!(run_in(folder.path(), "vm DIR/b.xml").unwrap().1.contains("1 interface with one queue for 8"));
     fs::write(folder.path().join("bad"), "neither").unwrap();
-    assert_eq!(run_in(folder.path(), "vm DIR/bad").unwrap_err().kind(), ErrorKind::Invalid);
+    let bad = run_in(folder.path(), "vm DIR/bad").unwrap_err();
+    assert_eq!(bad.kind(), ErrorKind::Invalid);
+    assert!(bad.to_string().contains("is neither libvirt's XML nor JSON of OpenStack"), "{bad}");
     assert_eq!(run_in(folder.path(), "vm DIR/none").unwrap_err().kind(), ErrorKind::NotFound);
 }
 
@@ -138,7 +143,7 @@ fn a_guest_and_its_host_are_one_report() {
     let both = "--root DIR/guest --hypervisor DIR/host";
     let (_, text) = run_in(folder.path(), both).unwrap();
     assert!(
-        text.contains("N02 guest virtio0") && text.contains("; on the host V01 a: 1 interfaces"),
+        text.contains("N02 guest virtio0") && text.contains("; on the host V01 a: 1 interface "),
         "{text}"
     );
     assert!(text.contains("V01 host a: "), "{text}");

@@ -184,7 +184,8 @@ impl Offer {
 
 /// A flavor or an image. Err says what is wrong.
 pub(crate) fn openstack(text: &str) -> Result<Offer, String> {
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("is not JSON: {e}"))?;
+    let value: serde_json::Value = serde_json::from_str(text)
+        .map_err(|e| format!("is neither libvirt's XML nor JSON of OpenStack: {e}"))?;
     let value = value.get("flavor").or_else(|| value.get("image")).unwrap_or(&value);
     let object = value.as_object().ok_or("is not an object")?;
     let text_of = |value: &serde_json::Value| match value {

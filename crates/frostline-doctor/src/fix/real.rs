@@ -59,6 +59,8 @@ fn settings(is_guest: bool, block: &str) -> BTreeMap<String, String> {
             "/ns_last_pid",
             "/stat",
             "/inflight",
+            // What smp_affinity leads to only at the next interrupt.
+            "/effective_affinity",
             "/cpuidle/state",
             "/meminfo",
             "/vmstat",
@@ -252,7 +254,7 @@ fn machine(dev: &str) -> Vec<Case> {
         sends.found =
             sends.found.row(&[("queue", format!("tx-{queue}")), ("mask", format!("{}", queue + 1))]);
     }
-    vec![
+    let mut cases = vec![
         irqs,
         sends,
         case("N03", format!("ethtool -L {dev} combined 1"), &[("dev", dev), ("queues", "2")]),
@@ -274,7 +276,13 @@ fn machine(dev: &str) -> Vec<Case> {
         case("P04", "echo 0 > /proc/sys/vm/nr_hugepages", &[("pages", "8")]),
         case("E04", "echo 65530 > /proc/sys/vm/max_map_count", &[]),
         case("C07", ":", &[("fast", &other)]),
-    ]
+    ];
+    // Where the device can change its rings, as virtio can since Linux 6.0 and QEMU 7.2.
+    let smaller = format!("ethtool -G {dev} rx 64");
+    if Command::new("sh").args(["-c", &smaller]).output().is_ok_and(|done| done.status.success()) {
+        cases.push(case("N08", smaller, &[("dev", dev), ("ring", "256")]));
+    }
+    cases
 }
 
 #[test]

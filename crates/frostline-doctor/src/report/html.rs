@@ -62,15 +62,12 @@ fn headline(findings: &[Finding]) -> String {
     let of = |severity: Severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let counts = [Severity::High, Severity::Medium, Severity::Low].map(|severity| (of(severity), severity));
     let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<String> = counts.map(|(count, severity)| format!("{count} {}", word(severity))).collect();
+    let counts: Vec<String> =
+        counts.map(|(count, severity)| format!("{count} {}", severity.word())).collect();
     match counts.is_empty() {
         true => "No findings".to_owned(),
         false => format!("{}: {}", show_count(findings.len() as u64, "finding"), counts.join(", ")),
     }
-}
-
-fn word(severity: Severity) -> String {
-    format!("{severity:?}").to_lowercase()
 }
 
 /// What to do first. Findings are in the order of their severity.
@@ -89,7 +86,7 @@ fn answer(report: &Report) -> String {
 
 /// A finding in full.
 fn article(out: &mut String, finding: &Finding) {
-    let severity = word(finding.severity);
+    let severity = finding.severity.word();
     let _ = writeln!(
         out,
         "<article class=\"{severity}\"><h2>{}</h2>\n<p><b>{}</b></p>",
@@ -102,7 +99,7 @@ fn article(out: &mut String, finding: &Finding) {
 
 /// A finding of which a line is seen.
 fn folded(out: &mut String, finding: &Finding) {
-    let severity = word(finding.severity);
+    let severity = finding.severity.word();
     let _ = writeln!(
         out,
         "<details class=\"finding {severity}\"><summary><b>{}</b><br>{}</summary>",
@@ -119,7 +116,7 @@ fn heading(finding: &Finding) -> String {
         finding.rule,
         escape_html(&finding.object),
         escape_html(finding.title),
-        word(finding.severity)
+        finding.severity.word()
     )
 }
 
@@ -145,7 +142,7 @@ fn details(out: &mut String, finding: &Finding) {
     let _ = writeln!(
         out,
         "<p><small>Confidence {}. Expect: {}. Verify: {}. {}</small></p>",
-        format!("{:?}", finding.confidence).to_lowercase(),
+        finding.confidence.word(),
         escape_html(finding.gain.trim_end_matches('.')),
         escape_html(finding.verify.trim_end_matches('.')),
         sources.join(" ")

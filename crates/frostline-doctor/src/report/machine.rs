@@ -80,7 +80,7 @@ pub(super) fn prometheus(report: &Report) -> String {
     for finding in &report.findings {
         // A series may appear once.
         if seen.insert((finding.rule, &finding.object)) {
-            let severity = format!("{:?}", finding.severity).to_lowercase();
+            let severity = finding.severity.word();
             let (rule, name, object) = (finding.rule, finding.name, label(&finding.object));
             let _ = writeln!(
                 out,

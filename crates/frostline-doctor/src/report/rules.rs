@@ -12,7 +12,7 @@ pub fn explain(rule: &Rule) -> String {
     let _ = writeln!(out, "fires when  {}", rule.threshold);
     let _ = writeln!(out, "reads       {}", rule.reads.join(", "));
     let _ = writeln!(out, "needs       {}", rule.needs);
-    let _ = writeln!(out, "severity    {:?}, confidence {:?}", rule.severity, rule.confidence);
+    let _ = writeln!(out, "severity    {}, confidence {}", rule.severity.word(), rule.confidence.word());
     for fix in rule.fixes {
         let _ = writeln!(out, "\n{}: {}", fix.side.label(), fix.what);
         fix.commands().iter().for_each(|command| out += &format!("    {command}\n"));
@@ -34,8 +34,8 @@ pub fn markdown() -> String {
         let _ = writeln!(out, "{}. {}\n", rule.title, rule.explanation);
         let _ = writeln!(out, "- Fires: {}.", rule.threshold);
         let _ = writeln!(out, "- Reads: `{}`. Needs: {}.", rule.reads.join("`, `"), rule.needs);
-        let severity = format!("{:?}", rule.severity).to_lowercase();
-        let confidence = format!("{:?}", rule.confidence).to_lowercase();
+        let severity = rule.severity.word();
+        let confidence = rule.confidence.word();
         let _ = writeln!(
             out,
             "- Severity {severity}, confidence {confidence}. Expect: {}. Verify: {}.",

@@ -296,13 +296,13 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "F14",
         name: "log-in-memory-or-network",
-        title: "A log or database is on a file system that does not survive",
+        title: "A log or database is in memory, or in a container's own layer",
         reads: &["/proc/mounts", "/etc/frostline/config.toml"],
         threshold: "a role log or database (given, or read from the configuration of Frostline, PostgreSQL or a search node) on tmpfs, ramfs or overlay",
         severity: Severity::High,
         confidence: Confidence::High,
         needs: NOTHING,
-        explanation: "Acknowledged data is lost with the next reboot or container restart.",
+        explanation: "tmpfs and ramfs are empty after a reboot, and overlay, the root of a container, when the container is replaced. What was acknowledged is lost then.",
         fixes: &[Fix::typed(
             Side::Service,
             "Use a folder on a disk: --data for Frostline, data_directory for PostgreSQL, path.data for a search node",
@@ -317,16 +317,16 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "F15",
         name: "zfs-sync-disabled",
-        title: "ZFS acknowledges writes before they are durable",
+        title: "ZFS is told to ignore fsync (sync=disabled)",
         reads: &["/proc/mounts", "zfs get sync"],
         threshold: "a mounted data set with sync=disabled; high for a log, low for a cache (--role PATH=cache)",
         severity: Severity::Medium,
         confidence: Confidence::High,
         needs: "the output of zfs get",
-        explanation: "fsync returns at once, and a power cut or panic loses what was written since the last transaction group, by default up to five seconds. Unlike a file system without barriers, ZFS keeps the order of writes: a database starts again, without the transactions that it acknowledged last. A fast log device (SLOG) makes fsync fast without this loss.",
+        explanation: "With sync=disabled, fsync returns before anything is on disk. ZFS writes what has gathered every five seconds, as one transaction group: a power cut or a kernel panic loses up to these five seconds, although they were acknowledged. The order of writes is kept, so a database starts again, but without its last transactions. A separate log device (SLOG) on a fast disk makes fsync fast without this loss.",
         fixes: &[Fix::typed(
             Side::Service,
-            "Wait for the disks again, or add a log device",
+            "Let fsync wait for the disk again; if that is too slow, add a log device",
             &["zfs set sync=standard {dataset}"],
             &["zfs set sync=disabled {dataset}"],
         )],
@@ -338,7 +338,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "F16",
         name: "arc-beside-servers",
-        title: "ZFS's cache and the memory of servers do not fit into the host together",
+        title: "ZFS's cache (ARC) and the servers' memory are together larger than the host's",
         reads: &[
             "/proc/spl/kstat/zfs/arcstats",
             "/proc/*/cmdline",
@@ -349,10 +349,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Medium,
         confidence: Confidence::Medium,
         needs: ROOT,
-        explanation: "By default the ARC grows to half of memory, since OpenZFS 2.3 to nearly all of it. It shrinks only when memory has run short, later than servers ask for theirs: they stall in reclaim, or the kernel kills one.",
+        explanation: "The ARC caches reads, and may grow to half of memory, since OpenZFS 2.3 to nearly all of it. It gives memory back only after memory has run short. Until then, servers that allocate theirs wait, or the kernel kills one of them.",
         fixes: &[Fix::typed(
             Side::Service,
-            "Leave servers their memory (and in /etc/modprobe.d/zfs.conf)",
+            "Limit the ARC to what the servers leave (to make it permanent: zfs_arc_max in /etc/modprobe.d/zfs.conf)",
             &["echo {bytes} > /sys/module/zfs/parameters/zfs_arc_max"],
             &["echo {was} > /sys/module/zfs/parameters/zfs_arc_max"],
         )],

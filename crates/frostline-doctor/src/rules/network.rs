@@ -458,7 +458,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Medium,
         confidence: Confidence::Medium,
         needs: NOTHING,
-        explanation: "A connection has at most its window on the way: a path of 10 Gb/s and 20 ms holds 25 MB, and the default of 6 MiB limits it to a quarter. Half of a buffer is overhead. The sizes grow by themselves up to the limits.",
+        explanation: "A connection sends at most one window for each round trip, and a window is at most about half of the buffer. To fill 10 Gb/s at a round trip of 20 ms it needs a window of 25 MB; the default limit of 6 MiB allows an eighth of that. Buffers grow by themselves up to the limits.",
         fixes: &[Fix::here(
             "Let buffers grow to what the path holds",
             &[
@@ -480,7 +480,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Low,
         confidence: Confidence::Medium,
         needs: NOTHING,
-        explanation: "rwnd_limited: the other end reads too slowly or has a small buffer. sndbuf_limited: this end's buffer is too small for the path. Congestion is neither.",
+        explanation: "rwnd_limited: the other end reads too slowly or has a small buffer. sndbuf_limited: this end's buffer is too small for the path. A connection that is slow because of congestion has neither.",
         fixes: &[
             Fix::typed(
                 Side::Here,

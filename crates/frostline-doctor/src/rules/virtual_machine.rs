@@ -317,7 +317,8 @@ fn network_queues(host: &Host) -> Checked {
     let single = |i: &&Interface| i.model == "virtio" && i.queues < 2 && !i.passed_through;
     let mut found = each(host, |machine| {
         let single = machine.interfaces.iter().filter(single).count();
-        let says = format!("{single} interfaces with one queue for {} virtual CPUs", machine.vcpus);
+        let interfaces = frostline_show::show_count(single as u64, "interface");
+        let says = format!("{interfaces} with one queue for {} virtual CPUs", machine.vcpus);
         (single > 0 && machine.vcpus >= 4)
             .then(|| Found::new(&machine.name, says).with("queues", machine.vcpus))
     })?;

@@ -72,9 +72,10 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
         let title = format!("{} over {} in {}", args.need, args.capacity, args.region);
         let page = pareto_page(
             &title,
-            &decision.answer,
-            decision.question.need.most_mib_per_s(),
+            (&decision.answer, &decision.answer_korean),
+            decision.question.all_day_mib_per_s(),
             &points(&decision),
+            &decision.notes,
             Language::English,
         );
         std::fs::write(path, page)

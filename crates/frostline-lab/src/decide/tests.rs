@@ -386,7 +386,10 @@ fn the_answer_names_what_to_buy() {
             instance: instance.map(str::to_owned),
             ..question(text)
         };
-        decide(&Catalogue::latest(), &question).unwrap().answer
+        let decision = decide(&Catalogue::latest(), &question).unwrap();
+        let korean = &decision.answer_korean;
+        assert!(korean.contains(['구', '볼']) && !korean.contains("need"), "{korean}");
+        decision.answer
     };
     let answer = ask("randread bs=128k 100MiB/s", Some("m7i.xlarge"));
     assert!(answer.starts_with("Buy ") && answer.contains(" a month, sustains "), "{answer}");
@@ -395,6 +398,33 @@ fn the_answer_names_what_to_buy() {
     let daily = ask("randread bs=128k 1MiB/s peak=62MiB/s,1h", None);
     assert!(daily.contains("of every day, of which 1 are needed"), "{daily}");
     assert!(ask("write bs=1m 500000MiB/s", None).starts_with("No volumes in the catalogue are known"));
+    // Its own disk does what no volume does behind the machine's limit.
+    let mut own = Question { data_gib: 1024.0, ..question("randread bs=4k 100000iops") };
+    (own.region, own.instance) = ("us-east-1".to_owned(), Some("i4i.4xlarge".to_owned()));
+    let answer = decide(&Catalogue::latest(), &own).unwrap().answer;
+    assert!(answer.contains("to meet this need. The disks of i4i.4xlarge itself do."), "{answer}");
+}
+
+#[test]
+fn a_list_is_short_and_odds_are_percentages_whatever_is_asked() {
+    for need in ["randread bs=16k 900000MiB/s", "randread bs=128k 40MiB/s"] {
+        let question = Question { copies: 2, region: "us-east-1".to_owned(), ..question(need) };
+        let lines = text(&decide(&Catalogue::latest(), &question).unwrap());
+        let front = lines.iter().filter(|line| line.contains(" burst)  ")).count();
+        assert!((4..=13).contains(&front), "{need}: {front}");
+        assert!(lines.iter().all(|line| !line.contains("e-")), "{need}: {}", lines.join("\n"));
+    }
+    let question =
+        Question { copies: 2, region: "us-east-1".to_owned(), ..question("randread bs=128k 40MiB/s") };
+    let lines = text(&decide(&Catalogue::latest(), &question).unwrap());
+    assert!(lines[0].ends_with("sustains 40 MiB/s of this pattern, no more than needed."), "{}", lines[0]);
+    let line = |what: &str| lines.iter().find(|line| line.contains(what)).unwrap();
+    assert!(
+        line("1 x st1:8TiB:").ends_with("lost in a year 0.0001 % to 0.0004 %"),
+        "{}",
+        line("1 x st1:8TiB:")
+    );
+    assert!(line("1 x io2:8TiB").contains("lost in a year 0.00000001 %"), "{}", line("1 x io2:8TiB"));
 }
 
 #[derive(clap::Parser)]

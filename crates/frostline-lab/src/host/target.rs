@@ -218,9 +218,7 @@ impl Device {
         if parts.len() > 1 {
             uses.push(format!("has {} partitions", parts.len() - 1));
         }
-        uses.extend(
-            signatures(&self.resolved)?.into_iter().map(|kind| format!("holds a signature of {kind}")),
-        );
+        add_signatures(&mut uses, signatures(&self.resolved))?;
         if uses.is_empty() && self.is_held() {
             uses.push("is held by something else (open for itself alone)".to_owned());
         }
@@ -239,6 +237,15 @@ impl Device {
         rustix::fs::open(&self.resolved, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
             .is_err_and(|error| error == rustix::io::Errno::BUSY)
     }
+}
+
+/// Adds the signatures that were found. If they could not be looked for, what uses the device says enough.
+fn add_signatures(uses: &mut Vec<String>, found: Result<Vec<String>>) -> Result<()> {
+    match found {
+        Err(_) if !uses.is_empty() => {}
+        found => uses.extend(found?.into_iter().map(|kind| format!("holds a signature of {kind}"))),
+    }
+    Ok(())
 }
 
 /// Signatures of file systems, pools and partition tables.

@@ -15,8 +15,10 @@ pub(super) fn read(folders: &[PathBuf]) -> Result<Vec<Trace>> {
     let mut lasted = Vec::new();
     for folder in folders {
         let path = folder.display();
-        if folder.parent().is_none() {
-            return Err(Error::invalid("/ is not a capture: frostline doctor capture makes one"));
+        if !folder.join("capture.json").exists() {
+            return Err(Error::invalid(format!(
+                "{path} is not a capture: frostline doctor capture makes one"
+            )));
         }
         let host = open(folder, Duration::ZERO, Said::default())?;
         let (loads, seconds) =

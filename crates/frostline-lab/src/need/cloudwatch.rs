@@ -25,7 +25,9 @@ pub(super) fn read(files: &[(&Path, String)]) -> Result<Vec<Trace>> {
         let origin = path.display().to_string();
         let document: Value = serde_json::from_str(text).map_err(|e| {
             let cut = if e.is_eof() { "; it is cut" } else { "" };
-            Error::invalid(format!("{origin}: line {}, column {}: not JSON{cut}", e.line(), e.column()))
+            let (line, column) = (e.line(), e.column());
+            let wanted = "it should be the output of `aws cloudwatch get-metric-data`";
+            Error::invalid(format!("{origin}: line {line}, column {column}: not JSON{cut}; {wanted}"))
         })?;
         match (document["MetricDataResults"].as_array(), document["Datapoints"].as_array()) {
             (Some(results), _) => metric_data(&origin, results, &mut volumes)?,

@@ -242,6 +242,8 @@ fn a_capture_is_one_sample_and_counters_that_go_back_are_named() {
     assert_eq!(absent, "/proc/diskstats: the counters of nvme1n1 went back");
     let once = Host::once(tree(5), Said::default()).disk_loads().unwrap_err().to_string();
     assert!(once.contains("was read once"), "{once}");
+    let error = capture::read(&["/".into()]).unwrap_err().to_string();
+    assert_eq!(error, "/ is not a capture: frostline doctor capture makes one");
 }
 
 #[test]

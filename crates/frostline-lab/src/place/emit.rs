@@ -64,7 +64,7 @@ pub fn emit(plan: &Plan, target: Target, around: &Surroundings) -> Result<Vec<Em
     }
     if plan.machines.iter().any(|machine| machine.memory_mib() == 0) {
         return Err(Error::invalid(
-            "the topology does not say how much memory there is: a machine cannot be described without",
+            "the topology does not say how much memory there is: export it with `lstopo --of xml` on the host itself",
         ));
     }
     if target != Target::Openstack && plan.machines.iter().any(|machine| machine.vcpus > VCPUS_MAX) {

@@ -257,7 +257,7 @@ impl<'a> Draft<'a> {
             && topology.nodes.iter().any(|node| node.memory_mib == 0)
         {
             return Err(Error::invalid(
-                "the topology does not say how much memory each node has, so memory cannot be asked for",
+                "the topology does not say how much memory each node has: export it with `lstopo --of xml` on the host itself, or ask for machines without @MEMORY",
             ));
         }
         let rooms: Vec<Room> = topology

@@ -36,6 +36,8 @@ pub(super) fn explain(plan: &Plan) -> String {
 
 fn head(plan: &Plan) -> String {
     let host = &plan.host;
+    // Of a topology without memory nothing is left or kept: it is not known.
+    let memory = |mib: u64| if host.memory_mib == 0 { "memory unknown".to_owned() } else { memory(mib) };
     let mut out = format!(
         "Host       {}: {} NUMA nodes, {} cores, {} CPUs, {}\n",
         host.source,
@@ -44,13 +46,13 @@ fn head(plan: &Plan) -> String {
         host.cpus,
         memory(host.memory_mib)
     );
-    out.push_str(&shares("Kept", &plan.reserved));
-    out.push_str(&shares("Left over", &plan.free));
+    out.push_str(&shares("Kept", &plan.reserved, memory));
+    out.push_str(&shares("Left over", &plan.free, memory));
     out
 }
 
 /// One line for each node, the name before the first.
-fn shares(name: &str, shares: &[NodeShare]) -> String {
+fn shares(name: &str, shares: &[NodeShare], memory: impl Fn(u64) -> String) -> String {
     let line = |(at, share): (usize, &NodeShare)| {
         let cpus =
             if share.cpus.is_empty() { "no CPU".to_owned() } else { format!("CPUs {}", list(&share.cpus)) };

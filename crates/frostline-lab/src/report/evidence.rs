@@ -11,6 +11,7 @@
 //! most) and `fit` (how the model of OpenZFS holds) as tables, `ratios` and `bars METRIC` as charts, the JSON of `lab measure` has `limits` and `curve`. Files are below the
 //! page's folder, so that a page goes with its evidence.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
 use frostline_base::{Error, Result};
@@ -18,11 +19,12 @@ use frostline_show::{printable, suggestion};
 
 use super::markdown;
 use super::page::varying_factors;
-use super::text::{escape_markdown as escape, number, ratio, round};
+use super::text::{escape_markdown as escape, number, range_confidence, ratio, round};
 use crate::measure::Measurement;
 use crate::measure::curve::{cpu_share, told};
 use crate::record::{Cell, Run, Summary};
 use crate::run::virtual_time::{bytes, fit};
+use crate::stats;
 use crate::study::Study;
 
 const BEGIN: &str = "<!-- lab page: ";
@@ -125,18 +127,42 @@ fn table(run: &Run, metrics: &str) -> Result<String> {
         });
     }
     let mut table = format!("| | {} |\n|---|{}\n", heads.join(" | "), "--:|".repeat(metrics.len()));
+    let mut counts = BTreeSet::new();
     for (label, cell, _) in rows {
         let shown = metrics.iter().map(|metric| match cell.measured.get(*metric) {
-            Some(summary) if summary.values.len() > 1 => {
-                format!("{} ({} – {})", number(summary.median), number(summary.low), number(summary.high))
+            Some(summary) => {
+                counts.insert(summary.values.len());
+                with_interval(summary)
             }
-            Some(summary) => number(summary.median),
             None => "–".to_owned(),
         });
         let shown: Vec<String> = shown.collect();
         table.push_str(&format!("| {} | {} |\n", escape(&label), shown.join(" | ")));
     }
-    Ok(table)
+    Ok(table + &of_few(&counts))
+}
+
+/// The median, and in parentheses its interval or the range of several values.
+fn with_interval(summary: &Summary) -> String {
+    match summary.values.len() {
+        0 | 1 => number(summary.median),
+        _ => format!("{} ({} – {})", number(summary.median), number(summary.low), number(summary.high)),
+    }
+}
+
+/// What ranges in parentheses are worth, of the numbers of values that are too few for an interval.
+fn of_few(counts: &BTreeSet<usize>) -> String {
+    let few = counts.iter().filter(|count| (2..stats::PAIRS_MIN).contains(*count));
+    let parts: Vec<String> =
+        few.map(|count| format!("{:.0} % for {count}", range_confidence(*count) * 100.0)).collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\nIn parentheses is the range where there are fewer than {} values. It contains the true median with {} values.\n",
+            stats::PAIRS_MIN,
+            parts.join(", ")
+        ),
+    }
 }
 
 /// A column for each level of the factor with the most levels, a row for each combination of the others.
@@ -180,19 +206,15 @@ fn grid(run: &Run, metric: &str) -> Result<String> {
     for (label, values) in lines {
         table.push_str(&format!("| {} | {} |\n", escape(&label), values.join(" | ")));
     }
-    Ok(table)
+    Ok(table + &of_few(&rows.iter().map(|(.., summary)| summary.values.len()).collect()))
 }
 
 /// The median, with the interval over samples, or of a single one's own stretches.
 fn shown(cell: &Cell, metric: &str, summary: &Summary) -> String {
     let own = |end: &str| cell.measured.get(&format!("{end}_{metric}")).map(|summary| summary.median);
-    let interval = match summary.values.len() {
-        1 => own("low").zip(own("high")),
-        _ => Some((summary.low, summary.high)),
-    };
-    match interval {
+    match own("low").zip(own("high")).filter(|_| summary.values.len() == 1) {
         Some((low, high)) => format!("{} ({} – {})", number(summary.median), number(low), number(high)),
-        None => number(summary.median),
+        None => with_interval(summary),
     }
 }
 
@@ -250,11 +272,11 @@ fn short(levels: &std::collections::BTreeMap<String, String>) -> String {
 fn bars(run: &Run, metric: &str) -> Result<String> {
     let cells = measured(run, metric)?;
     let unit = cells.first().map(|(.., summary)| summary.unit.as_str()).unwrap_or_default();
-    let lines = cells.iter().map(|(label, _, summary)| {
-        let text = format!("{} ({} – {})", number(summary.median), number(summary.low), number(summary.high));
-        (label.clone(), summary.median, text)
-    });
-    Ok(drawn(&format!("{metric}, {unit}"), &lines.collect::<Vec<_>>()))
+    let lines =
+        cells.iter().map(|(label, _, summary)| (label.clone(), summary.median, with_interval(summary)));
+    let title = if unit.is_empty() { metric.to_owned() } else { format!("{metric}, {unit}") };
+    let counts = cells.iter().map(|(.., summary)| summary.values.len()).collect();
+    Ok(drawn(&title, &lines.collect::<Vec<_>>()) + &of_few(&counts))
 }
 
 /// A bar for each comparison that was measured; null controls last.
@@ -268,7 +290,8 @@ fn ratios(run: &Run) -> String {
         };
         (c.name.clone(), c.ratio, text)
     });
-    drawn("ratio", &lines.collect::<Vec<_>>())
+    let counts = run.comparisons.iter().map(|comparison| comparison.pairs as usize).collect();
+    drawn("ratio", &lines.collect::<Vec<_>>()) + &of_few(&counts)
 }
 
 /// Label, bar and text of each line.

@@ -13,6 +13,7 @@ const ROUNDS_MAX: usize = 300;
 /// The marks of the lines of latency.
 const MEDIAN: &str = "<svg width=22 height=12 aria-hidden=true><line class=front x1=0 x2=22 y1=6 y2=6 /><circle class=median cx=11 cy=6 r=4 /></svg>";
 const TAIL: &str = "<svg width=22 height=12 aria-hidden=true><line class=tail x1=0 x2=22 y1=6 y2=6 /></svg>";
+const KNEE: &str = "<svg width=22 height=12 aria-hidden=true><circle class=answer cx=11 cy=6 r=5 /></svg>";
 
 /// The page.
 pub fn load_page(measurement: &Measurement, language: Language) -> String {
@@ -167,17 +168,21 @@ fn write_curve(html: &mut String, path: &Measured) -> std::fmt::Result {
     for median in &medians {
         plane.dot("median", *median, 4);
     }
-    let knee = path.knee.map(|knee| (knee.iops, knee.p50_ms, both("knee", "꺾이는 점")));
+    let mut key = format!(
+        "<span>{MEDIAN}{}</span> <span>{TAIL}{}</span>",
+        both("median", "중앙값"),
+        both("99th percentile", "99 백분위수")
+    );
+    // A ring, since points are too close to each other for a label that belongs to one of them.
+    if let Some(knee) = path.knee {
+        plane.dot("answer", (knee.iops, knee.p50_ms), 8);
+        write!(key, " <span>{KNEE}{}</span>", both("knee", "꺾이는 점"))?;
+    }
     writeln!(
         html,
-        "<section class=\"panel load\"><h3>{} <small>ms</small></h3>{}{}<p class=\"key below\">IOPS</p></section>",
+        "<section class=\"panel load\"><h3>{} <small>ms</small></h3><p class=marks>{key}</p>{}<p class=\"key below\">IOPS</p></section>",
         both("Latency over load", "부하에 따른 지연 시간"),
-        format_args!(
-            "<p class=marks><span>{MEDIAN}{}</span> <span>{TAIL}{}</span></p>",
-            both("median", "중앙값"),
-            both("99th percentile", "99 백분위수")
-        ),
-        plane.end(knee.as_slice())
+        plane.end(&[])
     )
 }
 

@@ -213,7 +213,10 @@ fn write_gates(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Re
     if all_passed {
         let count = gates.len();
         let (english, korean) = (
-            format!("All {} passed in every sample that they judge.", plural(count, "gate")),
+            match count {
+                1 => "The gate passed in every sample that it judges.".to_owned(),
+                _ => format!("All {count} gates passed in every sample that they judge."),
+            },
             format!("검사 {count}가지를 판정 대상 표본이 모두 통과했습니다."),
         );
         writeln!(page, "<details><summary>{}</summary>", both(&english, &korean))?;

@@ -31,25 +31,30 @@ const POINTS_MAX: usize = 400;
 /// Colours; series after these share the last.
 const COLOURS: usize = 5;
 
-/// A page of its own around [`pareto`], which begins with the answer in words.
+/// A page of its own around [`pareto`], which begins with the answer in words and ends with what a reader must know.
 pub fn pareto_page(
     title: &str,
-    answer: &str,
-    needed_mib_per_s: f64,
+    answer: (&str, &str),
+    needed_mib_per_s: Option<f64>,
     points: &[Point],
+    notes: &[String],
     language: Language,
 ) -> String {
     let mut html = page::head(title, language);
-    let (answer, title) = (breaking(answer), escape(title));
+    let (answer, title) = (both(&breaking(answer.0), &breaking(answer.1)), escape(title));
     let _ = write!(html, "<h1>{answer}</h1><p class=quiet>{title}</p>{}", pareto(needed_mib_per_s, points));
+    if !notes.is_empty() {
+        let notes: String = notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
+        let _ = write!(html, "<h2>{}</h2><ul>{notes}</ul>", both("Notes", "참고"));
+    }
     html.push_str(page::TAIL);
     html
 }
 
 /// The chart and the list of the front, as a part of a page with the style of [`super::html`].
-pub fn pareto(needed_mib_per_s: f64, points: &[Point]) -> String {
+pub fn pareto(needed_mib_per_s: Option<f64>, points: &[Point]) -> String {
     let dollars = Scale::of_sizes(points.iter().map(|point| point.dollars));
-    let speeds = Scale::of_sizes(points.iter().map(|point| point.mib_per_s).chain([needed_mib_per_s]));
+    let speeds = Scale::of_sizes(points.iter().map(|point| point.mib_per_s).chain(needed_mib_per_s));
     let mut front: Vec<&Point> = points.iter().filter(|point| point.on_front).collect();
     front.sort_by(|a, b| a.dollars.total_cmp(&b.dollars));
     let place = |point: &Point| (point.dollars, point.mib_per_s);
@@ -61,17 +66,22 @@ pub fn pareto(needed_mib_per_s: f64, points: &[Point]) -> String {
     };
     let mut html = format!(
         "<section class=pareto><p class=key>{}</p>",
-        both("MiB/s, upwards, by dollars a month", "월 비용(달러, 가로)에 따른 처리량(MiB/s, 세로)")
+        both(
+            "MiB/s that are sustained, upwards, by dollars a month",
+            "월 비용(달러, 가로)에 따른 지속 처리량(MiB/s, 세로)"
+        )
     );
-    write_legend(&mut html, &series);
+    write_legend(&mut html, &series, needed_mib_per_s.is_some());
     let mut plane = Plane::new(&dollars, &speeds);
     for (from, to) in front.iter().zip(front.iter().skip(1)) {
         // A staircase: between two options one buys the cheaper.
         let corner = (to.dollars, from.mib_per_s);
         plane.path("front", &[place(from), corner, place(to)]);
     }
-    if let (Some(first), Some(last)) = (dollars.ticks.first(), dollars.ticks.last()) {
-        plane.line("one", (*first, needed_mib_per_s), (*last, needed_mib_per_s));
+    if let (Some(first), Some(last), Some(needed)) =
+        (dollars.ticks.first(), dollars.ticks.last(), needed_mib_per_s)
+    {
+        plane.line("one", (*first, needed), (*last, needed));
     }
     let beaten = points.iter().filter(|point| !point.on_front).take(POINTS_MAX);
     for point in beaten.chain(front.iter().copied().take(POINTS_MAX)) {
@@ -101,7 +111,13 @@ pub fn pareto(needed_mib_per_s: f64, points: &[Point]) -> String {
             )
         );
     }
-    write_front(&mut html, &front, needed_mib_per_s);
+    // From the answer on; without one, what is fast enough.
+    let answer = points.iter().find(|point| point.is_answer);
+    let first = front.iter().position(|point| match answer {
+        Some(answer) => point.dollars >= answer.dollars,
+        None => needed_mib_per_s.is_none_or(|needed| point.mib_per_s >= needed),
+    });
+    write_front(&mut html, &front, first.unwrap_or(front.len()));
     html.push_str("</section>");
     html
 }
@@ -109,11 +125,11 @@ pub fn pareto(needed_mib_per_s: f64, points: &[Point]) -> String {
 /// Percentages of the chart's width and height that two numbers are apart, one of them at least: room for two digits on
 /// a phone.
 const APART: (f64, f64) = (8.0, 8.0);
-/// Options that are listed without being asked for: the cheapest that meet the need.
+/// Options that are listed without being asked for: the answer, and what is faster for more dollars.
 const LISTED_MAX: usize = 6;
 
 /// What the colours and marks are.
-fn write_legend(html: &mut String, series: &[&str]) {
+fn write_legend(html: &mut String, series: &[&str], has_need: bool) {
     html.push_str("<p class=marks>");
     for (at, name) in series.iter().enumerate() {
         let _ = write!(
@@ -130,16 +146,17 @@ fn write_legend(html: &mut String, series: &[&str]) {
             "nothing is cheaper and faster",
             "더 싸면서 빠른 것 없음",
         ),
-        ("<line class=one x1=0 x2=12 y1=6 y2=6 />", "needed", "필요한 처리량"),
+        ("<line class=one x1=0 x2=12 y1=6 y2=6 />", "needed all day", "하루 종일 필요한 처리량"),
     ];
-    for (mark, english, korean) in marks {
+    let count = if has_need { marks.len() } else { marks.len() - 1 };
+    for (mark, english, korean) in marks.into_iter().take(count) {
         let words = both(english, korean);
         let _ = write!(html, "<span><svg width=12 height=12 aria-hidden=true>{mark}</svg>{words}</span>");
     }
     html.push_str("</p>");
 }
 
-fn write_front(html: &mut String, front: &[&Point], needed_mib_per_s: f64) {
+fn write_front(html: &mut String, front: &[&Point], first: usize) {
     if front.is_empty() {
         let _ = write!(
             html,
@@ -156,7 +173,6 @@ fn write_front(html: &mut String, front: &[&Point], needed_mib_per_s: f64) {
             "아래 선택지보다 더 싸면서 더 빠른 선택지는 없습니다(파레토 최적)."
         )
     );
-    let first = front.iter().position(|point| point.mib_per_s >= needed_mib_per_s).unwrap_or(front.len());
     let listed = first..front.len().min(first + LISTED_MAX);
     // Numbers as on the chart.
     let list = |html: &mut String, range: std::ops::Range<usize>| {

@@ -4,7 +4,7 @@ use frostline_base::ErrorKind;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::text::{bytes, escape, escape_markdown, number, percent, plain, ratio, round};
+use super::text::{bytes, escape, escape_markdown, number, of_study, percent, plain, ratio, round};
 use super::*;
 use crate::record::{Cell, Comparison, FORMAT, Gate, How, Machine, Mode, Summary};
 use crate::stats;
@@ -327,6 +327,15 @@ fn what_a_study_translates_is_there_in_both_languages() {
 }
 
 #[test]
+fn a_run_that_is_older_than_a_translation_has_it() {
+    let translated = translated(run()).unwrap();
+    assert!(translated.korean.len() > run().korean.len(), "{:?}", translated.korean);
+    assert_eq!(translated.korean["The title of nothing"], "무");
+    let unknown = super::translated(Run { study: "of my own".to_owned(), ..run() }).unwrap();
+    assert_eq!(unknown.korean, run().korean);
+}
+
+#[test]
 fn what_each_cpu_took_is_a_column_each_and_no_chart_of_its_own() {
     let mut run = run();
     let shares = [("irq_cpu0_percent", 25.0), ("irq_cpu3_percent", 75.0)];
@@ -535,7 +544,7 @@ proptest! {
                 is_answer: !on_front,
             })
             .collect();
-        check_page(&pareto_page("front", "Buy <it>.", 5.0, &points, Language::English));
+        check_page(&pareto_page("front", ("Buy <it>.", "구매 <it>."), Some(5.0), &points, &["A <note>.".to_owned()], Language::English));
     }
 }
 
@@ -549,15 +558,13 @@ fn a_front_is_drawn_and_listed_by_price() {
         on_front,
         is_answer: on_front && mib_per_s > 200.0,
     };
-    let html = pareto(
-        200.0,
-        &[
-            point(400.0, 500.0, "4 x <st1>", true),
-            point(90.0, 120.0, "1 x sc1", true),
-            point(900.0, 300.0, "gp3", false),
-        ],
-    );
-    // What meets the need first, with its number on the chart; what is too slow is folded.
+    let points = [
+        point(400.0, 500.0, "4 x <st1>", true),
+        point(90.0, 120.0, "1 x sc1", true),
+        point(900.0, 300.0, "gp3", false),
+    ];
+    let html = pareto(Some(200.0), &points);
+    // The answer first, with its number on the chart; what is slower is folded.
     let places = [
         "<ol start=2><li><b>4 x &lt;st1&gt;</b>: ",
         "$400.00 a month",
@@ -569,6 +576,12 @@ fn a_front_is_drawn_and_listed_by_price() {
     // Three points, the ring of the answer, and four marks of the legend; two steps of the front and its mark.
     assert_eq!((html.matches("<circle").count(), html.matches("class=front").count()), (8, 3));
     assert_eq!((html.matches("class=answer").count(), html.matches("\"series s1\"").count()), (2, 2));
+    assert_eq!(html.matches("needed all day").count(), 1);
+    // An answer that holds a peak by its credits sustains less than that, and is the first of the list all the same.
+    let mut points = points.clone();
+    (points[0].is_answer, points[1].is_answer) = (false, true);
+    let html = pareto(None, &points);
+    assert!(html.contains("<ol start=1><li><b>1 x sc1</b>") && !html.contains("needed"), "{html}");
 }
 
 #[test]
@@ -598,6 +611,85 @@ fn a_range_of_few_values_is_not_called_an_interval() {
     let page = html(&run, &[], Language::English);
     assert!(page.contains("<td>100.0 – 150.0 (range of 4: 88 %)<td>4"));
     assert!(page.contains("null control: too few pairs"));
+    assert!(page.contains("[100.0 – 150.0]</span> <i><span class=en lang=en>range of 4</span>"));
+    assert!(page.contains("[0.250 – 3.50], <span class=en lang=en>range of 4 pairs</span>"));
+    let asked = &mut run.comparisons[0];
+    (asked.low, asked.high, asked.pairs) = (3.5, 4.0, 3);
+    assert!(html(&run, &[], Language::English).contains(" times (3.50 to 4.00, the range of 3 pairs)"));
+    run.comparisons[0].pairs = 1;
+    let page = html(&run, &[], Language::English);
+    assert!(page.contains(" times (one pair)") && !page.contains("[3.50 – 4.00]"), "{page}");
+}
+
+#[test]
+fn comparisons_of_one_name_are_one_sentence() {
+    let mut run = run();
+    let levels = ["16k", "32k", "64k", "128k"].map(|bs| Comparison {
+        name: format!("zfs, four over one, bs={bs}, guests=1"),
+        expected: None,
+        met: None,
+        published: Some(2.7),
+        ..run.comparisons[0].clone()
+    });
+    run.comparisons.splice(0..2, levels);
+    run.comparisons[1].published = None;
+    (run.comparisons[2].low, run.comparisons[2].high) = (0.9, 4.0);
+    run.korean = map([("zfs, four over one", "넷 대 하나".to_owned())]);
+    let page = html(&run, &[], Language::English);
+    check_page(&page);
+    let words = page.split("<ul class=words>").nth(1).unwrap().split("</ul>").next().unwrap();
+    assert_eq!(words.matches("<li>").count(), 1, "{words}");
+    for part in [
+        "넷 대 하나",
+        "</b> times at bs=16k, guests=1; ",
+        "</b> at bs=64k, guests=1, so no difference was shown; ",
+        "bs=128k, guests=1 <b>",
+    ] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+    assert!(!words.contains("published"), "one level has no published value: {words}");
+    run.comparisons[1].published = Some(2.7);
+    assert!(html(&run, &[], Language::English).contains("at bs=128k, guests=1; 2.7 was published."));
+}
+
+#[test]
+fn what_power_cuts_took_is_the_answer() {
+    let mut run = run();
+    run.comparisons.clear();
+    run.cells.truncate(3);
+    for (cell, lost) in run.cells.iter_mut().zip([0.0, 299.0, 0.0]) {
+        let one = |value: f64| summary("", &[value]);
+        cell.measured = map([("a_metric", one(7.0)), ("cuts", one(500.0)), ("lost_acknowledged", one(lost))]);
+        (cell.modelled, cell.published) = Default::default();
+    }
+    let page = html(&run, &[], Language::English);
+    check_page(&page);
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    let words = at("<li>1x8TiB, 4x2TiB: <span class=en lang=en>500 power cuts, nothing lost.");
+    let lost = at(
+        "<li>2x4TiB: <span class=en lang=en>of 500 power cuts, <b>299</b> lost data that fsync had acknowledged.",
+    );
+    assert!(words < lost && lost < at("<h2><code>lost_acknowledged</code>"));
+    assert!(
+        at("<h2><code>lost_acknowledged</code>") < at("2 other metrics"),
+        "it is the metric that is drawn"
+    );
+    assert!(!page.contains("asks for no ratio"));
+}
+
+#[test]
+fn a_legend_has_the_marks_that_are_there() {
+    let legend = |run: &Run| {
+        let page = html(run, &[], Language::English);
+        let legend = page.split("<p class=marks>").nth(1).unwrap();
+        legend.split("</p>").next().unwrap().to_owned()
+    };
+    let mut run = run();
+    assert!(["model", "published", "expected"].iter().all(|mark| legend(&run).contains(mark)));
+    for comparison in &mut run.comparisons {
+        (comparison.modelled, comparison.published, comparison.expected) = (None, None, None);
+    }
+    assert!(!["model", "published", "expected"].iter().any(|mark| legend(&run).contains(mark)));
 }
 
 #[test]
@@ -835,6 +927,8 @@ fn a_measurement_has_a_page_with_its_curve_and_its_watch() {
     ] {
         assert!(page.contains(words), "{words}");
     }
+    // The knee is a ring on its point, and in the legend.
+    assert_eq!(page.matches("class=answer").count(), 2);
     // A curve and a watch of the first path; the second one failed before either.
     assert_eq!(page.matches("class=\"panel load\"").count(), 2);
     assert_eq!(page.matches("Failed").count(), 1);
@@ -845,6 +939,8 @@ fn a_measurement_has_a_page_with_its_curve_and_its_watch() {
 fn text_cannot_become_markup_or_a_command() {
     assert_eq!(escape("<b onclick=\"x\">&'"), "&lt;b onclick=&quot;x&quot;&gt;&amp;&#39;");
     assert_eq!(escape("5 % – 한국어\n"), "5 % – 한국어 ");
+    assert_eq!(of_study(&BTreeMap::new(), "`<b>` is `x`."), "<code>&lt;b&gt;</code> is <code>x</code>.");
+    assert_eq!(of_study(&BTreeMap::new(), "a ` alone"), "a ` alone");
     assert_eq!(plain("\u{1b}[31mred\u{202e}"), "\u{fffd}[31mred\u{fffd}");
     assert_eq!(escape_markdown("a|b\n`<x>`*"), "a\\|b \\`&lt;x&gt;\\`\\*");
 }

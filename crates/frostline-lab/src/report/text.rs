@@ -61,7 +61,22 @@ pub(super) fn of_study(korean: &BTreeMap<String, String>, text: &str) -> String 
         let mut starts = text.rmatch_indices(", ").map(|(at, _)| text.split_at(at));
         starts.find_map(|(start, rest)| Some(format!("{}{rest}", korean.get(start)?)))
     });
-    korean.map_or_else(|| escape(text), |korean| both(&escape(text), &escape(&korean)))
+    let english = code(text);
+    korean.map_or_else(|| english.clone(), |korean| both(&english, &code(&korean)))
+}
+
+/// `text` as it may be in HTML, in which what stands between two backticks is code.
+fn code(text: &str) -> String {
+    let parts: Vec<String> = text.split('`').map(escape).collect();
+    // Of a backtick without a second one nothing is known.
+    if parts.len().is_multiple_of(2) {
+        return parts.join("`");
+    }
+    let mut html = String::new();
+    for (at, part) in parts.iter().enumerate() {
+        html += &if at % 2 == 1 { format!("<code>{part}</code>") } else { part.clone() };
+    }
+    html
 }
 
 /// A number with three or four figures, its thousands apart; a dash for what is none.
@@ -102,12 +117,16 @@ pub(super) fn interval(low: String, high: String, count: usize) -> String {
     match count {
         0 | 1 => "–".to_owned(),
         few if few < stats::PAIRS_MIN => {
-            // The median is outside only if all values are on one side of it.
-            let confidence = 1.0 - 0.5_f64.powi(few as i32 - 1);
-            format!("{low} – {high} (range of {few}: {:.0} %)", confidence * 100.0)
+            format!("{low} – {high} (range of {few}: {:.0} %)", range_confidence(few) * 100.0)
         }
         _ => format!("{low} – {high}"),
     }
+}
+
+/// How often the range of so many values holds the true median.
+pub(super) fn range_confidence(count: usize) -> f64 {
+    // The median is outside only if all values are on one side of it.
+    1.0 - 0.5_f64.powi(count as i32 - 1)
 }
 
 /// A ratio, with three decimals close to 1, where small differences count.

@@ -235,11 +235,16 @@ fn plain_id(id: &str) -> &str {
     id.strip_suffix(&format!(",control={}", study::CONTROL)).unwrap_or(id)
 }
 
-fn voided_note(cells: &[Cell]) -> Option<String> {
+pub(super) fn voided_note(cells: &[Cell]) -> Option<String> {
     let voided: u32 = cells.iter().map(|cell| cell.voided).sum();
     let of = cells.iter().filter(|cell| cell.voided > 0).count();
+    let is_busy = cells.iter().flat_map(|cell| &cell.notes).any(|note| note.contains("cpu_pressure"));
+    let hint = match is_busy {
+        true => " For cpu_pressure, run when this machine is idle, or allow more with --cpu-pressure-max.",
+        false => "",
+    };
     (voided > 0).then(|| {
-        format!("VOIDED: {voided} samples in {of} cells; they are in no figure. Each cell says why.")
+        format!("VOIDED: {voided} samples in {of} cells; they are in no figure. Each cell says why.{hint}")
     })
 }
 

@@ -152,11 +152,11 @@ fn samples_that_a_tool_failed_are_voided_loudly_and_in_no_figure() {
     let cell = run.cells.iter().find(|cell| cell.id == "kind=b,size=1").unwrap();
     assert!(cell.measured.is_empty() && cell.voided == 12, "{cell:?}");
     assert_eq!(cell.notes, ["voided by tool: the tool failed"]);
-    assert!(
-        run.notes.iter().any(|note| note.starts_with("VOIDED: 12 samples in 1 cells")),
-        "{:?}",
-        run.notes
-    );
+    let note = run.notes.iter().find(|note| note.starts_with("VOIDED: 12 samples in 1 cells"));
+    assert!(note.is_some_and(|note| !note.contains("--cpu-pressure-max")), "{:?}", run.notes);
+    let mut busy = cell.clone();
+    busy.notes = vec!["voided by cpu_pressure: 60 % of 10 s waiting for a CPU, at most 25".to_owned()];
+    assert!(super::summary::voided_note(&[busy]).unwrap().contains("--cpu-pressure-max"));
     assert!(!run.comparisons.iter().any(|c| c.name == "b over a, size=1"));
     assert!(run.comparisons.iter().any(|c| c.name == "b over a, size=2"));
 }

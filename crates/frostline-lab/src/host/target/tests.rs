@@ -76,6 +76,16 @@ fn what_is_no_device_is_named() {
     }
 }
 
+#[test]
+fn a_device_that_cannot_be_opened_is_refused_by_what_uses_it() {
+    let closed = || Err(Error::denied("Operation not permitted"));
+    let mut uses = vec!["is mounted at /".to_owned()];
+    add_signatures(&mut uses, closed()).unwrap();
+    add_signatures(&mut uses, Ok(vec!["ext4".to_owned()])).unwrap();
+    assert_eq!(uses, ["is mounted at /", "holds a signature of ext4"]);
+    assert_eq!(add_signatures(&mut Vec::new(), closed()).unwrap_err().kind(), ErrorKind::Denied);
+}
+
 /// The error of overwriting a device that was named once; twice allows it whatever it holds.
 #[track_caller]
 fn refused(device: &Device) -> String {

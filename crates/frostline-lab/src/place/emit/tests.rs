@@ -118,6 +118,20 @@ fn openstack_gets_a_flavor_for_each_size_and_the_host_s_settings() {
 }
 
 #[test]
+fn without_memory_the_answer_says_where_to_get_it() {
+    let mut host = topology(TWO_SOCKETS);
+    host.nodes.iter_mut().for_each(|node| node.memory_mib = 0);
+    let asked = Plan::make(&host, &"2x2@4GiB".parse().unwrap(), &Policy::default()).unwrap_err();
+    let plan = Plan::make(&host, &"2x2".parse().unwrap(), &Policy::default()).unwrap();
+    let described = emit(&plan, Target::Libvirt, &around()).unwrap_err();
+    for error in [asked, described] {
+        assert!(error.to_string().contains("`lstopo --of xml` on the host itself"), "{error}");
+    }
+    let explained = crate::place::text::explain(&plan);
+    assert!(explained.contains("40 CPUs, memory unknown\n") && !explained.contains("0MiB"), "{explained}");
+}
+
+#[test]
 fn what_cannot_be_described_is_refused() {
     let mut host = topology(TWO_SOCKETS);
     let plan =

@@ -18,6 +18,28 @@ fn pages_are_made_of_the_runs_beside_them() {
     assert!(blocks > 0, "no page has a block");
 }
 
+/// What the page says of the committed measurements: their volumes are configured to what the class promises.
+#[test]
+fn measured_limits_and_knees_are_those_that_were_configured() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies/data/measure");
+    let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 4, "{files:?}");
+    for file in files {
+        for path in super::super::read_measurement(&file).unwrap().paths {
+            let case = format!("{} {}", file.display(), path.path.display());
+            let (watched, promised) = (path.watched.unwrap(), path.cost.unwrap().promised_iops);
+            let knee = told(&path.points).unwrap().unwrap();
+            assert!((watched.sustained.iops / promised - 1.0).abs() < 0.05, "{case}: {watched:?}");
+            assert!((knee.iops / promised - 1.0).abs() < 0.05, "{case}: {knee:?}");
+            // Full buckets are 2 TiB by 100 and 4 TiB by 200: 20,972 requests of one credit.
+            let bucket = watched.burst.map(|burst| burst.bucket_requests / 20_971.52);
+            let is_full = path.path.ends_with("full");
+            assert_eq!(bucket.is_some_and(|part| (part - 1.0).abs() < 0.05), is_full, "{case}: {bucket:?}");
+            assert!(bucket.is_some() == is_full, "{case}: {bucket:?}");
+        }
+    }
+}
+
 #[test]
 fn a_block_is_made_anew_and_the_rest_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -53,6 +75,23 @@ fn a_block_is_made_anew_and_the_rest_is_kept() {
     fs::write(folder.path().join("m.json"), busy).unwrap();
     let made = fill(&page, folder.path(), "a.md").unwrap();
     assert!(made.contains("| /mnt/a\\|b | 80.00 | – | cannot tell | – | – | 90 % |"), "{made}");
+}
+
+#[test]
+fn a_range_of_few_values_says_below_the_table_what_it_is_worth() {
+    let summary = |values: &[f64]| Summary {
+        unit: String::new(),
+        values: values.to_vec(),
+        median: 2.0,
+        low: 1.0,
+        high: 3.0,
+        confidence: None,
+    };
+    let (one, three) = (with_interval(&summary(&[2.0])), with_interval(&summary(&[1.0, 2.0, 3.0])));
+    assert_eq!((one.as_str(), three.as_str()), ("2.00", "2.00 (1.00 – 3.00)"));
+    let worth = of_few(&[1, 3, 5, 6].into());
+    assert!(worth.ends_with("It contains the true median with 75 % for 3, 94 % for 5 values.\n"), "{worth}");
+    assert_eq!(of_few(&[1, 6, 12].into()), "");
 }
 
 #[test]

@@ -1,21 +1,26 @@
 //! The answer of a run: in words, then a chart with a row for each ratio, and a folded card for each with what was
 //! expected, published and modelled beside it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use frostline_show::show_count;
+
 use super::super::chart::{Scale, Strip};
-use super::super::text::{both, escape, interval, of_study, p_value, percent, ratio, round};
-use super::charts::key_marks;
+use super::super::text::{both, breaking, escape, interval, of_study, p_value, percent, ratio, round};
+use super::charts::{key_marks, varying_factors};
 use super::plural;
-use crate::record::{Comparison, Run};
+use crate::record::{Cell, Comparison, Run};
 use crate::stats;
 
 /// Comparisons that get a card; the rest are in a table.
 const CARDS_MAX: usize = 60;
 /// Ratios in the chart that is not folded.
 const ROWS_OPEN: usize = 9;
-/// Comparisons that the answer in words names.
+/// Sentences of the answer in words.
 const WORDS_MAX: usize = 6;
+/// Ratios up to which a sentence has the interval of each.
+const INTERVALS_MAX: usize = 3;
 
 fn is_measured(comparison: &Comparison) -> bool {
     comparison.pairs > 0 && comparison.ratio.is_finite()
@@ -27,12 +32,16 @@ fn covers_one(comparison: &Comparison) -> bool {
 
 pub(super) fn write_answer(page: &mut String, run: &Run) -> std::fmt::Result {
     writeln!(page, "<h2>{}</h2>", both("The answer", "결과"))?;
+    let has_cuts = write_cuts(page, run)?;
     if run.comparisons.is_empty() {
-        return writeln!(
-            page,
-            "<p>{}</p>",
-            both("The study asks for no ratio.", "이 연구는 비율을 묻지 않습니다.")
-        );
+        return match has_cuts {
+            true => Ok(()),
+            false => writeln!(
+                page,
+                "<p>{}</p>",
+                both("The study asks for no ratio.", "이 연구는 비율을 묻지 않습니다.")
+            ),
+        };
     }
     // Null controls last: they are about the run, not about the question.
     let (controls, asked): (Vec<_>, Vec<_>) = run.comparisons.iter().partition(|c| c.null_control);
@@ -41,7 +50,12 @@ pub(super) fn write_answer(page: &mut String, run: &Run) -> std::fmt::Result {
         page,
         "<p class=key>{}</p>{}",
         key_text(),
-        key_marks([run.comparisons.iter().any(is_measured), true, true, true])
+        key_marks([
+            run.comparisons.iter().any(is_measured),
+            run.comparisons.iter().any(|comparison| comparison.modelled.is_some()),
+            run.comparisons.iter().any(|comparison| comparison.published.is_some()),
+            run.comparisons.iter().any(|comparison| comparison.expected.is_some()),
+        ])
     )?;
     let scale = Scale::of_ratios(run.comparisons.iter().flat_map(values_of));
     let ordered: Vec<&Comparison> = asked.into_iter().chain(controls).collect();
@@ -85,39 +99,144 @@ fn write_words(page: &mut String, run: &Run, asked: &[&Comparison]) -> std::fmt:
         writeln!(page, "<p class=lead><b>{}</b></p>", both(&english, &korean))?;
     }
     writeln!(page, "<ul class=words>")?;
-    for comparison in asked.iter().take(WORDS_MAX) {
-        writeln!(page, "<li>{}: {}", name(run, comparison), in_words(comparison))?;
+    for (name, levels) in sentences(asked).into_iter().take(WORDS_MAX) {
+        let (english, korean): (Vec<_>, Vec<_>) = levels
+            .iter()
+            .enumerate()
+            .map(|(at, (level, comparison))| in_words(level, comparison, (at, levels.len())))
+            .unzip();
+        let published: Vec<Option<f64>> = levels.iter().map(|(_, comparison)| comparison.published).collect();
+        let published = match published.first() {
+            Some(Some(value)) if published.iter().all(|other| *other == Some(*value)) => {
+                let value = round(*value);
+                (format!("; {value} was published"), format!(", 발표값은 {value}배"))
+            }
+            _ => Default::default(),
+        };
+        let words = both(
+            &format!("{}{}.", english.join("; "), published.0),
+            &format!("{}{}.", korean.join("; "), published.1),
+        );
+        writeln!(page, "<li>{}: {words}", of_study(&run.korean, name))?;
     }
     writeln!(page, "</ul>")
 }
 
-fn in_words(comparison: &Comparison) -> String {
-    let published = comparison.published.map(round).map_or_else(Default::default, |value| {
-        (format!("; {value} was published"), format!(", 발표값은 {value}배"))
-    });
-    let (value, low, high) = (ratio(comparison.ratio), ratio(comparison.low), ratio(comparison.high));
-    let (english, korean) = if is_measured(comparison) {
-        (format!("<b>{value}</b> times ({low} to {high})"), format!("<b>{value}</b>배({low}–{high})"))
+/// The comparisons of one name, which differ only in levels, such as `bs=16k`: they are one sentence.
+fn sentences<'a>(asked: &[&'a Comparison]) -> Vec<(&'a str, Vec<(String, &'a Comparison)>)> {
+    let mut sentences: Vec<(&str, Vec<(String, &Comparison)>)> = Vec::new();
+    for comparison in asked {
+        let name = comparison.name.as_str();
+        let parts = || name.match_indices(", ").map(|(at, _)| at);
+        let is_levels = |at: &usize| name[at + 2..].split(", ").all(|part| part.contains('='));
+        let end = parts().find(is_levels).unwrap_or(name.len());
+        let (name, level) = (&name[..end], escape(name[end..].trim_start_matches(", ")));
+        match sentences.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, levels)) if !level.is_empty() => levels.push((level, comparison)),
+            _ => sentences.push((name, vec![(level, comparison)])),
+        }
+    }
+    sentences
+}
+
+/// In English and Korean, the one at `at` of `count` in a sentence.
+fn in_words(level: &str, comparison: &Comparison, (at, count): (usize, usize)) -> (String, String) {
+    let value = ratio(comparison.ratio);
+    let times = if at == 0 { " times" } else { "" };
+    let (mut english, mut korean) = if is_measured(comparison) {
+        let within = match count {
+            ..=INTERVALS_MAX => within(comparison),
+            _ => Default::default(),
+        };
+        (format!("<b>{value}</b>{times}{}", within.0), format!("<b>{value}</b>배{}", within.1))
     } else {
         match comparison.modelled.map(ratio) {
             Some(value) => {
-                (format!("<b>{value}</b> times by the model"), format!("모델로는 <b>{value}</b>배"))
+                (format!("<b>{value}</b>{times} by the model"), format!("모델로는 <b>{value}</b>배"))
             }
             None => ("not measured".to_owned(), "측정하지 않음".to_owned()),
         }
     };
+    if !level.is_empty() {
+        english += &format!(" at {level}");
+        korean = format!("{level} {korean}");
+    }
     let verdict = match (comparison.judged(), is_measured(comparison) && covers_one(comparison)) {
         (Some(true), _) => (", as expected", ", 기대와 일치"),
         (Some(false), _) => (", not as expected", ", 기대와 다름"),
         (None, _) if comparison.is_open() => (", too scattered to tell", ", 산포가 커서 판단할 수 없음"),
-        (None, true) => (", so no difference was shown", ", 차이가 확인되지 않음"),
-        (None, false) => ("", ""),
+        (None, true) if comparison.pairs > 1 => (", so no difference was shown", ", 차이가 확인되지 않음"),
+        _ => ("", ""),
     };
-    both(
-        &format!("{english}{}{}.", verdict.0, published.0),
-        &format!("{korean}{}{}.", verdict.1, published.1),
-    )
+    (english + verdict.0, korean + verdict.1)
 }
+
+/// Between which values the truth is, and how far that can be believed of so few.
+fn within(comparison: &Comparison) -> (String, String) {
+    let (low, high) = (ratio(comparison.low), ratio(comparison.high));
+    match comparison.pairs as usize {
+        1 => (" (one pair)".to_owned(), "(1쌍)".to_owned()),
+        few if few < stats::PAIRS_MIN => (
+            format!(" ({low} to {high}, the range of {few} pairs)"),
+            format!("({low}–{high}, {few}쌍의 범위)"),
+        ),
+        _ => (format!(" ({low} to {high})"), format!("({low}–{high})")),
+    }
+}
+
+/// What power cuts took, as a sentence for each outcome; whether there is any.
+fn write_cuts(page: &mut String, run: &Run) -> Result<bool, std::fmt::Error> {
+    let count = |cell: &Cell, metric: &str| cell.measured.get(metric).map(|summary| summary.median as u64);
+    let cells: Vec<&Cell> =
+        run.cells.iter().filter(|cell| count(cell, "lost_acknowledged").is_some()).collect();
+    let factors = varying_factors(&cells);
+    let mut outcomes: BTreeMap<Vec<u64>, Vec<String>> = BTreeMap::new();
+    for cell in &cells {
+        let metrics = std::iter::once("cuts").chain(LOSSES.map(|(metric, ..)| metric));
+        let outcome = metrics.map(|metric| count(cell, metric).unwrap_or(0)).collect();
+        let levels: Vec<String> = factors
+            .iter()
+            .filter_map(|factor| cell.levels.get(*factor))
+            .map(|level| breaking(level))
+            .collect();
+        outcomes.entry(outcome).or_default().push(levels.join(" · "));
+    }
+    if outcomes.is_empty() {
+        return Ok(false);
+    }
+    writeln!(page, "<ul class=words>")?;
+    for (outcome, cells) in outcomes.into_iter().take(WORDS_MAX) {
+        let (cuts, losses) = outcome.split_first().map_or((0, &[][..]), |(cuts, losses)| (*cuts, losses));
+        let (english, korean): (Vec<_>, Vec<_>) = LOSSES
+            .iter()
+            .zip(losses)
+            .filter(|(_, states)| **states > 0)
+            .map(|((_, english, korean), states)| {
+                (format!("<b>{states}</b> {english}"), format!("{korean} <b>{states}</b>번"))
+            })
+            .unzip();
+        let of = show_count(cuts, "power cut");
+        let words = match english.is_empty() {
+            true => both(&format!("{of}, nothing lost."), &format!("전원 차단 {cuts}번에 잃은 것 없음.")),
+            false => both(
+                &format!("of {of}, {}.", english.join(", ")),
+                &format!("전원 차단 {cuts}번 중 {}.", korean.join(", ")),
+            ),
+        };
+        writeln!(page, "<li>{}: {words}", cells.join(", "))?;
+    }
+    writeln!(page, "</ul>")?;
+    Ok(true)
+}
+
+/// Metrics of what a power cut may have taken.
+const LOSSES: [(&str, &str, &str); 5] = [
+    ("lost_acknowledged", "lost data that fsync had acknowledged", "fsync로 확인된 데이터를 잃음"),
+    ("unmountable", "left a file system that could not be mounted", "마운트할 수 없음"),
+    ("wrong_content", "changed its content", "내용이 바뀜"),
+    ("stale_exposed", "exposed content of deleted files", "삭제한 파일의 내용이 드러남"),
+    ("fsck_damaged", "left damage that fsck found", "fsck가 손상을 발견"),
+];
 
 /// One chart: a row for each ratio, all on one scale.
 fn write_rows(page: &mut String, run: &Run, rows: &[&Comparison], scale: &Scale) -> std::fmt::Result {
@@ -213,13 +332,17 @@ fn headline(comparison: &Comparison) -> String {
             None => format!("<b>–</b> {}", both("not measured", "측정하지 않음")),
         };
     }
-    format!(
-        "<b>{}×</b> [{} – {}], {}",
-        ratio(comparison.ratio),
-        ratio(comparison.low),
-        ratio(comparison.high),
-        both(&plural(comparison.pairs as usize, "pair"), &format!("{}쌍", comparison.pairs))
-    )
+    let pairs = comparison.pairs as usize;
+    let (value, low, high) = (ratio(comparison.ratio), ratio(comparison.low), ratio(comparison.high));
+    let count = both(&plural(pairs, "pair"), &format!("{pairs}쌍"));
+    match pairs {
+        1 => format!("<b>{value}×</b>, {count}"),
+        few if few < stats::PAIRS_MIN => {
+            let range = both(&format!("range of {few} pairs"), &format!("{few}쌍의 범위"));
+            format!("<b>{value}×</b> [{low} – {high}], {range}")
+        }
+        _ => format!("<b>{value}×</b> [{low} – {high}], {count}"),
+    }
 }
 
 pub(in crate::report) fn expected((low, high): (f64, f64)) -> String {
@@ -336,7 +459,7 @@ fn write_more_comparisons(page: &mut String, run: &Run, more: &[&Comparison]) ->
 
 fn key_text() -> String {
     both(
-        "Ratios are medians over pairs of the same block, with 95 % intervals.",
-        "비율은 같은 블록에서 잰 쌍의 중앙값이며, 괄호는 95 % 신뢰구간입니다.",
+        "Ratios are medians over pairs of the same block, with 95 % intervals, or with the range where pairs are fewer than 6.",
+        "비율은 같은 블록에서 잰 쌍의 중앙값이며, 괄호는 95 % 신뢰구간이고 6쌍보다 적으면 값의 범위입니다.",
     )
 }

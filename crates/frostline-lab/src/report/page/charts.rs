@@ -8,6 +8,7 @@ use super::super::text::{both, breaking, escape, number};
 use super::cpus::per_cpu;
 use super::plural;
 use crate::record::{Cell, How, Run};
+use crate::stats;
 
 /// Charts of lines of one metric; the rest of the cells are in the table.
 const PANELS_MAX: usize = 48;
@@ -19,13 +20,15 @@ const ROWS_OPEN: usize = 9;
 const SERIES_MAX: usize = 5;
 /// Levels from which on a line says more than a row for each.
 const LINE_LEVELS_MIN: usize = 3;
+/// What the answer about power cuts names.
+const LOST: &str = "lost_acknowledged";
 /// Single values drawn in a row.
 const DOTS_MAX: usize = 30;
 
 /// What the marks mean, of those `with` says are there: measured, modelled, published, expected.
 pub(super) fn key_marks(with: [bool; 4]) -> String {
     let marks = [
-        (MEASURED, both("measured, 95 % interval", "측정값과 95 % 신뢰구간")),
+        (MEASURED, both("measured, with its interval", "측정값과 구간")),
         (MODEL, both("model", "모델")),
         (PUBLISHED, both("published", "발표값")),
         (EXPECTED, both("expected", "기대 범위")),
@@ -58,13 +61,19 @@ pub(super) fn write_charts(page: &mut String, run: &Run) -> std::fmt::Result {
     let asked = run.comparisons.iter().map(|comparison| &comparison.metric);
     let published = run.cells.iter().flat_map(|cell| cell.published.keys());
     let mut open: Vec<&String> = asked.chain(published).filter(|metric| metrics.remove(metric)).collect();
+    let of = |metric: &str| run.cells.iter().filter(|cell| has(cell, metric)).collect::<Vec<&Cell>>();
     if open.is_empty() {
-        open.extend(metrics.pop_first());
+        // What says something about the cells.
+        let varies = metrics.iter().find(|metric| only_value(&of(metric), metric).is_none()).copied();
+        let first = metrics
+            .iter()
+            .find(|metric| metric.as_str() == LOST)
+            .copied()
+            .or(varies)
+            .or_else(|| metrics.first().copied());
+        open.extend(first.filter(|metric| metrics.remove(*metric)));
     }
-    let write = |page: &mut String, metric: &String| {
-        let cells: Vec<&Cell> = run.cells.iter().filter(|cell| has(cell, metric)).collect();
-        write_metric(page, metric, &cells)
-    };
+    let write = |page: &mut String, metric: &String| write_metric(page, metric, &of(metric));
     // One is drawn, the others are there for who asks.
     let mut seen = BTreeSet::new();
     let mut folded = open.split_off(open.len().min(1));
@@ -319,6 +328,10 @@ fn row_text(cell: &Cell, metric: &str) -> String {
         let (median, low, high) = (number(summary.median), number(summary.low), number(summary.high));
         let _ = match summary.values.len() {
             1 => write!(text, "<span>{median}</span> <i>{}</i> ", both("one value", "값 1개")),
+            few if few < stats::PAIRS_MIN => {
+                let range = both(&format!("range of {few}"), &format!("{few}개의 범위"));
+                write!(text, "<span>{median} [{low} – {high}]</span> <i>{range}</i> ")
+            }
             _ => write!(text, "<span>{median} [{low} – {high}]</span> "),
         };
     }
