@@ -1,6 +1,6 @@
 """Compares two builds of Frostline on the questions of docs/studies/frozen.md: speed of the new one over the old one.
 
-python3 versions.py --old BINARY --new BINARY --events security-events.ndjson --web web.ndjson --work DIR --out FILE [--rounds 15] [--ingests 5]
+python3 versions.py --old BINARY --new BINARY --events security-events.ndjson --web web.ndjson --work DIR --out FILE [--rounds 15] [--ingests 5] [--only "web export,scan"]
 python3 versions.py --table FILE
 
 The builds take turns at every step, and each asks the index that it made itself. A ratio is the old time over the new one of the same round; above 1 the
@@ -102,6 +102,8 @@ def measure(o):
             note(build=build.name, round=round_, question="web merge", language="", run="", **build.merge("web"))
     searches = [*QUESTIONS, *EXPORT, *WEB]
     asked = [("search", q) for q in searches] + [("sql", q) for q in [*SQL, *WEB_SQL]]
+    if o.only:
+        asked = [(language, question) for language, question in asked if question in o.only.split(",")]
     for round_ in range(o.rounds):
         for language, question in asked:
             for build in builds[::1 if round_ % 2 else -1]:
@@ -147,7 +149,7 @@ def table(path):
 
 def main():
     p = argparse.ArgumentParser()
-    for name in ("old", "new", "old-commit", "new-commit", "events", "web", "work", "out", "table"):
+    for name in ("old", "new", "old-commit", "new-commit", "events", "web", "work", "out", "table", "only"):
         p.add_argument(f"--{name}")
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--firsts", type=int, default=5)

@@ -5,8 +5,8 @@ use std::path::Path;
 
 /// The modules of this crate, each of which names only those before it.
 const LAYERS: &[&str] = &[
-    "errors", "nesting", "json", "geo", "ranges", "filter", "language", "prune", "read", "select", "agg",
-    "exec", "answer", "fuzzing",
+    "errors", "nesting", "json", "source", "geo", "ranges", "filter", "language", "prune", "read", "select",
+    "agg", "exec", "answer", "fuzzing",
 ];
 
 type Module = Vec<String>;

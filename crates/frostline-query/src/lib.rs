@@ -24,6 +24,7 @@ mod prune;
 mod ranges;
 mod read;
 mod select;
+mod source;
 #[cfg(test)]
 mod testing;
 
@@ -42,5 +43,6 @@ pub use frostline_base::{Error, ErrorKind, Result};
 pub use json::Json;
 pub use read::memory::Memory;
 pub use read::open::{Searcher, Settings};
+pub use source::Source;
 /// The time zone of times that are shown.
 pub const UTC: jiff::tz::TimeZone = jiff::tz::TimeZone::UTC;

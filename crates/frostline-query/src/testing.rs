@@ -17,7 +17,7 @@ use frostline_split::{Identity, Mapping, SplitWriter, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
 use serde_json::Value;
 
-use crate::exec::order::Document;
+use crate::exec::order::Documents;
 use crate::read::open::OpenSplit;
 use crate::read::output::{Parts, read_rows};
 use crate::read::view::View;
@@ -175,8 +175,8 @@ impl Place {
                 let parts = Parts { source: true, numbers: false };
                 let batch = read_rows(view, 0, &parts.outputs(), &all).await.unwrap();
                 for (row, given) in view.given_ids(&all).await.unwrap().into_iter().enumerate() {
-                    let document = Document::at(&batch, row).unwrap();
-                    let source = document.source.unwrap().into_bytes();
+                    let document = Documents::of(&batch).at(row).unwrap();
+                    let source = document.source.unwrap().as_bytes().to_vec();
                     match given {
                         Some(id) => writer.add_identified(&source, &identity(id)).unwrap(),
                         None => writer.add_of(&source, document.id.parse().unwrap()).unwrap(),

@@ -41,7 +41,13 @@ pub(crate) enum Content {
 impl Answer {
     /// An answer of 200.
     pub(crate) fn json(value: &impl Serialize) -> Result<Answer> {
-        let bytes = serde_json::to_vec(value).map_err(|e| {
+        Answer::written(|bytes| Ok(serde_json::to_writer(bytes, value)?))
+    }
+
+    /// The same of JSON that `write` writes.
+    pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> Result<Answer> {
+        let mut bytes = Vec::new();
+        write(&mut bytes).map_err(|e| {
             frostline_base::Error::internal("an answer cannot be written as JSON").with_source(e)
         })?;
         Ok(Answer::of(StatusCode::OK, Content::Json(bytes)))

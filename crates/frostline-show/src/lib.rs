@@ -12,4 +12,4 @@ pub use html::escape_html;
 pub use nearest::{nearest, suggestion};
 pub use size::{SizeError, parse_bytes, show_bytes, show_count};
 pub use table::{Table, printable};
-pub use terminal::{json_line, say_json, write_line, write_note};
+pub use terminal::{json_line, say_json, say_json_of, write_line, write_note};

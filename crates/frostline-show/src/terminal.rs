@@ -20,11 +20,18 @@ macro_rules! note {
 
 /// Writes one JSON document to standard output.
 pub fn say_json(value: &impl serde::Serialize) -> io::Result<()> {
+    say_json_of(|out| Ok(serde_json::to_writer(out, value)?))
+}
+
+/// The same of one that `write` writes.
+pub fn say_json_of(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
     if io::stdout().is_terminal() {
-        write!(out, "{}", printable(&serde_json::to_string(value)?))?;
+        let mut json = Vec::new();
+        write(&mut json)?;
+        write!(out, "{}", printable(&String::from_utf8_lossy(&json)))?;
     } else {
-        serde_json::to_writer(&mut out, value)?;
+        write(&mut out)?;
     }
     writeln!(out)?;
     out.flush()

@@ -10,7 +10,7 @@ use arrow::array::{
     Array, ArrayAccessor, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int16Array, Int32Array,
     Int64Array, ListArray, RecordBatch, StringArray, TimestampMicrosecondArray,
 };
-use arrow::buffer::{BooleanBuffer, OffsetBuffer};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::concat_batches;
 use arrow::datatypes::{
     DataType, Field as ArrowField, Float64Type, Int16Type, Int32Type, Int64Type, Schema,
@@ -28,7 +28,7 @@ use crate::footer::{
     Chunk, ColumnKind, RowGroup, own_name, put_chunk, read_chunk, read_text, read_type, type_code,
 };
 use crate::mapping::{Mapping, SOURCE_COLUMN, ValueType};
-use crate::render::{Row, Shape};
+use crate::render::{Row, Shape, is_json};
 use crate::values::Moment;
 
 /// A row group ends before its documents have more bytes, unless it has one.
@@ -89,7 +89,8 @@ impl DocumentRead {
         &self.ranges
     }
 
-    /// The documents in row order, in batches of one column. `bytes` are those of [`DocumentRead::ranges`].
+    /// The documents in row order, in batches of one column. `bytes` are those of [`DocumentRead::ranges`]. Documents that
+    /// are made again from columns are JSON.
     pub fn decode(self, bytes: Vec<Bytes>) -> Result<Vec<RecordBatch>> {
         let groups = match self.form {
             Form::Stored(read) => return read.decode(bytes),
@@ -224,9 +225,11 @@ fn render(group: &RowGroup, wanted: &RoaringBitmap, bytes: &Bytes) -> Result<Rec
             }
             None => {
                 let raw = parts.raw(row);
-                documents.extend_from_slice(
-                    raw.ok_or_else(|| Error::corrupt("a row of a split has no document"))?,
-                );
+                let raw = raw.ok_or_else(|| Error::corrupt("a row of a split has no document"))?;
+                if !is_json(raw) {
+                    return Err(Error::corrupt("a document is not JSON"));
+                }
+                documents.extend_from_slice(raw);
             }
         }
         let too_many = || Error::corrupt("a row group has more bytes of documents than any");
@@ -409,14 +412,19 @@ enum Values {
     Listed(Listed),
 }
 
-/// Texts of a dictionary, and which of them have no characters that JSON does not allow; none where that is not known.
+/// Texts of a dictionary.
 #[derive(Clone)]
 struct Listed {
     keys: Int32Array,
     texts: StringArray,
     is_ip: bool,
-    plain: Option<BooleanBuffer>,
+    /// Where among the bytes of all texts each is that has no characters that JSON does not allow; none where that is not
+    /// known.
+    plain: Option<Arc<[(u32, u32)]>>,
 }
+
+/// No place.
+const NOT_PLAIN: (u32, u32) = (1, 0);
 
 impl Listed {
     /// None where the array has no dictionary of texts.
@@ -425,8 +433,12 @@ impl Listed {
         let texts = listed.values().as_string_opt::<i32>()?.clone();
         // Of a few rows each text is looked at when it is written.
         let plain = (!is_ip && texts.len() <= listed.len()).then(|| {
-            let is_plain = |at| texts.is_valid(at) && is_plain(texts.value(at));
-            BooleanBuffer::collect_bool(texts.len(), is_plain)
+            let place = |(at, text): (usize, Option<&str>)| {
+                let ends = texts.value_offsets().get(at..at + 2)?;
+                let place = (u32::try_from(*ends.first()?).ok()?, u32::try_from(*ends.last()?).ok()?);
+                text.is_some_and(is_plain).then_some(place)
+            };
+            texts.iter().enumerate().map(|text| place(text).unwrap_or(NOT_PLAIN)).collect()
         });
         Some(Listed { keys: listed.keys().clone(), texts, is_ip, plain })
     }
@@ -443,9 +455,11 @@ impl Listed {
         Some(if self.is_ip { Value::Ip(text) } else { Value::Text(text) })
     }
 
-    fn plain_text(&self, row: usize) -> Option<&str> {
-        let place = self.place(row)?;
-        self.plain.as_ref()?.value(place).then(|| self.texts.value(place))
+    fn plain_text(&self, row: usize) -> Option<&[u8]> {
+        let plain = self.plain.as_deref()?;
+        let key = *self.keys.values().get(row).filter(|_| self.keys.is_valid(row))?;
+        let (start, end) = *plain.get(usize::try_from(key).ok()?)?;
+        self.texts.value_data().get(start as usize..end as usize)
     }
 }
 
@@ -540,7 +554,7 @@ impl Row for GroupRow<'_> {
         Some(value)
     }
 
-    fn next_plain_text(&mut self, reading: usize) -> Option<&str> {
+    fn next_plain_text(&mut self, reading: usize) -> Option<&[u8]> {
         let next = self.next.get_mut(reading).filter(|next| **next == 0)?;
         let Some(Values::Listed(listed)) = &self.cells.get(reading)?.scalar else { return None };
         let text = listed.plain_text(self.row)?;

@@ -1,6 +1,7 @@
 //! Entry points for fuzzers: each decoder without its checksum, which a fuzzer would never get past. Any
 //! bytes must give a value or an error.
 
+use arrow::array::AsArray;
 use bytes::Bytes;
 use frostline_base::{Error, Result, TimeRange};
 use roaring::RoaringBitmap;
@@ -19,12 +20,12 @@ use crate::pack::Pack;
 use crate::pairs::PairKey;
 use crate::postings::Postings;
 use crate::reader::Split;
-use crate::render::{DocumentRow, Parts, Row, Shape, Shaper};
+use crate::render::{DocumentRow, Parts, Row, Shape, Shaper, is_json};
 use crate::streams::{EntryLayout, StreamPacker, join};
 use crate::table::{BLOCK_RAW_BYTES_MAX, KeyRange, KeyRanges, Table, read_index_block};
 use crate::values::Moment;
 
-/// A document, which is made again as it was, or a shape, which takes the values of any row.
+/// A document, which is made again as it was, or a shape, which takes the values of any row. All that is made is JSON.
 pub fn render(bytes: &[u8]) {
     let (mut document, mut parts, mut out) = (Document::new(), Parts::default(), Vec::new());
     if parse_document(bytes, &Mapping::dynamic(), &Limits::default(), &mut document).is_ok() {
@@ -34,7 +35,9 @@ pub fn render(bytes: &[u8]) {
         assert!(rendered.is_ok() && out == bytes);
     }
     if let Ok(shape) = Shape::read(bytes) {
-        let _ = shape.render(&mut Endless(shape.readings().map(|(_, ty)| ty).collect()), &mut out);
+        out.clear();
+        let rendered = shape.render(&mut Endless(shape.readings().map(|(_, ty)| ty).collect()), &mut out);
+        assert!(rendered.is_err() || is_json(&out));
     }
 }
 
@@ -47,7 +50,11 @@ pub fn row_group(bytes: &[u8]) -> bool {
     let group = RowGroup { rows: rows.clone(), range, directory_bytes, checksum };
     let read = DocumentRead::rendered(&[group], None);
     let documents = read.decode(vec![Bytes::copy_from_slice(front)]);
-    documents.is_ok_and(|batches| batches.iter().map(|batch| batch.num_rows()).sum::<usize>() == rows.len())
+    documents.is_ok_and(|batches| {
+        let texts = || batches.iter().flat_map(|batch| batch.column(0).as_binary::<i32>());
+        assert!(texts().flatten().all(is_json));
+        texts().count() == rows.len()
+    })
 }
 
 /// A row that never runs out of values.

@@ -10,11 +10,14 @@
 //! - Shapes are read by the parser of documents: a slot is a scalar where a document may have one.
 //! - Whoever takes a document apart renders it again from what is stored and compares the bytes; nothing here
 //!   promises that they are equal.
+//! - A document that is made is JSON, whatever the shape and the values are: nobody has to parse it to know that.
 //! - A forged shape is `Corrupt`, and takes memory in proportion to its bytes and the values that are there.
 
 use std::collections::HashMap;
 
-use crate::document::{Document, Limits, PathId, Value, parse_document};
+use serde::de::IgnoredAny;
+
+use crate::document::{Document, Limits, PathId, Value, parse_document, plain_length};
 use crate::mapping::{Mapping, ValueType};
 use crate::values::{Moment, parse_zone};
 use crate::{Error, Result};
@@ -109,7 +112,7 @@ pub trait Row {
     fn next_value(&mut self, reading: usize) -> Option<Value<'_>>;
     /// The same, if it is a text without characters that JSON does not allow, and is known to be one: else none, and the value
     /// is still the next.
-    fn next_plain_text(&mut self, _reading: usize) -> Option<&str> {
+    fn next_plain_text(&mut self, _reading: usize) -> Option<&[u8]> {
         None
     }
     /// The time.
@@ -171,6 +174,43 @@ struct Slot {
     spelling: Spelling,
     /// Of the zone that follows it.
     offset_s: i32,
+    check: Check,
+}
+
+/// What tells that the bytes of a slot leave the document JSON.
+#[derive(Clone, Copy, Debug)]
+enum Check {
+    /// The spelling, whatever the value is.
+    Nothing,
+    /// That they have no character to escape: they are in a string, and come from a column as they are.
+    IsPlain,
+    /// That they are a value of JSON: they are in no string.
+    IsValue,
+}
+
+impl Check {
+    /// Of a spelling in a string, or by itself. None where it would write a string into another.
+    fn of(spelling: Spelling, is_in_string: bool) -> Option<Check> {
+        match spelling {
+            Spelling::Literal(_) | Spelling::LiteralTime if is_in_string => None,
+            Spelling::Ip(_) | Spelling::Big if is_in_string => Some(Check::IsPlain),
+            _ if is_in_string || spelling.is_of_numbers() => Some(Check::Nothing),
+            _ => Some(Check::IsValue),
+        }
+    }
+
+    fn passes(self, written: &[u8]) -> bool {
+        match self {
+            Check::Nothing => true,
+            Check::IsPlain => plain_length(written) == written.len(),
+            Check::IsValue => is_json(written),
+        }
+    }
+}
+
+/// Whether bytes are JSON, but for whether its texts are UTF-8.
+pub(crate) fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
 impl Shape {
@@ -195,15 +235,19 @@ impl Shape {
         for scalar in parsed.scalars() {
             let written = bytes.get(scalar.bytes.clone()).unwrap_or_default();
             let inner = inner(written);
-            let start = scalar.bytes.start + usize::from(inner.len() < written.len());
+            let is_in_string = inner.len() < written.len();
+            let start = scalar.bytes.start + usize::from(is_in_string);
             let slot = read_slot(inner).ok_or_else(|| corrupt("has a scalar that is no slot"))?;
             shape.text.extend_from_slice(bytes.get(copied..start).unwrap_or_default());
             copied = start + SLOT_BYTES;
             let reading = slot
                 .is_of_path
                 .then(|| shape.reading(&mut numbers, &parsed, scalar.path, slot.spelling.ty()));
+            let ReadSlot { spelling, offset_s, .. } = slot;
+            let check = Check::of(spelling, is_in_string);
+            let check = check.ok_or_else(|| corrupt("has a string in a string"))?;
             let at = shape.text.len() as u32;
-            shape.slots.push(Slot { at, reading, spelling: slot.spelling, offset_s: slot.offset_s });
+            shape.slots.push(Slot { at, reading, spelling, offset_s, check });
         }
         shape.text.extend_from_slice(bytes.get(copied..).unwrap_or_default());
         if shape.slots.len() != slots {
@@ -255,12 +299,21 @@ impl Shape {
 
 impl Slot {
     fn write(&self, row: &mut impl Row, out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        self.write_value(row, out)?;
+        match self.check.passes(out.get(start..).unwrap_or_default()) {
+            true => Ok(()),
+            false => Err(corrupt("makes a document that is not JSON")),
+        }
+    }
+
+    fn write_value(&self, row: &mut impl Row, out: &mut Vec<u8>) -> Result<()> {
         let missing = || corrupt("asks for a value that its row does not have");
         let is_literal = matches!(self.spelling, Spelling::Literal(_) | Spelling::LiteralTime);
         if self.spelling.is_plain_text()
             && let Some(text) = self.reading.and_then(|reading| row.next_plain_text(reading as usize))
         {
-            out.extend_from_slice(text.as_bytes());
+            out.extend_from_slice(text);
             return Ok(());
         }
         let value = match self.reading {

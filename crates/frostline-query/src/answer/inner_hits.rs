@@ -18,6 +18,7 @@ use crate::language::date::Format;
 use crate::language::{InnerHits, Missing, Sort, SortBy, SortMode};
 use crate::read::memory::Permits;
 use crate::read::objects::{Objects, alone, objects_at, parsed};
+use crate::source::Source;
 
 /// A document of which objects are shown, or an object of one.
 pub(super) struct Whole {
@@ -80,7 +81,8 @@ async fn shown_of(
         let first = hits.len();
         for (keys, offsets, text) in found.into_iter().skip(inner.request.from).take(inner.request.size) {
             let Document { id, numbers, .. } = &whole.document;
-            let document = Document { id: id.clone(), source: Some(text), numbers: *numbers };
+            let source = Some(Source::from(text.as_str()));
+            let document = Document { id: id.clone(), source, numbers: *numbers };
             let shown = formats.iter().zip(&keys).map(|(format, key)| key.shown(format.as_ref()));
             sorts.push((!formats.is_empty()).then(|| shown.collect()));
             hits.push(Whole { index: whole.index.clone(), document, offsets });

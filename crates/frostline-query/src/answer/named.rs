@@ -27,6 +27,10 @@ pub(super) async fn named_of(
     report: &mut Report,
 ) -> Result<Named> {
     let mut matched = Named::new();
+    let clauses: Vec<_> = clauses.filter(|(_, named)| !named.is_empty()).collect();
+    if clauses.is_empty() {
+        return Ok(matched);
+    }
     let addresses: BTreeSet<HitAddress> = rows.iter().map(|row| row.address).collect();
     let mut ordinals: Vec<u32> = addresses.iter().map(|address| address.split).collect();
     ordinals.dedup();

@@ -1,13 +1,13 @@
 //! The response of a search, in Elasticsearch's format, with its cost.
 
 use std::borrow::Cow;
+use std::io;
 use std::time::Duration;
 
 use frostline_base::Cost;
 use frostline_store::Prices;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::answer::highlight::{Effort, Highlighter};
 use crate::answer::show::{Fields, ShownFields};
@@ -17,6 +17,7 @@ use crate::exec::splits::{RuledOut, Splits};
 use crate::json::Json;
 use crate::language::{Held, SearchRequest, SourceFilter, TotalHits};
 use crate::read::open::Searcher;
+use crate::source::Source;
 use crate::{Error, Result};
 
 /// The body of an answer.
@@ -124,7 +125,7 @@ pub struct Hit {
     pub score: Option<f64>,
     /// The document, byte for byte unless a part was requested.
     #[serde(rename = "_source", skip_serializing_if = "Option::is_none")]
-    pub source: Option<Box<RawValue>>,
+    pub source: Option<Source>,
     /// Fields that were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<Json>,
@@ -277,6 +278,35 @@ impl Response {
     pub fn is_partial(&self) -> bool {
         self.shards.failed > 0
     }
+
+    /// Writes it as [`Serialize`] does, but copies documents, which are known to be JSON, where that reads them again.
+    pub fn write(mut self, out: &mut (impl io::Write + ?Sized)) -> io::Result<()> {
+        // No name of a member is in a text that is written before it: its quotes would be escaped.
+        let missing = || io::Error::other("an answer is written without its hits");
+        let hits = std::mem::take(&mut self.hits.hits);
+        let rest = serde_json::to_string(&self)?;
+        let (before, after) = rest.split_once("\"hits\":[]").ok_or_else(missing)?;
+        write!(out, "{before}\"hits\":[")?;
+        let (mut rest, place) = (Vec::new(), Source::from("0"));
+        for (at, mut hit) in hits.into_iter().enumerate() {
+            if at > 0 {
+                out.write_all(b",")?;
+            }
+            let source = hit.source.as_mut().map(|source| std::mem::replace(source, place.clone()));
+            rest.clear();
+            serde_json::to_writer(&mut rest, &hit)?;
+            let Some(source) = source else {
+                out.write_all(&rest)?;
+                continue;
+            };
+            let rest = std::str::from_utf8(&rest).map_err(io::Error::other)?;
+            let (before, after) = rest.split_once("\"_source\":0").ok_or_else(missing)?;
+            for part in [before, "\"_source\":", source.get(), after] {
+                out.write_all(part.as_bytes())?;
+            }
+        }
+        write!(out, "]{after}")
+    }
 }
 
 impl QueryCost {
@@ -346,15 +376,9 @@ impl Hit {
             _ => source.as_deref().map(serde_json::from_str).transpose().map_err(damaged)?,
         };
         let shown = match (&request.source, &parsed) {
-            (SourceFilter::All, _) => {
-                let source = source.map(|source| match source.trim() {
-                    whole if whole.len() == source.len() => source,
-                    trimmed => trimmed.to_owned(),
-                });
-                source.map(RawValue::from_string).transpose().map_err(damaged)?
-            }
+            (SourceFilter::All, _) => source,
             (filter, Some(parsed)) => match filter.apply(parsed) {
-                Some(part) => Some(serde_json::value::to_raw_value(&part).map_err(damaged)?),
+                Some(part) => Some(Source::from(serde_json::to_string(&part).map_err(damaged)?.as_str())),
                 None => None,
             },
             _ => None,
@@ -406,3 +430,6 @@ fn shown_total(value: u64, request: &SearchRequest) -> Total {
         _ => Total { value, relation: Cow::Borrowed("eq") },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,7 +37,7 @@ use crate::exec::finish::{Merge, final_plan};
 use crate::exec::found::Found;
 use crate::exec::leaf::Leaf;
 use crate::exec::needle::{Question, matching};
-use crate::exec::order::{Document, Order, Row};
+use crate::exec::order::{Document, Documents, Order, Row};
 use crate::exec::report::Report;
 use crate::exec::results::Results;
 use crate::exec::scan::Local;
@@ -51,6 +51,7 @@ use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::Parts;
 use crate::select::terms::Terms;
+use crate::source::Source;
 use crate::{Error, Result};
 
 /// A `terms` may have thousands of texts, and a search may name as many fields.
@@ -510,7 +511,7 @@ impl Search {
             let index = indices().find(|index| *index.name() == version.name);
             let index = index.ok_or_else(|| Error::internal("a document is in no index of the search"))?;
             if let (Some(is_seen), Some(source)) = (index.fields_seen(), &mut document.source) {
-                *source = seen_source(source, is_seen.as_ref())?;
+                *source = Source::from(seen_source(source, is_seen.as_ref())?.as_str());
             }
         }
         Ok(())
@@ -666,8 +667,8 @@ impl Search {
                 Entry::Vacant(new) => new.insert(Fields::of_request(&self.request, mapping)?),
             };
             let shown = Shown { request: &self.request, highlighter, fields: fields.as_ref() };
-            let hit = Hit::new(&shown, index.as_str(), document, row.sort, effort)?;
-            let hit = Hit { matched_queries: named.remove(&row.address).unwrap_or_default(), ..hit };
+            let mut hit = Hit::new(&shown, index.as_str(), document, row.sort, effort)?;
+            hit.matched_queries = named.remove(&row.address).unwrap_or_default();
             hits.push(match (&self.request.collapse, &row.group) {
                 (Some(field), Some(value)) => hit.of_group(field.name(), value),
                 _ => hit,
@@ -713,7 +714,8 @@ fn by_address(documents: &RecordBatch) -> Result<Vec<(HitAddress, Document)>> {
         return Err(Error::corrupt("documents without their addresses"));
     };
     let address = |at| HitAddress { split: splits.value(at), row: rows.value(at) };
-    let found = (0..documents.num_rows()).filter_map(|at| Some((address(at), Document::at(documents, at)?)));
+    let texts = Documents::of(documents);
+    let found = (0..documents.num_rows()).filter_map(|at| Some((address(at), texts.at(at)?)));
     Ok(found.collect())
 }
 
@@ -782,7 +784,7 @@ impl HitSource for TopHits<'_> {
                 let Some((own, offsets)) = object_of(source, object.paths, object.numbers)? else {
                     return Err(Error::internal("a hit of an aggregation is no object of its document"));
                 };
-                *source = own;
+                *source = Source::from(own.as_str());
                 Some(offsets)
             }
             _ => None,

@@ -17,7 +17,7 @@ use roaring::RoaringBitmap;
 
 use crate::errors::internal;
 use crate::exec::needle::{matching, may_have};
-use crate::exec::order::Document;
+use crate::exec::order::{Document, Documents};
 use crate::exec::scan::{Local, Scan, spawned};
 use crate::exec::splits::Splits;
 use crate::filter::Filter;
@@ -188,11 +188,12 @@ fn unreadable(id: &str, entry: &SplitEntry, error: &Error) -> UnknownId {
 fn documents(split: SplitId, batch: &RecordBatch, memory: &MemoryReservation) -> Result<Vec<Located>> {
     let rows = batch.column_by_name("_row").and_then(|rows| rows.as_primitive_opt::<UInt32Type>());
     let rows = rows.ok_or_else(|| Error::internal("a lookup by _id without rows"))?;
+    let documents = Documents::of(batch);
     let of_row = |(at, row): (usize, &u32)| {
-        let Some(Document { id, source, numbers: Some((version, seq_no)) }) = Document::at(batch, at) else {
+        let Some(Document { id, source, numbers: Some((version, seq_no)) }) = documents.at(at) else {
             return Err(Error::corrupt("a document is not text"));
         };
-        let text = source.map(|text| held(text, memory));
+        let text = source.map(|text| held(text.get().to_owned(), memory));
         Ok(Located { id, split, row: *row, numbers: Numbers { version, seq_no }, text })
     };
     rows.values().iter().enumerate().map(of_row).collect()

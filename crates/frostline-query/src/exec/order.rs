@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
-use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
-use arrow::datatypes::{
-    DataType, Decimal128Type, Float64Type, Int64Type, SchemaRef, TimestampMicrosecondType, UInt16Type,
-    UInt32Type,
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StringViewArray,
+    TimestampMicrosecondArray, UInt16Array, UInt32Array,
 };
+use arrow::compute::{
+    LexicographicalComparator, SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch,
+};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, SchemaRef, UInt16Type, UInt32Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::execution_props::ExecutionProps;
@@ -31,8 +33,9 @@ use crate::filter::{Bound, Edge, FieldRef, Filter, Nested, Scalar};
 use crate::language::date::Format;
 use crate::language::{Held, Missing, SearchRequest, Sort, SortBy, SortMode, Versions};
 use crate::read::merge::arrow_error;
-use crate::read::output::{Of, Output, Several, literal};
+use crate::read::output::{Of, Output, SOURCE, Several, literal};
 use crate::read::{merge, mixed};
+use crate::source::Source;
 use crate::{Error, Result};
 
 /// A document that is shown.
@@ -40,27 +43,42 @@ use crate::{Error, Result};
 pub(crate) struct Document {
     pub(crate) id: String,
     /// The text, where it was to be read.
-    pub(crate) source: Option<String>,
+    pub(crate) source: Option<Source>,
     /// The version and the sequence number, where they were to be read.
     pub(crate) numbers: Option<(i64, i64)>,
 }
 
-impl Document {
-    /// The one in this row of a batch; none where it was not read yet, or is not text.
-    pub(crate) fn at(batch: &RecordBatch, row: usize) -> Option<Document> {
-        let text = |name: &str| {
-            let texts = batch.column_by_name(name)?.as_string_opt::<i32>()?;
-            Some(texts.is_valid(row).then(|| texts.value(row).to_owned()))
-        };
-        let number = |name: &str| {
-            let numbers = batch.column_by_name(name)?.as_primitive_opt::<Int64Type>()?;
-            numbers.is_valid(row).then(|| numbers.value(row))
-        };
-        let source = match text("_source") {
-            Some(source) => Some(source?),
+/// The documents of a batch.
+pub(crate) struct Documents<'b> {
+    ids: Option<&'b StringArray>,
+    sources: Option<Arc<StringViewArray>>,
+    numbers: Option<(&'b Int64Array, &'b Int64Array)>,
+}
+
+impl<'b> Documents<'b> {
+    pub(crate) fn of(batch: &'b RecordBatch) -> Documents<'b> {
+        let numbers = |name| batch.column_by_name(name)?.as_primitive_opt::<Int64Type>();
+        let sources = batch.column_by_name(SOURCE).and_then(|texts| texts.as_string_view_opt());
+        Documents {
+            ids: batch.column_by_name("_id").and_then(|ids| ids.as_string_opt::<i32>()),
+            sources: sources.map(|texts| Arc::new(texts.clone())),
+            numbers: numbers("_version").zip(numbers("_seq_no")),
+        }
+    }
+
+    /// The one in this row; none where it was not read yet, or is not text.
+    pub(crate) fn at(&self, row: usize) -> Option<Document> {
+        let id = self.ids.filter(|ids| ids.is_valid(row))?.value(row).to_owned();
+        let source = match &self.sources {
+            Some(texts) => Some(Source::at(texts, row)?),
             None => None,
         };
-        Some(Document { id: text("_id")??, source, numbers: number("_version").zip(number("_seq_no")) })
+        let are_there = |(versions, seq_nos): &(&Int64Array, &Int64Array)| {
+            versions.is_valid(row) && seq_nos.is_valid(row)
+        };
+        let numbers = self.numbers.filter(are_there);
+        let numbers = numbers.map(|(versions, seq_nos)| (versions.value(row), seq_nos.value(row)));
+        Some(Document { id, source, numbers })
     }
 }
 
@@ -322,6 +340,9 @@ impl Order {
         let ordering = self.ordering(&all.schema())?;
         let columns = ordering.iter().map(|key| key.evaluate_to_sort_column(&all).map_err(internal));
         let columns: Vec<SortColumn> = columns.collect::<Result<_>>()?;
+        if !self.collapses() && are_in_order(&columns)? {
+            return Ok(Some(all.slice(0, wanted.min(all.num_rows()))));
+        }
         let best = match all.column_by_name(GROUP).filter(|_| self.collapses()) {
             Some(groups) => {
                 let sorted = lexsort_to_indices(&columns, None).map_err(arrow_error)?;
@@ -339,45 +360,32 @@ impl Order {
             column.ok_or_else(|| Error::internal(format!("a scan without {name}")))
         };
         let (ordinals, rows) = (address("_split")?, address("_row")?);
+        let keys: Vec<KeyValues<'_>> = self.keys.iter().map(|key| KeyValues::of(key, batch)).collect();
+        let group = self.collapse.as_ref().map(|key| KeyValues::of(key, batch));
+        let documents = Documents::of(batch);
         let hits = (from..batch.num_rows()).map(|at| {
             let address = HitAddress { split: ordinals.value(at), row: rows.value(at) };
-            let value = |key: &OrderKey, times| self.value(key, batch, (at, address), splits, times);
-            let values = |times| self.keys.iter().map(|key| value(key, times)).collect::<Vec<Value>>();
+            let value = |key: &KeyValues<'_>, times| match key.key.of {
+                KeyOf::Doc => self.position(address, splits),
+                _ => key.value(at, times),
+            };
+            let values = |times| keys.iter().map(|key| value(key, times)).collect::<Vec<Value>>();
             let sort = self.shown.then(|| values(Times::Formatted));
-            let group = self.collapse.as_ref().map(|key| value(key, Times::Exact));
+            let group = group.as_ref().map(|key| value(key, Times::Exact));
             // No page starts after another.
             let position = (self.shown && at + 1 == batch.num_rows()).then(|| values(Times::Exact));
-            Row { address, sort, position, document: Document::at(batch, at), group }
+            Row { address, sort, position, document: documents.at(at), group }
         });
         Ok(hits.collect())
     }
 
-    fn value(
-        &self,
-        key: &OrderKey,
-        batch: &RecordBatch,
-        (at, address): (usize, HitAddress),
-        splits: &Splits,
-        times: Times,
-    ) -> Value {
-        match &key.of {
-            KeyOf::Score => Value::Null,
-            KeyOf::Doc => {
-                let position = splits.position(address).map(|position| match &self.versions {
-                    Some(versions) => format!("{position}@{versions}"),
-                    None => position,
-                });
-                position.map_or(Value::Null, Value::from)
-            }
-            KeyOf::Column(output) => match batch.column_by_name(&output.name) {
-                Some(column) => key.sort_value(column, at, times),
-                None => Value::Null,
-            },
-            KeyOf::Time(time, nanos) => match moment_at(batch, time, nanos, at) {
-                Some(moment) => times.value(moment, key.format.as_ref()),
-                None => Value::Null,
-            },
-        }
+    /// Where a document is in the order of all.
+    fn position(&self, address: HitAddress, splits: &Splits) -> Value {
+        let position = splits.position(address).map(|position| match &self.versions {
+            Some(versions) => format!("{position}@{versions}"),
+            None => position,
+        });
+        position.map_or(Value::Null, Value::from)
     }
 
     /// The position that a sort value of an answer represents.
@@ -478,6 +486,46 @@ impl OrderKey {
     }
 }
 
+/// What a batch has of a key.
+struct KeyValues<'b> {
+    key: &'b OrderKey,
+    column: Option<&'b ArrayRef>,
+    times: Option<(&'b TimestampMicrosecondArray, &'b UInt16Array)>,
+}
+
+impl<'b> KeyValues<'b> {
+    fn of(key: &'b OrderKey, batch: &'b RecordBatch) -> KeyValues<'b> {
+        let column = |output: &Output| batch.column_by_name(&output.name);
+        let (column, times) = match &key.of {
+            KeyOf::Score | KeyOf::Doc => (None, None),
+            KeyOf::Column(output) => (column(output), None),
+            KeyOf::Time(time, nanos) => {
+                let time = column(time).and_then(|times| times.as_primitive_opt());
+                (None, time.zip(column(nanos).and_then(|nanos| nanos.as_primitive_opt::<UInt16Type>())))
+            }
+        };
+        KeyValues { key, column, times }
+    }
+
+    /// The value of a row; null where it has none.
+    fn value(&self, at: usize, times: Times) -> Value {
+        let moment = self.times.filter(|(times, _)| times.is_valid(at));
+        let moment = moment.map(|(times, nanos)| Moment { time_us: times.value(at), nanos: nanos.value(at) });
+        match (moment, self.column) {
+            (Some(moment), _) => times.value(moment, self.key.format.as_ref()),
+            (None, Some(column)) => self.key.sort_value(column, at, times),
+            (None, None) => Value::Null,
+        }
+    }
+}
+
+/// Whether rows are in the order of these columns.
+fn are_in_order(columns: &[SortColumn]) -> Result<bool> {
+    let rows = columns.first().map_or(0, |column| column.values.len());
+    let order = LexicographicalComparator::try_new(columns).map_err(arrow_error)?;
+    Ok((1..rows).all(|row| order.compare(row - 1, row).is_le()))
+}
+
 /// Those of some rows in order that are the first of their group, of as many groups as are wanted.
 fn first_of_each(groups: &ArrayRef, sorted: &UInt32Array, wanted: usize) -> Result<UInt32Array> {
     let converter = RowConverter::new(vec![SortField::new(groups.data_type().clone())]);
@@ -493,12 +541,6 @@ fn time_key(at: usize, missing: Option<Moment>) -> KeyOf {
     let missing = missing.map(|moment| merge::time_scalar(moment.time_us));
     let time = Output::new(format!("k{at}"), merge::time_type(), Of::Time { missing });
     KeyOf::Time(time, Output::new(format!("k{at}_ns"), DataType::UInt16, nanos))
-}
-
-fn moment_at(batch: &RecordBatch, time: &Output, nanos: &Output, at: usize) -> Option<Moment> {
-    let times = batch.column_by_name(&time.name)?.as_primitive_opt::<TimestampMicrosecondType>()?;
-    let nanos = batch.column_by_name(&nanos.name)?.as_primitive_opt::<UInt16Type>()?;
-    times.is_valid(at).then(|| Moment { time_us: times.value(at), nanos: nanos.value(at) })
 }
 
 fn key(at: usize, sort: &Sort) -> Result<OrderKey> {

@@ -6,7 +6,6 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
-use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::filter::FilterExec;
@@ -180,52 +179,47 @@ impl Running {
 
     /// Addresses and sort keys of the best hits, in order.
     async fn hits(&self, hits: &Hits, context: Arc<TaskContext>) -> Result<Option<RecordBatch>> {
-        let outputs = hits.order.outputs();
-        let mut held = None;
-        let rows: Arc<dyn ExecutionPlan> = match hits.order.time_only() {
-            Some(descending) => {
-                let documents = hits.documents.map(Parts::outputs);
-                let fields = outputs
-                    .iter()
-                    .chain(documents.iter().flatten())
-                    .map(Output::field)
-                    .collect::<Vec<Field>>();
-                let top = TimeTop {
-                    scan: Arc::clone(&self.ranked),
-                    outputs: outputs.into(),
-                    documents,
-                    descending,
-                    wanted: hits.wanted,
-                    count_up_to: self.search.count_up_to,
-                };
-                let (batches, memory) = top.run().await?;
-                held = Some(memory);
-                let schema = Arc::new(Schema::new(fields));
-                MemorySourceConfig::try_new_exec(&[batches], schema, None).map_err(internal)?
-            }
-            None => {
-                let rows = ScannedRows::new(&self.ranked, outputs);
-                let schema = Arc::clone(&rows.schema);
-                let after = hits.order.after(&schema)?;
-                let scan: Arc<dyn ExecutionPlan> = Arc::new(
-                    StreamingTableExec::try_new(schema, vec![Arc::new(rows)], None, [], false, None)
-                        .map_err(internal)?,
-                );
-                match after {
-                    Some(after) => Arc::new(FilterExec::try_new(after, scan).map_err(internal)?),
-                    None => scan,
-                }
-            }
+        if let Some(descending) = hits.order.time_only() {
+            return self.by_time(hits, descending).await.map(Some);
+        }
+        let rows = ScannedRows::new(&self.ranked, hits.order.outputs());
+        let schema = Arc::clone(&rows.schema);
+        let after = hits.order.after(&schema)?;
+        let partitions: Vec<Arc<dyn PartitionStream>> = vec![Arc::new(rows)];
+        let scan = StreamingTableExec::try_new(Arc::clone(&schema), partitions, None, [], false, None);
+        let scan: Arc<dyn ExecutionPlan> = Arc::new(scan.map_err(internal)?);
+        let rows: Arc<dyn ExecutionPlan> = match after {
+            Some(after) => Arc::new(FilterExec::try_new(after, scan).map_err(internal)?),
+            None => scan,
         };
-        let schema = rows.schema();
         if hits.order.collapses() {
             return self.collapsed(hits, execute_stream(rows, context).map_err(internal)?).await;
         }
         let ordering = hits.order.ordering(&schema)?;
         let sorted = Arc::new(SortExec::new(ordering, rows).with_fetch(Some(hits.wanted)));
         let batches = collect(sorted, context).await.map_err(internal)?;
-        drop(held);
         concat_batches(&schema, &batches).map(Some).map_err(arrow_error)
+    }
+
+    /// The same of an order by time, which is that of the rows of each split.
+    async fn by_time(&self, hits: &Hits, descending: bool) -> Result<RecordBatch> {
+        let (outputs, documents) = (hits.order.outputs(), hits.documents.map(Parts::outputs));
+        let fields = outputs.iter().chain(documents.iter().flatten()).map(Output::field);
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
+        let top = TimeTop {
+            scan: Arc::clone(&self.ranked),
+            outputs: outputs.into(),
+            documents,
+            descending,
+            wanted: hits.wanted,
+            count_up_to: self.search.count_up_to,
+        };
+        let (batches, memory) = top.run().await?;
+        // Columns of several splits are copied when they are joined and when they are sorted.
+        let copies = if batches.len() > 1 { 2 } else { 0 };
+        memory.try_grow(copies * memory.size()).map_err(internal)?;
+        let best = hits.order.merge(&batches, hits.wanted)?;
+        Ok(best.unwrap_or_else(|| RecordBatch::new_empty(schema)))
     }
 
     /// The best of the rows of each group, in order. Further rows of a group are let go as they come.

@@ -1,8 +1,9 @@
 //! The `_id`s of rows, and where their documents first landed.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 
-use arrow::array::AsArray;
+use arrow::array::{AsArray, StringArray, StringBuilder};
 use frostline_base::Share;
 use frostline_split::{Block, ID_COLUMN, KeyRange, Origin, TextAs};
 use roaring::RoaringBitmap;
@@ -11,18 +12,33 @@ use crate::read::fields;
 use crate::read::view::View;
 use crate::{Error, Result};
 
+/// An origin as an `_id`, about.
+const ORIGIN_BYTES: usize = 40;
+
 impl View<'_> {
     /// The `_id`s of the documents of these rows, in row order: what clients called them, or else where they first landed.
-    pub(crate) async fn ids(self, rows: &RoaringBitmap) -> Result<Vec<String>> {
+    pub(crate) async fn ids(self, rows: &RoaringBitmap) -> Result<StringArray> {
         let given = self.given_ids(rows).await?;
         let numbered = rows.iter().zip(&given).filter(|(_, id)| id.is_none()).map(|(row, _)| row).collect();
         let mut origins = self.origins(&numbered).await?.into_iter();
         let fewer = || Error::internal("fewer origins were read than asked for");
-        let id = |id: Option<String>| match id {
-            Some(id) => Ok(id),
-            None => Ok(origins.next().ok_or_else(fewer)?.to_string()),
-        };
-        given.into_iter().map(id).collect()
+        let mut ids = StringBuilder::with_capacity(given.len(), given.len() * ORIGIN_BYTES);
+        // Documents of one split mostly follow one another.
+        let (mut split, mut name) = (None, String::new());
+        for id in given {
+            if let Some(id) = id {
+                ids.append_value(id);
+                continue;
+            }
+            let origin = origins.next().ok_or_else(fewer)?;
+            if split != Some(origin.split) {
+                (split, name) = (Some(origin.split), origin.split.to_string());
+            }
+            // Texts take any characters.
+            let _ = write!(ids, "{name}-{}", origin.row);
+            ids.append_value("");
+        }
+        Ok(ids.finish())
     }
 
     /// What clients called the documents of these rows, in row order.

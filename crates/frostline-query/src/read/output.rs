@@ -17,6 +17,7 @@ use datafusion::common::ScalarValue;
 use frostline_split::{Analysis, Moment, NANOS_COLUMN, TIME_COLUMN, TextAs, row_numbers};
 use futures::future::{FutureExt, try_join, try_join_all};
 use roaring::RoaringBitmap;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::errors::internal;
@@ -72,6 +73,8 @@ pub(crate) enum Of {
         /// The objects of documents that the values are of; none for all values.
         objects: Option<Box<Nested>>,
     },
+    /// The document as it was written, to be shown as the JSON that it is.
+    Shown,
 }
 
 /// Which value stands for several of a document.
@@ -179,7 +182,7 @@ impl Output {
         match &self.of {
             Of::Split => Ok(Arc::new(UInt32Array::from_value(ordinal, count))),
             Of::Row => Ok(Arc::new(UInt32Array::from(row_numbers(rows)))),
-            Of::Id => Ok(Arc::new(StringArray::from(view.ids(rows).await?))),
+            Of::Id => Ok(Arc::new(view.ids(rows).await?)),
             Of::Version => self.given(view, frostline_split::VERSION_COLUMN, 1, rows).await,
             Of::SeqNo => self.given(view, frostline_split::SEQ_NO_COLUMN, 0, rows).await,
             Of::Time { missing } => {
@@ -208,10 +211,17 @@ impl Output {
                 };
                 Ok(Arc::new(UInt16Array::from(nanos)))
             }
-            Of::Source => match view.known_documents(rows) {
-                Some(texts) => cast(&StringArray::from(texts), &self.ty).map_err(arrow_error),
-                None => self.whole(&fields::read_documents(view, rows).await?),
-            },
+            Of::Source | Of::Shown => {
+                let texts = match view.known_documents(rows) {
+                    Some(texts) => cast(&StringArray::from(texts), &self.ty).map_err(arrow_error)?,
+                    None => self.whole(&fields::read_documents(view, rows).await?)?,
+                };
+                // Documents that are made from columns are JSON.
+                if self.of == Of::Shown && !view.split().renders_documents() {
+                    check_json(&texts).map_err(|e| e.with("object", &view.open.entry.object.key))?;
+                }
+                Ok(texts)
+            }
             Of::Values { objects: Some(_), .. } => {
                 Err(Error::internal("values of objects that were not taken apart"))
             }
@@ -291,10 +301,10 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// As columns; a document is text, null where it is not text.
+    /// As columns; a document is text, null where it is not text. Views are handed on without a copy of what they show.
     pub(crate) fn outputs(self) -> Vec<Output> {
         let id = [Output::new("_id", DataType::Utf8, Of::Id)];
-        let source = self.source.then(|| Output::new("_source", DataType::Utf8, Of::Source));
+        let source = self.source.then(|| Output::new(SOURCE, DataType::Utf8View, Of::Shown));
         let numbers = self.numbers.then(|| {
             let number = |name, of| Output::new(name, DataType::Int64, of);
             [number("_version", Of::Version), number("_seq_no", Of::SeqNo)]
@@ -302,6 +312,9 @@ impl Parts {
         source.into_iter().chain(id).chain(numbers.into_iter().flatten()).collect()
     }
 }
+
+/// The column of documents that are shown.
+pub(crate) const SOURCE: &str = "_source";
 
 /// The type of the columns that address a row.
 const ADDRESS_TYPE: DataType = DataType::UInt32;
@@ -313,7 +326,7 @@ pub(crate) async fn read_rows(
     outputs: &[Output],
     rows: &RoaringBitmap,
 ) -> Result<RecordBatch> {
-    let has_documents = outputs.iter().any(|output| matches!(output.of, Of::Source));
+    let has_documents = outputs.iter().any(|output| matches!(output.of, Of::Source | Of::Shown));
     let documents = view.learn_documents(rows).shared();
     // One read has the times and their nanoseconds.
     let are_exact = outputs.iter().any(|output| matches!(output.of, Of::Nanos { .. }))
@@ -335,7 +348,7 @@ pub(crate) async fn read_rows(
         {
             return output.of_exact_times(&batches);
         }
-        if has_documents && matches!(output.of, Of::Source) {
+        if has_documents && matches!(output.of, Of::Source | Of::Shown) {
             documents.clone().await?;
         }
         output.read(view, ordinal, rows).await
@@ -413,7 +426,7 @@ pub(crate) async fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringB
     let columns = column_bytes(view, &fields, rows).await?;
     let each = |output: &Output| match &output.of {
         Of::Values { .. } => 0,
-        Of::Source => {
+        Of::Source | Of::Shown => {
             let all = u64::from(view.split().rows().max(1));
             let bytes = u128::from(view.split().document_bytes())
                 * u128::from(view.source_packed())
@@ -448,6 +461,16 @@ pub(crate) async fn column_bytes(
 
 /// About how many times a column's values are larger than its packed pages.
 const COLUMN_PACKED: u64 = 6;
+
+/// `Corrupt` where one of these texts is not JSON.
+fn check_json(texts: &ArrayRef) -> Result<()> {
+    let texts = texts.as_string_view_opt().ok_or_else(|| Error::internal("documents that are no texts"))?;
+    for text in texts.iter().flatten() {
+        serde_json::from_str::<IgnoredAny>(text)
+            .map_err(|e| Error::corrupt("a document is not JSON").with_source(e))?;
+    }
+    Ok(())
+}
 
 /// The nanoseconds of these times, `missing` where there is none.
 fn nanos_or<'a>(nanos: Vec<u16>, times: impl Iterator<Item = &'a ArrayRef>, missing: u16) -> Vec<u16> {
@@ -547,3 +570,6 @@ pub(crate) mod literal {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests;

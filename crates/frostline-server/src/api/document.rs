@@ -11,7 +11,7 @@ use frostline_ingest::{Action, Changed, Expected, Operation as Edit, Update};
 use frostline_pipeline::limits::UPDATE_OWN_BYTES;
 use frostline_pipeline::{Edited, Script, Unfinished};
 use frostline_query::language::SourceFilter;
-use frostline_query::{Json, seen_source};
+use frostline_query::{Json, Source, seen_source};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -231,7 +231,7 @@ impl Updated {
             return WithDocument::new(about, Some(get));
         };
         // It is stored, whatever can be shown of it.
-        let source = shown(&text, &self.filter).ok().flatten().map(Cow::into_owned);
+        let source = shown(&text, &self.filter).ok().flatten().map(|shown| shown.into_owned().into());
         let get = Get { seq_no: Some(seq_no), primary_term: Some(1), found: true, source };
         WithDocument::new(about, Some(get))
     }
@@ -255,7 +255,7 @@ pub(crate) struct Get {
     pub(crate) primary_term: Option<i64>,
     pub(crate) found: bool,
     #[serde(rename = "_source", skip_serializing_if = "Option::is_none")]
-    pub(crate) source: Option<Box<RawValue>>,
+    pub(crate) source: Option<Source>,
 }
 
 impl WithDocument {

@@ -223,8 +223,12 @@ pub(crate) async fn run(
 
 /// The answer that a response is.
 pub(crate) fn answer(response: Response, as_int: bool) -> Result<Answer> {
-    let answer = if as_int { Answer::json(&total_as_int(&response)?)? } else { Answer::json(&response)? };
-    Ok(answer.that_searched(Searched::from(&response.cost)).with_warnings(response.warnings))
+    let (searched, warnings) = (Searched::from(&response.cost), response.warnings.clone());
+    let answer = match as_int {
+        true => Answer::json(&total_as_int(&response)?)?,
+        false => Answer::written(|bytes| response.write(bytes))?,
+    };
+    Ok(answer.that_searched(searched).with_warnings(warnings))
 }
 
 /// The answer with the number of hits as clients of Elasticsearch 6 read it.

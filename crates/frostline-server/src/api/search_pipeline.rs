@@ -500,9 +500,9 @@ fn unwritten(e: serde_json::Error) -> ApiError {
     frostline_base::Error::internal("a search cannot be written again").with_source(e).into()
 }
 
-fn parsed(source: &RawValue) -> Result<Json> {
+fn parsed(source: &str) -> Result<Json> {
     let damaged = |e| frostline_base::Error::corrupt("a stored document is no JSON").with_source(e);
-    Ok(serde_json::from_str(source.get()).map_err(damaged)?)
+    Ok(serde_json::from_str(source).map_err(damaged)?)
 }
 
 fn member<'a>(json: &'a Json, wanted: &str) -> Option<&'a Json> {
@@ -539,7 +539,7 @@ fn each(
             && (!is_done || members.iter().any(|(name, _)| name == field))
         {
             change(&mut members, &hit.id)?;
-            *source = to_raw_value(&Json::Object(members)).map_err(unwritten)?;
+            *source = to_raw_value(&Json::Object(members)).map_err(unwritten)?.into();
             is_done = true;
         }
         if !is_done {

@@ -235,6 +235,12 @@ impl Spelling {
         }
     }
 
+    /// Whether all that it writes are numbers, true and false.
+    pub(super) fn is_of_numbers(self) -> bool {
+        let is_number = matches!(self, Spelling::Long | Spelling::Shortest | Spelling::Decimals(_));
+        is_number || matches!(self, Spelling::Boolean | Spelling::Date(Form::Epoch { .. }))
+    }
+
     /// Whether a text is written as it is, but for the characters that JSON does not allow.
     pub(super) fn is_plain_text(self) -> bool {
         matches!(self, Spelling::Text(Escapes(flags)) if flags & !CAPITALS == 0)
@@ -253,9 +259,11 @@ impl Spelling {
             }
             (Spelling::Big, Value::Big(digits)) => out.extend_from_slice(digits.as_bytes()),
             // There is one zero, as in columns.
-            (Spelling::Shortest, Value::Double(number)) => write_shortest(number + 0.0, out)?,
-            (Spelling::Decimals(count), Value::Double(number)) => {
-                write!(out, "{:.*}", usize::from(count), number + 0.0).ok()?;
+            (Spelling::Shortest, Value::Double(number)) if number.is_finite() => {
+                write_shortest(number + 0.0, out)?;
+            }
+            (Spelling::Decimals(count), Value::Double(number)) if number.is_finite() => {
+                write_decimals(number + 0.0, count, out)?;
             }
             (Spelling::Ip(address), Value::Ip(text)) => address.write(text, out)?,
             (Spelling::Date(form), Value::Date(moment)) => form.write(*moment, offset_s, out)?,
@@ -338,6 +346,34 @@ impl Escapes {
             out.extend([12, 8, 4, 0].map(|shift| digits[usize::from(*unit >> shift & 15)]));
         }
     }
+}
+
+/// `1.50`: a double with so many decimals.
+fn write_decimals(number: f64, count: u8, out: &mut Vec<u8>) -> Option<()> {
+    // Decimals of which a double is the nearest are also the nearest to it, if the distance of doubles is less than one of
+    // them: their digits are a number below 2^51.
+    const DIGITS_MAX: f64 = (1_u64 << 51) as f64;
+    let unit = 10_u64.pow(u32::from(count));
+    let digits = (number.abs() * unit as f64).round();
+    if count > 15 || digits >= DIGITS_MAX || digits / unit as f64 != number.abs() {
+        return write!(out, "{number:.*}", usize::from(count)).ok();
+    }
+    let digits = digits as u64;
+    if number < 0.0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(itoa::Buffer::new().format(digits / unit).as_bytes());
+    if count > 0 {
+        out.push(b'.');
+        let start = out.len();
+        out.resize(start + usize::from(count), b'0');
+        let mut left = digits % unit;
+        for digit in out.get_mut(start..)?.iter_mut().rev() {
+            *digit += (left % 10) as u8;
+            left /= 10;
+        }
+    }
+    Some(())
 }
 
 /// `1.5`, `2.0`, `1e21`, `1.5e-7`: an exponent below 0.00001 and from 1e16 on.

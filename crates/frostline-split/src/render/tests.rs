@@ -249,6 +249,8 @@ fn forged_shapes_are_corrupt() {
         b"{\"a\":\x02z}",
         b"{\"a\":\"\x01`x\"}",
         b"{\"a\":\"x\x01`\"}",
+        b"{\"a\":\"\x01V\"}",
+        b"{\"@timestamp\":\"\x03z\"}",
         b"{\"a\":\"\x020+25:00\"}",
         b"{\"\x01C\":\x01C}",
         b"{\"a\":1}",
@@ -266,13 +268,12 @@ fn forged_shapes_are_corrupt() {
     refused(format!("{}\u{1}C{}", "{\"a\":".repeat(65), "}".repeat(65)).as_bytes());
 }
 
-/// A row with these texts, no literal and no time.
-struct Texts(std::vec::IntoIter<String>, String);
+/// A row with these values, no literal and no time.
+struct Values<'v>(std::vec::IntoIter<Value<'v>>);
 
-impl Row for Texts {
+impl Row for Values<'_> {
     fn next_value(&mut self, _reading: usize) -> Option<Value<'_>> {
-        self.1 = self.0.next()?;
-        Some(Value::Text(&self.1))
+        self.0.next()
     }
 
     fn time(&mut self) -> Option<Moment> {
@@ -284,16 +285,46 @@ impl Row for Texts {
     }
 }
 
+fn render(shape: &str, values: Vec<Value<'_>>) -> Result<String, ErrorKind> {
+    let (shape, mut out) = (Shape::read(shape.as_bytes()).unwrap(), Vec::new());
+    let rendered = shape.render(&mut Values(values.into_iter()), &mut out);
+    rendered.map(|()| String::from_utf8(out).unwrap()).map_err(|error| error.kind())
+}
+
+#[test]
+fn values_that_would_be_other_json_are_corrupt() {
+    let check = |shape: &str, value: Value<'_>, expected: &str| {
+        let expected = Some(expected).filter(|expected| !expected.is_empty()).map(str::to_owned);
+        assert_eq!(render(shape, vec![value]), expected.ok_or(ErrorKind::Corrupt), "{shape} {value:?}");
+    };
+    // By itself a text is as it was written, which is a number or a word.
+    check("{\"a\":\u{1}`}", Value::Text("7.0"), r#"{"a":7.0}"#);
+    check("{\"a\":\u{1}`}", Value::Text("true"), r#"{"a":true}"#);
+    check("{\"a\":\u{1}`}", Value::Text("1,\"b\":2"), "");
+    check("{\"a\":\u{1}`}", Value::Text("x"), "");
+    check("{\"a\":\u{1}`}", Value::Text(""), "");
+    check("{\"a\":\"\u{1}F\"}", Value::Ip("10.0.0.1"), r#"{"a":"10.0.0.1"}"#);
+    check("{\"a\":\"\u{1}F\"}", Value::Ip("\",\"b\":\""), "");
+    check("{\"a\":\u{1}F}", Value::Ip("10.0.0.1"), "");
+    check("{\"a\":\u{1}D}", Value::Big("9223372036854775808"), r#"{"a":9223372036854775808}"#);
+    check("{\"a\":\"\u{1}D\"}", Value::Big("9223372036854775808"), r#"{"a":"9223372036854775808"}"#);
+    check("{\"a\":\u{1}D}", Value::Big("1e"), "");
+    check("{\"a\":\"\u{1}D\"}", Value::Big("\n"), "");
+    for spelling in ["B", "2"] {
+        check(&format!("{{\"a\":\u{1}{spelling}}}"), Value::Double(1.25), r#"{"a":1.25}"#);
+        check(&format!("{{\"a\":\u{1}{spelling}}}"), Value::Double(f64::NAN), "");
+        check(&format!("{{\"a\":\u{1}{spelling}}}"), Value::Double(f64::NEG_INFINITY), "");
+    }
+    let day = Value::Date(Moment::of_us(0));
+    check("{\"a\":\"\u{2}a\"}", day, r#"{"a":"1970-01-01"}"#);
+    check("{\"a\":\u{2}a}", day, "");
+    check("{\"a\":\u{2}c}", day, r#"{"a":0}"#);
+}
+
 #[test]
 fn a_row_that_is_not_the_shapes_is_corrupt() {
-    let render = |shape: &str, texts: &[&str]| {
-        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        let mut out = Vec::new();
-        let rendered = Shape::read(shape.as_bytes())
-            .unwrap()
-            .render(&mut Texts(texts.into_iter(), String::new()), &mut out);
-        rendered.map(|()| String::from_utf8(out).unwrap()).map_err(|error| error.kind())
-    };
+    let render =
+        |shape: &str, texts: &[&str]| render(shape, texts.iter().map(|text| Value::Text(text)).collect());
     assert_eq!(render("{\"a\":\"\u{1}`\"}", &["x"]).unwrap(), r#"{"a":"x"}"#);
     // Two texts of one row, a number that is a text, a time and a literal that are not there.
     assert_eq!(render("{\"a\":[\"\u{1}`\",\"\u{1}`\"]}", &["x"]), Err(ErrorKind::Corrupt));
@@ -323,6 +354,20 @@ fn any_scalar() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #[test]
+    fn decimals_are_those_of_the_formatter(
+        number in prop_oneof![any::<f64>(), (any::<i64>(), 0..16i32).prop_map(|(n, e)| n as f64 / 10f64.powi(e)),
+            (-100_000..100_000i32, 0..6i32).prop_map(|(n, e)| f64::from(n) / 10f64.powi(e))],
+        count in 0..=17u8,
+    ) {
+        let mut out = Vec::new();
+        let written = Spelling::Decimals(count).write(&Value::Double(number), 0, &mut out);
+        prop_assert_eq!(written.is_some(), number.is_finite());
+        if number.is_finite() {
+            prop_assert_eq!(String::from_utf8(out).unwrap(), format!("{:.*}", usize::from(count), number + 0.0));
+        }
+    }
+
     #[test]
     fn documents_are_made_again(source in any_document()) {
         rendered(&Mapping::dynamic(), &[&source.to_string()]);

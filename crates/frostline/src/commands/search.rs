@@ -11,7 +11,7 @@ use frostline_catalog::Index;
 use frostline_node::Node;
 use frostline_query::language::{Held, IndexVersion};
 use frostline_query::{Json, OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost, time_name};
-use frostline_show::{Table, json_line, note, printable, say, say_json, show_bytes, show_count};
+use frostline_show::{Table, json_line, note, printable, say, say_json, say_json_of, show_bytes, show_count};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
     let mut response = search.run().await?;
     response.cost.opening.add(&opening_cost);
     node.close().await;
-    tell(config, &given, &response, opening)
+    tell(config, &given, response, opening)
 }
 
 /// Asks a server.
@@ -68,19 +68,20 @@ async fn through(config: &Config, remote: &Remote, given: &args::Search) -> Resu
         None => written_body(given, TIME),
     };
     let response = remote.search(&body).await?;
-    tell(config, given, &response, Duration::ZERO)
+    tell(config, given, response, Duration::ZERO)
 }
 
 /// Prints an answer that had to wait so long for the indices to be opened.
-fn tell(config: &Config, given: &args::Search, response: &Response, opening: Duration) -> Result<Outcome> {
+fn tell(config: &Config, given: &args::Search, response: Response, opening: Duration) -> Result<Outcome> {
     let waited = Waited { opening, whole: config.started.elapsed() };
-    tell_of_warnings(response);
+    tell_of_warnings(&response);
+    let outcome = if response.is_partial() { Outcome::Partial } else { Outcome::Done };
     match given.format.unwrap_or(if config.json { Format::Json } else { Format::Lines }) {
-        Format::Json => say_json(response)?,
-        Format::Lines => print(response, &Highlight::of(given.query.as_deref()), &waited)?,
-        format => print_hits(response, given, format, &waited)?,
+        Format::Json => say_json_of(|out| response.write(out))?,
+        Format::Lines => print(&response, &Highlight::of(given.query.as_deref()), &waited)?,
+        format => print_hits(&response, given, format, &waited)?,
     }
-    Ok(if response.is_partial() { Outcome::Partial } else { Outcome::Done })
+    Ok(outcome)
 }
 
 fn tell_of_warnings(response: &Response) {
