@@ -10,7 +10,7 @@ use std::time::Instant;
 use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::Index;
 use frostline_query::Json;
-use frostline_split::{Analysis, Mapping, Placed};
+use frostline_split::{Mapping, Placed};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
@@ -168,7 +168,8 @@ struct Wanted {
     /// None where nothing is said of it.
     field_statistics: Option<bool>,
     term_statistics: Option<bool>,
-    analyzers: BTreeMap<String, Analyzer>,
+    /// The names of analyzers, by the names of fields.
+    analyzers: BTreeMap<String, String>,
     version: Option<i64>,
 }
 
@@ -199,8 +200,7 @@ impl Wanted {
             None | Some(Value::Null) => {}
             Some(Value::Object(given)) => {
                 for (name, analyzer) in given {
-                    let analyzer = analyzer.as_str().unwrap_or_default();
-                    analyzers.insert(name.clone(), Analyzer::named(analyzer)?);
+                    analyzers.insert(name.clone(), analyzer.as_str().unwrap_or_default().to_owned());
                 }
             }
             Some(_) => return Err(ApiError::unparsed("[per_field_analyzer] is an object")),
@@ -225,26 +225,25 @@ impl Wanted {
     }
 
     /// The names of the fields of a document that are wanted, and how each is analyzed.
-    fn named(&self, mapping: &Mapping, document: &Json) -> Vec<(String, Analyzer)> {
+    fn named(&self, mapping: &Mapping, document: &Json) -> Result<Vec<(String, Analyzer)>> {
         let mut paths = BTreeSet::new();
         text_paths(document, &mut String::new(), &mut paths);
-        let of_name = |name: &str| {
-            let known = Analyzer::of_name(mapping, name)?;
-            Some(self.analyzers.get(name).copied().unwrap_or(known))
+        let with_analyzer = |name: String| {
+            let known = Analyzer::of_name(mapping, &name)?;
+            let given = self.analyzers.get(&name).map(|given| Analyzer::named(given, mapping.definitions()));
+            Some(given.unwrap_or(Ok(known)).map(|analyzer| (name, analyzer)))
         };
         let Some(patterns) = &self.fields else {
-            let all = paths.into_iter().filter_map(|name| Some((of_name(&name)?, name)));
-            let texts = all.filter(|(analyzer, _)| *analyzer != Analyzer::Other(Analysis::Keyword));
-            return texts.map(|(analyzer, name)| (name, analyzer)).collect();
+            let all = paths.into_iter().filter_map(with_analyzer);
+            let is_text = |found: &Result<(String, Analyzer)>| {
+                found.as_ref().map_or(true, |(_, analyzer)| !analyzer.is_whole())
+            };
+            return all.filter(is_text).collect();
         };
         let spelled = patterns.iter().filter(|pattern| !pattern.contains('*')).cloned();
         let fits = |path: &String| patterns.iter().any(|pattern| wildcard_matches(pattern, path));
         let names: BTreeSet<String> = paths.into_iter().filter(fits).chain(spelled).collect();
-        names
-            .into_iter()
-            .filter_map(|name| Some((of_name(&name)?, name)))
-            .map(|(a, name)| (name, a))
-            .collect()
+        names.into_iter().filter_map(with_analyzer).collect()
     }
 }
 
@@ -269,7 +268,7 @@ fn text_paths(json: &Json, path: &mut String, paths: &mut BTreeSet<String>) {
 }
 
 /// What a name means in a document, as tokens.
-fn tokens(mapping: &Mapping, name: &str, analyzer: Analyzer, document: &Json) -> Result<Vec<Placed>> {
+fn tokens(mapping: &Mapping, name: &str, analyzer: &Analyzer, document: &Json) -> Result<Vec<Placed>> {
     let resolved = mapping.resolve(name);
     let mut values = Vec::new();
     match resolved.paths.as_slice() {
@@ -297,7 +296,7 @@ struct Statistics {
 }
 
 impl Statistics {
-    fn of(mapping: &Mapping, name: &str, analyzer: Analyzer, documents: &[Json]) -> Result<Statistics> {
+    fn of(mapping: &Mapping, name: &str, analyzer: &Analyzer, documents: &[Json]) -> Result<Statistics> {
         let mut statistics = Statistics::default();
         for document in documents {
             let tokens = tokens(mapping, name, analyzer, document)?;
@@ -322,7 +321,7 @@ struct Counted {
     index: Arc<Index>,
     /// None if there are too many.
     documents: Option<Vec<Json>>,
-    fields: BTreeMap<(String, &'static str), Statistics>,
+    fields: BTreeMap<(String, String), Statistics>,
 }
 
 /// A request, and what it has read.
@@ -416,16 +415,16 @@ impl Asked<'_> {
             ));
         }
         let mut vectors = Map::new();
-        for (field, analyzer) in wanted.named(mapping, document) {
-            let tokens = tokens(mapping, &field, analyzer, document)?;
+        for (field, analyzer) in wanted.named(mapping, document)? {
+            let tokens = tokens(mapping, &field, &analyzer, document)?;
             if tokens.is_empty() {
                 continue;
             }
-            let key = (field.clone(), analyzer.name());
+            let key = (field.clone(), analyzer.name().to_owned());
             if let Some(documents) = documents.as_deref()
                 && !fields.contains_key(&key)
             {
-                fields.insert(key.clone(), Statistics::of(mapping, &field, analyzer, documents)?);
+                fields.insert(key.clone(), Statistics::of(mapping, &field, &analyzer, documents)?);
             }
             vectors.insert(field, vector(tokens, fields.get(&key), wanted));
         }
