@@ -70,7 +70,7 @@ pub use identities::{ID_BYTES_MAX, Identity};
 pub use mapping::{
     Analyses, Conflict, DYNAMIC_COLUMN, Field, FieldType, ID_COLUMN, Mapping, Mode, NANOS_COLUMN, Placement,
     RAW_COLUMN, RESIDUAL_COLUMN, Reading, Resolved, Rules, SEQ_NO_COLUMN, SHAPE_COLUMN, SOURCE_COLUMN,
-    TIME_COLUMN, TIME_FIELD, Templated, VERSION_COLUMN, ValueType,
+    ShownSource, TIME_COLUMN, TIME_FIELD, Templated, VERSION_COLUMN, ValueType,
 };
 pub use origins::Origin;
 pub use pack::{Pack, PackAbout, PackedFooter};

@@ -25,10 +25,12 @@ mod analyses;
 mod changes;
 mod elasticsearch;
 mod rules;
+mod source;
 
 pub use analyses::Analyses;
 pub(crate) use rules::Kind;
 pub use rules::{Rules, Templated};
+pub use source::ShownSource;
 
 /// The column of the documents' time.
 pub const TIME_COLUMN: &str = "_timestamp";
@@ -98,8 +100,11 @@ pub struct Mapping {
     #[serde(default)]
     copies: BTreeMap<String, BTreeSet<String>>,
     /// What the settings of the index define, by which its fields may be compared.
-    #[serde(default, skip_serializing_if = "Definitions::is_empty")]
+    #[serde(default)]
     definitions: Definitions,
+    /// Which part of its documents is shown.
+    #[serde(default)]
+    source: ShownSource,
     /// Fields that whoever asks does not see.
     #[serde(skip)]
     hidden: BTreeSet<String>,
@@ -175,9 +180,15 @@ struct Display {
     in_parent: bool,
     #[serde(default)]
     in_root: bool,
-    /// How its text is compared, where it is not as all text is.
-    #[serde(flatten)]
-    analyses: Analyses,
+    /// The parts of [`Analyses`].
+    #[serde(default)]
+    analysis: Option<String>,
+    #[serde(default)]
+    analysis_of_names: BTreeMap<String, String>,
+    #[serde(default)]
+    search: Option<String>,
+    #[serde(default)]
+    search_of_names: BTreeMap<String, String>,
 }
 
 /// Where the values of one type of one field are.
@@ -353,6 +364,7 @@ impl Mapping {
             aliases: BTreeMap::new(),
             copies: BTreeMap::new(),
             definitions: Definitions::default(),
+            source: ShownSource::default(),
             hidden: BTreeSet::new(),
             revision: Revision::default(),
         }
@@ -557,6 +569,9 @@ impl Mapping {
             Ordering::Greater => self.mode,
         };
         self.rules.merge(&other.rules);
+        if self.source < other.source {
+            self.source = other.source.clone();
+        }
         self.definitions.absorb(&other.definitions);
         self.take_names(other);
         self.column_budget = self.column_budget.max(other.column_budget);
@@ -1047,7 +1062,7 @@ impl Display {
         self.constant = self.constant.take().max(other.constant.clone());
         self.in_parent |= other.in_parent;
         self.in_root |= other.in_root;
-        self.analyses.absorb(&other.analyses);
+        self.absorb_analyses(&other.analyses());
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::Index;
 use frostline_query::Json;
@@ -358,7 +359,8 @@ impl Asked<'_> {
                         wanted.version.map_or(Ok(()), |version| check_version(&stored, version))?;
                         let damaged =
                             |e| frostline_base::Error::corrupt("a stored document is no JSON").with_source(e);
-                        let text = stored.text.unwrap_or_default();
+                        // Its index may show nothing of it.
+                        let text = stored.text.unwrap_or_else(|| Bytes::from_static(b"{}"));
                         let document = serde_json::from_slice(&text).map_err(damaged)?;
                         (Some(document), stored.numbers.version)
                     }

@@ -197,7 +197,7 @@ fn unique(words: &mut Vec<Word<'_>>, same_place: bool) {
         }
         let is_first = seen.insert(word.text.clone().into_owned());
         if is_first {
-            let at = new.map_or(step - 1, |new: usize| new + step);
+            let at = new.map_or_else(|| step.saturating_sub(1), |new: usize| new + step);
             word.at = if same_place { word.at } else { at };
             new = Some(word.at);
         }

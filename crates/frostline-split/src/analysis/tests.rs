@@ -40,7 +40,8 @@ fn words_are_those_of_the_analyzers_of_these_names() {
     check(&named("whitespace"), text, &[(0, "The"), (1, "QUICK"), (2, "fox-42's"), (3, "Over")]);
     check(&named("simple"), text, &[(0, "the"), (1, "quick"), (2, "fox"), (3, "s"), (4, "over")]);
     check(&named("stop"), text, &[(1, "quick"), (2, "fox"), (3, "s"), (4, "over")]);
-    check(&named("standard"), text, &[(0, "the"), (1, "quick"), (2, "fox"), (3, "42's"), (4, "over")]);
+    let standard = [(0, "the"), (1, "quick"), (2, "fox"), (3, "42"), (4, "s"), (5, "over")];
+    check(&named("standard"), text, &standard);
     for name in ["whitespace", "simple", "stop", "standard"] {
         check(&named(name), "", &[]);
     }
@@ -153,7 +154,7 @@ fn filters_change_words_as_they_are_described() {
 fn words_keep_their_places_whatever_is_done_to_characters() {
     let html = json!({ "tokenizer": "standard", "char_filter": "html_strip" });
     let text = "<p>I&apos;m <b>so</b>&nbsp;h<i>app</i>y&#33;</p><!-- no --><script>var a</script> 1 < 2";
-    let expected = [("I'm", 3..11), ("so", 15..17), ("happy", 27..40), ("1", 91..92), ("2", 95..96)];
+    let expected = [("I'm", 3..11), ("so", 15..17), ("happy", 27..39), ("1", 82..83), ("2", 86..87)];
     let found = places(html, text);
     assert_eq!(found, expected.map(|(word, place)| (word.to_owned(), place)));
     for (word, place) in &found[1..] {
@@ -164,7 +165,7 @@ fn words_keep_their_places_whatever_is_done_to_characters() {
     assert_eq!(words(kept, "<b>a</b><i>b</i>"), ["<b>a</b>b"]);
     let mapping = json!({ "type": "mapping", "mappings": ["a => 1", "ab=>22", "\\u0020 => _", "x =>"] });
     let two = json!({ "tokenizer": "keyword", "char_filter": [mapping, { "type": "pattern_replace", "pattern": "2+", "replacement": "z" }] });
-    assert_eq!(places(two, "ab axé"), [("z_1é".to_owned(), 0..6)]);
+    assert_eq!(places(two, "ab axé"), [("z_1é".to_owned(), 0..7)]);
     let parts = json!({ "tokenizer": { "type": "pattern", "pattern": "_" }, "char_filter": { "type": "mapping", "mappings": [":) => _happy_"] } });
     assert_eq!(
         places(parts, "a:)é"),

@@ -5,21 +5,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Field, FieldType, Mapping, ValueType};
+use super::{Display, Field, FieldType, Mapping, ValueType};
 use crate::analysis::{Analysis, Definitions};
 use crate::{Error, Result};
 
 /// Their names, for a field and for the other names of its values. Where writers differ, the greater one counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Analyses {
-    #[serde(default)]
     analysis: Option<String>,
-    #[serde(default)]
     analysis_of_names: BTreeMap<String, String>,
     /// Of what a query asks for, where that is taken apart otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     search: Option<String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     search_of_names: BTreeMap<String, String>,
 }
 
@@ -62,7 +58,7 @@ impl Mapping {
                 Some(other) => field.other_name(other)?,
                 None => field.ty()?,
             };
-            let (by, asked_by) = field.analyses().find_map(|analyses| analyses.of(other))?;
+            let (by, asked_by) = field.analysis_names(other)?;
             let own = self.definitions.named(by, ty.is_exact())?;
             let asked_by = asked_by.and_then(|name| self.definitions.named(name, false));
             Some(asked_by.map_or_else(|| own.clone(), |asked_by| own.asked_by(&asked_by)))
@@ -75,21 +71,48 @@ impl Mapping {
 }
 
 impl Field {
-    /// What its author says of it, and then what templates do.
-    fn analyses(&self) -> impl Iterator<Item = &Analyses> {
-        let templated = self.templated.as_ref().map(|templated| &templated.analyses);
-        [Some(&self.display.analyses), templated].into_iter().flatten()
+    /// What its author says of it, or else what templates do.
+    fn analysis_names(&self, other: Option<&str>) -> Option<(&str, Option<&str>)> {
+        let Display { analysis, analysis_of_names, search, search_of_names, .. } = &self.display;
+        let own = names_of(other, (analysis, analysis_of_names), (search, search_of_names));
+        own.or_else(|| self.templated.as_ref()?.analyses.of(other))
     }
 
     /// As parameters of the field, or of another name of its values.
     pub(super) fn analyses_json(&self, other: Option<&str>, is_exact: bool) -> Vec<(String, Value)> {
-        let Some((by, asked_by)) = self.analyses().find_map(|analyses| analyses.of(other)) else {
-            return Vec::new();
-        };
+        let Some((by, asked_by)) = self.analysis_names(other) else { return Vec::new() };
         let key = if is_exact { "normalizer" } else { "analyzer" };
         let asked_by = asked_by.map(|name| ("search_analyzer".to_owned(), json!(name)));
         [(key.to_owned(), json!(by))].into_iter().chain(asked_by).collect()
     }
+}
+
+impl Display {
+    pub(super) fn analyses(&self) -> Analyses {
+        let Display { analysis, analysis_of_names, search, search_of_names, .. } = self.clone();
+        Analyses { analysis, analysis_of_names, search, search_of_names }
+    }
+
+    pub(super) fn absorb_analyses(&mut self, others: &Analyses) {
+        let mut own = self.analyses();
+        own.absorb(others);
+        let Analyses { analysis, analysis_of_names, search, search_of_names } = own;
+        (self.analysis, self.analysis_of_names) = (analysis, analysis_of_names);
+        (self.search, self.search_of_names) = (search, search_of_names);
+    }
+}
+
+/// The names for values, and for queries where that is another.
+fn names_of<'a>(
+    other: Option<&str>,
+    of_values: (&'a Option<String>, &'a BTreeMap<String, String>),
+    of_queries: (&'a Option<String>, &'a BTreeMap<String, String>),
+) -> Option<(&'a str, Option<&'a str>)> {
+    let name = |(own, of_names): (&'a Option<String>, &'a BTreeMap<String, String>)| match other {
+        None => own.as_deref(),
+        Some(other) => of_names.get(other).map(String::as_str),
+    };
+    Some((name(of_values)?, name(of_queries)))
 }
 
 impl Definitions {
@@ -175,15 +198,9 @@ impl Analyses {
         }
     }
 
-    /// The names for values, and for queries where that is another.
     fn of(&self, other: Option<&str>) -> Option<(&str, Option<&str>)> {
-        Some(match other {
-            None => (self.analysis.as_deref()?, self.search.as_deref()),
-            Some(other) => {
-                let by = self.analysis_of_names.get(other)?;
-                (by, self.search_of_names.get(other).map(String::as_str))
-            }
-        })
+        let Analyses { analysis, analysis_of_names, search, search_of_names } = self;
+        names_of(other, (analysis, analysis_of_names), (search, search_of_names))
     }
 
     pub(super) fn absorb(&mut self, others: &Analyses) {

@@ -16,11 +16,20 @@ impl Mapping {
         for (path, mode) in &wanted.rules.objects {
             self.check_enabled(path, *mode)?;
         }
+        let source = if says("_source") { wanted.source.clone() } else { self.source.clone() };
+        self.source.check_change(&source)?;
         let mode = if says("dynamic") { wanted.mode } else { self.mode };
         let rules = Rules::amended(self, mode, &wanted.rules, says);
         let (time_field, column_budget) = (self.time_field.clone(), self.column_budget);
-        let change =
-            Mapping { mode, rules, time_field, column_budget, revision: Revision::default(), ..wanted };
+        let change = Mapping {
+            mode,
+            rules,
+            source,
+            time_field,
+            column_budget,
+            revision: Revision::default(),
+            ..wanted
+        };
         let mut changed = self.clone();
         changed.merge(&change)?;
         changed.check_aliases_of(&change)?;
@@ -131,7 +140,7 @@ impl Mapping {
         }
         let (ours, theirs) = (&known.display, &wanted.display);
         if let Some(ty) = known.declared {
-            ours.analyses.check_change(&theirs.analyses, path, ty.is_exact())?;
+            ours.analyses().check_change(&theirs.analyses(), path, ty.is_exact())?;
         }
         for (name, ours, theirs) in [
             ("format", &ours.format, &theirs.format),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::analyses::{self, Analyses};
-use super::{Field, FieldType, Mapping, Mode, ValueType};
+use super::{Field, FieldType, Mapping, Mode, ShownSource, ValueType};
 use crate::analysis::Definitions;
 use crate::ranges::RangeType;
 use crate::unique_keys::check_unique_keys;
@@ -224,6 +224,9 @@ impl Mapping {
         if !templates.is_empty() {
             shown["dynamic_templates"] = Value::Array(templates);
         }
+        if !self.source.is_whole() {
+            shown["_source"] = self.source.to_json();
+        }
         shown["properties"] = Value::Object(properties);
         shown
     }
@@ -239,7 +242,10 @@ impl Mapping {
         match key {
             "properties" => self.read_properties("", value, 0),
             "dynamic" | "_meta" | "_field_names" => Ok(()),
-            "_source" if is_whole_source(value) => Ok(()),
+            "_source" => {
+                self.source = ShownSource::read(value)?;
+                Ok(())
+            }
             "_routing" if *value == json!({}) || *value == json!({"required": false}) => Ok(()),
             "_size" if *value == json!({}) || *value == json!({"enabled": false}) => Ok(()),
             "_data_stream_timestamp" if *value == json!({"enabled": true}) => Ok(()),
@@ -355,7 +361,7 @@ impl Mapping {
         let mut analyses = Analyses::default();
         analyses.read(None, (path, ty), body, &self.definitions)?;
         if !analyses.is_empty() {
-            self.fields.entry(path.to_owned()).or_default().display.analyses.absorb(&analyses);
+            self.fields.entry(path.to_owned()).or_default().display.absorb_analyses(&analyses);
         }
         if ty == FieldType::Alias && !self.aliases.contains_key(path) {
             return Err(Error::invalid(format!(
@@ -421,7 +427,7 @@ impl Mapping {
         }
         let field = self.fields.entry(path.to_owned()).or_default();
         field.multi_fields.extend(multi_fields);
-        field.display.analyses.absorb(&analyses);
+        field.display.absorb_analyses(&analyses);
         Ok(())
     }
 }
@@ -633,17 +639,6 @@ fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-/// Whether documents are kept whole, in whatever form.
-fn is_whole_source(value: &Value) -> bool {
-    let of_member = |(key, value): (&String, &Value)| match key.as_str() {
-        "enabled" => *value == json!(true),
-        "mode" => matches!(value.as_str(), Some("stored" | "synthetic")),
-        "includes" | "excludes" => *value == json!([]),
-        _ => false,
-    };
-    value.as_object().is_some_and(|members| members.iter().all(of_member))
-}
-
 /// Whether dates are found in these forms alone, or in those that Elasticsearch finds unless it is told others.
 fn is_known_formats(value: &Value) -> bool {
     const USUAL: [&str; 2] = ["strict_date_optional_time", "yyyy/MM/dd HH:mm:ss Z||yyyy/MM/dd Z"];
@@ -691,7 +686,6 @@ fn instead_of_root(key: &str) -> &'static str {
     match key {
         "runtime" => "compute the fields with a pipeline, or ask for them in SQL",
         "_routing" => "leave it out: there are no shards",
-        "_source" => "leave it out: documents are always kept",
         "dynamic_date_formats" => {
             "leave it out, and bring dates into the ISO form with the pipeline's date processor"
         }

