@@ -699,7 +699,7 @@ mod tests {
             "@timestamp": "2024-01-01T00:00:00Z", "line": "Server Two", "host": "Köln", "raw": "Server", "other_host": "KÖLN",
         });
         for name in ["a-1", "s-1"] {
-            tested.ok("POST", &format!("/{name}/_doc?refresh=true"), &document.to_string()).await;
+            tested.send("POST", &format!("/{name}/_doc?refresh=true"), &document.to_string()).await;
             let found = async |query: Value| {
                 let body = json!({ "query": query }).to_string();
                 tested.ok("POST", &format!("/{name}/_search"), &body).await["hits"]["total"]["value"].clone()
@@ -722,7 +722,7 @@ mod tests {
         }
         // The next index of the stream has them, too.
         tested.ok("POST", "/s-1/_rollover", "").await;
-        tested.ok("POST", "/s-1/_doc?refresh=true", &document.to_string()).await;
+        tested.send("POST", "/s-1/_doc?refresh=true", &document.to_string()).await;
         let body = json!({ "query": { "match": { "line": "ser" } } }).to_string();
         assert_eq!(tested.ok("POST", "/s-1/_search", &body).await["hits"]["total"]["value"], 2);
         // What is nowhere defined is refused: of an index template, by all of its components together.
