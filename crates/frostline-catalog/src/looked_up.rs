@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use frostline_base::{Error, SplitId};
+use frostline_split::ShownSource;
 
 /// What tells the documents of one `_id` from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +40,8 @@ pub struct LookedUp {
     pub documents: Vec<Located>,
     /// The `_id`s of which it cannot be told: none of the documents has one of them.
     pub unknown: Vec<UnknownId>,
+    /// Which part of its documents their index shows, for who is shown them.
+    pub source: ShownSource,
 }
 
 impl LookedUp {

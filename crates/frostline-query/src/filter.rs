@@ -6,6 +6,7 @@
 mod field;
 pub(crate) mod intervals;
 pub(crate) mod pattern;
+pub(crate) mod words;
 
 use std::cmp::Ordering;
 
@@ -290,7 +291,7 @@ impl Filter {
     }
 
     /// The field of a condition that is asked of values by their analysis, and this.
-    pub(crate) fn analyzed(&self) -> Option<(&FieldRef, Analysis)> {
+    pub(crate) fn analyzed(&self) -> Option<(&FieldRef, &Analysis)> {
         let field = match self {
             Filter::Match { field, .. } | Filter::Phrase { field, .. } | Filter::Pattern { field, .. } => {
                 field.as_ref()?

@@ -48,7 +48,7 @@ mod writer;
 
 pub(crate) use frostline_base::bytes_codec;
 
-pub use analysis::{Analysis, STOP_WORDS};
+pub use analysis::{Analysis, Asked, DEFINITIONS_BYTES_MAX, Definitions, Steps, Word};
 pub use byte_counts::{ByteCounts, FieldBytes, SplitBytes};
 pub use column_lists::{ColumnList, ColumnListRead};
 pub use columns::{ColumnRead, KnownTexts, TextAs};
@@ -68,9 +68,9 @@ pub use footer::{Bounds, FORMAT_VERSION, FORMAT_VERSION_OLDEST, PageBounds, Spli
 pub use frostline_base::{Error, Result};
 pub use identities::{ID_BYTES_MAX, Identity};
 pub use mapping::{
-    Conflict, DYNAMIC_COLUMN, Field, FieldType, ID_COLUMN, Mapping, Mode, NANOS_COLUMN, Placement,
+    Analyses, Conflict, DYNAMIC_COLUMN, Field, FieldType, ID_COLUMN, Mapping, Mode, NANOS_COLUMN, Placement,
     RAW_COLUMN, RESIDUAL_COLUMN, Reading, Resolved, Rules, SEQ_NO_COLUMN, SHAPE_COLUMN, SOURCE_COLUMN,
-    TIME_COLUMN, TIME_FIELD, Templated, VERSION_COLUMN, ValueType,
+    ShownSource, TIME_COLUMN, TIME_FIELD, Templated, VERSION_COLUMN, ValueType,
 };
 pub use origins::Origin;
 pub use pack::{Pack, PackAbout, PackedFooter};

@@ -17,16 +17,20 @@ use arrow::datatypes::{DataType, Field as ArrowField, Schema, SchemaRef, TimeUni
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use crate::analysis::Analysis;
+use crate::analysis::Definitions;
 use crate::ranges::RangeType;
 use crate::{Error, Result};
 
+mod analyses;
 mod changes;
 mod elasticsearch;
 mod rules;
+mod source;
 
+pub use analyses::Analyses;
 pub(crate) use rules::Kind;
 pub use rules::{Rules, Templated};
+pub use source::ShownSource;
 
 /// The column of the documents' time.
 pub const TIME_COLUMN: &str = "_timestamp";
@@ -95,6 +99,12 @@ pub struct Mapping {
     /// Fields whose values are found by the name of another, too, by that name.
     #[serde(default)]
     copies: BTreeMap<String, BTreeSet<String>>,
+    /// What the settings of the index define, by which its fields may be compared.
+    #[serde(default)]
+    definitions: Definitions,
+    /// Which part of its documents is shown.
+    #[serde(default)]
+    source: ShownSource,
     /// Fields that whoever asks does not see.
     #[serde(skip)]
     hidden: BTreeSet<String>,
@@ -170,11 +180,15 @@ struct Display {
     in_parent: bool,
     #[serde(default)]
     in_root: bool,
-    /// How its text is compared, and by its other names, where it is not as all text is.
+    /// The parts of [`Analyses`].
     #[serde(default)]
-    analysis: Option<Analysis>,
+    analysis: Option<String>,
     #[serde(default)]
-    analysis_of_names: BTreeMap<String, Analysis>,
+    analysis_of_names: BTreeMap<String, String>,
+    #[serde(default)]
+    search: Option<String>,
+    #[serde(default)]
+    search_of_names: BTreeMap<String, String>,
 }
 
 /// Where the values of one type of one field are.
@@ -349,6 +363,8 @@ impl Mapping {
             rules: Rules::default(),
             aliases: BTreeMap::new(),
             copies: BTreeMap::new(),
+            definitions: Definitions::default(),
+            source: ShownSource::default(),
             hidden: BTreeSet::new(),
             revision: Revision::default(),
         }
@@ -553,6 +569,10 @@ impl Mapping {
             Ordering::Greater => self.mode,
         };
         self.rules.merge(&other.rules);
+        if self.source < other.source {
+            self.source = other.source.clone();
+        }
+        self.definitions.absorb(&other.definitions);
         self.take_names(other);
         self.column_budget = self.column_budget.max(other.column_budget);
         self.has_nanos |= other.has_nanos;
@@ -584,6 +604,7 @@ impl Mapping {
                 ours.declared = field.ty();
             }
         }
+        self.definitions.absorb(&other.definitions);
         self.take_names(other);
         self.hidden.extend(other.hidden.iter().cloned());
         self.revision = Revision::default();
@@ -759,25 +780,6 @@ impl Mapping {
         let declared = self.field(parent).and_then(|field| field.other_name(other_name));
         let ty = declared.or((other_name == "keyword").then_some(FieldType::Keyword))?;
         Some((parent, ty))
-    }
-
-    /// How the text is compared that a name means, where it is not as all text is.
-    pub fn analysis_of(&self, name: &str) -> Option<Analysis> {
-        let own = |name: &str| {
-            let of_field = self.field(name).and_then(|field| field.display.analysis);
-            let of_other_name = || {
-                let (parent, other) = name.rsplit_once('.')?;
-                self.field(parent)?.display.analysis_of_names.get(other).copied()
-            };
-            of_field.or_else(of_other_name)
-        };
-        if let Some(of) = self.aliases.get(name) {
-            return own(of);
-        }
-        own(name).or_else(|| {
-            let full = self.passed_through().map(|parent| format!("{parent}.{name}"));
-            { full }.find_map(|full| own(&full))
-        })
     }
 
     /// Whether a field is in an object of which all values are compared whole.
@@ -1060,11 +1062,7 @@ impl Display {
         self.constant = self.constant.take().max(other.constant.clone());
         self.in_parent |= other.in_parent;
         self.in_root |= other.in_root;
-        self.analysis = self.analysis.max(other.analysis);
-        for (name, analysis) in &other.analysis_of_names {
-            let known = self.analysis_of_names.entry(name.clone()).or_insert(*analysis);
-            *known = (*known).max(*analysis);
-        }
+        self.absorb_analyses(&other.analyses());
     }
 }
 

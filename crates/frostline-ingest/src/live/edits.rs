@@ -330,8 +330,8 @@ impl Edits {
     /// The documents of these `_id`s in the newest version of an index; with their texts where these are wanted. Of
     /// several documents of one `_id` the one that was written last.
     pub async fn get(&self, index: &IndexName, ids: &[String], with_text: bool) -> Result<LookedUp> {
-        let (_, found) = self.editor(index).look(None, [(each_once(ids), with_text)]).await?;
-        Ok(newest(found))
+        let (index, found) = self.editor(index).look(None, [(each_once(ids), with_text)]).await?;
+        Ok(LookedUp { source: index.mapping().source().clone(), ..newest(found) })
     }
 
     /// The same in a version that somebody has seen, or a newer one that is known here, without asking what the newest is.
@@ -340,7 +340,8 @@ impl Edits {
         let known = known.filter(|known| known.table_id() == seen.table_id());
         let known = known.filter(|known| known.version() > seen.version());
         let index = known.map_or(seen, Arc::new);
-        Ok(newest(self.find.find(&index, &each_once(ids), with_text).await?))
+        let found = self.find.find(&index, &each_once(ids), with_text).await?;
+        Ok(LookedUp { source: index.mapping().source().clone(), ..newest(found) })
     }
 
     fn editor(&self, index: &IndexName) -> Arc<Editor> {
@@ -359,7 +360,7 @@ fn each_once(ids: &[String]) -> Vec<String> {
 }
 
 /// Of several documents of one `_id` the one that was written last.
-fn newest(LookedUp { documents, unknown }: LookedUp) -> LookedUp {
+fn newest(LookedUp { documents, unknown, source }: LookedUp) -> LookedUp {
     let mut newest: BTreeMap<String, Located> = BTreeMap::new();
     for found in documents {
         match newest.get(&found.id) {
@@ -367,7 +368,7 @@ fn newest(LookedUp { documents, unknown }: LookedUp) -> LookedUp {
             _ => drop(newest.insert(found.id.clone(), found)),
         }
     }
-    LookedUp { documents: newest.into_values().collect(), unknown }
+    LookedUp { documents: newest.into_values().collect(), unknown, source }
 }
 
 impl std::fmt::Debug for Edits {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use arrow::array::{Array, AsArray};
-use frostline_split::{Phrase, RangeType};
+use frostline_split::RangeType;
 use roaring::RoaringBitmap;
 
 use super::column::{FieldColumn, Reading, Scalar};
@@ -925,8 +925,7 @@ fn code_terms(
 fn code_words(column: &FieldColumn, keyed: &mut Keyed, docs: &Docs) -> Coded {
     code_each(column, None, keyed, docs, |keyed, value, ids| {
         if let Scalar::Text(text) = value {
-            let phrase = Phrase::new(text);
-            ids.extend(phrase.words().iter().map(|word| keyed.keys.scalar(Scalar::Text(word))));
+            column.each_word(text, |word| ids.push(keyed.keys.scalar(Scalar::Text(word))));
         }
     })
 }

@@ -8,6 +8,8 @@ use arrow::datatypes::{
     DataType, Decimal128Type, Float64Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
 };
 
+use frostline_split::{Analysis, Phrase};
+
 use crate::{Error, Result};
 
 /// The union of the readings of a field: a row has the values of all of them. Every array has one entry
@@ -15,6 +17,8 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, Default)]
 pub struct FieldColumn {
     readings: Vec<Reading>,
+    /// By what its texts are taken apart, where it is not as all text is.
+    analysis: Option<Analysis>,
 }
 
 /// One reading. A list holds the values of rows that have several.
@@ -58,7 +62,20 @@ impl FieldColumn {
     /// The column of these Arrow arrays, one for each reading: Boolean, Int64, Float64, Decimal128(38, 0), Timestamp(µs),
     /// Utf8, Dictionary(Int32, Utf8), or a List of one of them. Any other type is `Internal`.
     pub fn new(arrays: &[ArrayRef]) -> Result<FieldColumn> {
-        Ok(FieldColumn { readings: arrays.iter().map(reading).collect::<Result<_>>()? })
+        Ok(FieldColumn { readings: arrays.iter().map(reading).collect::<Result<_>>()?, analysis: None })
+    }
+
+    /// The same with its texts taken apart so.
+    pub fn by(self, analysis: Option<Analysis>) -> FieldColumn {
+        FieldColumn { analysis, ..self }
+    }
+
+    /// Calls `visit` with each word of a text.
+    pub(super) fn each_word(&self, text: &str, mut visit: impl FnMut(&str)) {
+        match &self.analysis {
+            None => Phrase::new(text).words().iter().for_each(|word| visit(word)),
+            Some(analysis) => analysis.words(text).iter().for_each(|word| visit(&word.text)),
+        }
     }
 
     /// The readings, in no particular order.

@@ -5,12 +5,14 @@
 //! - Clauses under a negation mark nothing, and neither do ranges, `exists` and `ids`.
 //! - Only text is marked.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-use frostline_split::{Phrase, Piece, Places, each_place, is_joiner, query_pieces};
+use frostline_split::{Analysis, Asked, Phrase, Piece, Places, each_place, is_joiner, query_pieces};
 
 use crate::filter::pattern::{Matcher, TokenPattern};
+use crate::filter::words::{folded, is_one_of, phrases};
 use crate::filter::{FieldRef, Filter, Pattern, Scalar};
 use crate::json::Json;
 use crate::language::{Highlight, HighlightManner as Manner};
@@ -84,6 +86,12 @@ struct Group {
     whole: BTreeSet<String>,
     whole_starts: BTreeSet<String>,
     whole_patterns: Vec<Matcher>,
+    /// How the text of the field is compared, where it is not as all text is,
+    analysis: Option<Analysis>,
+    /// and what is looked for among its words by that.
+    asked: BTreeSet<(BTreeSet<String>, bool)>,
+    phrases: Vec<(Vec<Asked>, bool)>,
+    patterns: Vec<Matcher>,
 }
 
 /// Which part of a group is looked for.
@@ -231,24 +239,35 @@ impl<'a> Reader<'a> {
                     Scalar::Boolean(truth) => Some(truth.to_string()),
                     Scalar::Double(_) => None,
                 });
-                self.group(Some(field)).equal.extend(texts);
+                let group = self.group(Some(field));
+                let texts: Vec<String> = texts.map(|text| group.whole(&text).into_owned()).collect();
+                group.equal.extend(texts);
             }
             Filter::Match { field, text, prefix_last, .. } => {
                 let group = self.group(field.as_ref());
+                if let Some(analysis) = group.analyzed() {
+                    let asked = analysis.asked_once(text, *prefix_last);
+                    group.asked.extend(asked);
+                }
                 let pieces = query_pieces(text);
                 for (at, piece) in pieces.iter().enumerate() {
                     group.words.add_piece(piece, *prefix_last && at + 1 == pieces.len());
                 }
-                group.whole.insert(text.clone());
+                group.whole.insert(group.whole(text).into_owned());
             }
             Filter::Phrase { field, text, prefix_last } => {
                 let phrase = if *prefix_last { Phrase::with_prefix(text) } else { Phrase::new(text) };
                 let group = self.group(field.as_ref());
-                group.words.add_phrase(phrase);
-                group.whole.insert(text.clone());
-                if *prefix_last && !text.is_empty() {
-                    group.whole_starts.insert(text.clone());
+                if let Some(analysis) = group.analyzed() {
+                    let asked = analysis.asked(text);
+                    group.phrases.push((asked, *prefix_last));
                 }
+                group.words.add_phrase(phrase);
+                let whole = group.whole(text).into_owned();
+                if *prefix_last && !text.is_empty() {
+                    group.whole_starts.insert(whole.clone());
+                }
+                group.whole.insert(whole);
             }
             Filter::Pattern { field, pattern, case_insensitive } => {
                 self.patterns += 1;
@@ -278,7 +297,8 @@ impl<'a> Reader<'a> {
     fn group(&mut self, field: Option<&'a FieldRef>) -> &mut Group {
         let groups = &mut self.groups;
         let at = *self.fields.entry(field).or_insert_with(|| {
-            groups.push(Group::default());
+            let analysis = field.and_then(FieldRef::analysis).cloned();
+            groups.push(Group { analysis, ..Group::default() });
             groups.len() - 1
         });
         &mut groups[at]
@@ -286,7 +306,46 @@ impl<'a> Reader<'a> {
 }
 
 impl Group {
+    /// By what the words of the field are compared, if it is not as all text is.
+    fn analyzed(&self) -> Option<&Analysis> {
+        self.analysis.as_ref().filter(|analysis| !analysis.is_normalizer())
+    }
+
+    /// A value as it is compared as a whole.
+    fn whole<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let normalizer = self.analysis.as_ref().filter(|analysis| analysis.is_normalizer());
+        normalizer.map_or(Cow::Borrowed(text), |normalizer| normalizer.fold(text))
+    }
+
+    /// Adds where in a text it is, by words that are not those of all text.
+    fn mark_words(
+        &self,
+        text: &str,
+        analysis: &Analysis,
+        marks: &mut Vec<Range<usize>>,
+        effort: &mut Effort,
+    ) -> Result<()> {
+        effort.take(TOKENS_BYTES * text.len())?;
+        let words = analysis.words(text);
+        effort.take(words.len() * (self.asked.len() + self.patterns.len()))?;
+        for word in &words {
+            let is_it = self.asked.iter().any(|(asked, is_start)| is_one_of(word, asked, *is_start))
+                || self.patterns.iter().any(|pattern| pattern.is_match(&word.text));
+            marks.extend(is_it.then(|| word.place.clone()));
+        }
+        for (phrase, prefix_last) in &self.phrases {
+            effort.take(words.len() * phrase.len())?;
+            marks.extend(phrases(&words, phrase, *prefix_last));
+        }
+        Ok(())
+    }
+
     fn add_pattern(&mut self, pattern: &Pattern, case_insensitive: bool) -> Result<()> {
+        let own = self.analysis.as_ref().map(|analysis| folded(pattern, analysis));
+        if let Some(own) = own.as_ref().filter(|_| self.analyzed().is_some()) {
+            self.patterns.push(Matcher::new(own, case_insensitive)?);
+        }
+        let pattern = own.as_ref().unwrap_or(pattern);
         let start = match pattern {
             Pattern::Prefix(prefix) => Piece::start(prefix),
             _ => None,
@@ -304,12 +363,13 @@ impl Group {
     /// Adds where in a text it is.
     fn mark(&self, text: &str, part: Part, marks: &mut Vec<Range<usize>>, effort: &mut Effort) -> Result<()> {
         effort.take(1 + text.len())?;
-        let mut is_whole = self.equal.contains(text);
+        let own = self.whole(text);
+        let mut is_whole = self.equal.contains(own.as_ref());
         if part != Part::Words {
             effort.take(self.whole_starts.len() + self.whole_patterns.len() * text.len())?;
-            is_whole |= self.whole.contains(text)
-                || self.whole_starts.iter().any(|start| text.starts_with(start))
-                || self.whole_patterns.iter().any(|pattern| pattern.is_match(text));
+            is_whole |= self.whole.contains(own.as_ref())
+                || self.whole_starts.iter().any(|start| own.starts_with(start))
+                || self.whole_patterns.iter().any(|pattern| pattern.is_match(&own));
         }
         if is_whole {
             marks.push(0..text.len());
@@ -317,6 +377,9 @@ impl Group {
         }
         if part == Part::Whole {
             return Ok(());
+        }
+        if let Some(analysis) = self.analyzed() {
+            return self.mark_words(text, analysis, marks, effort);
         }
         if !self.words.is_empty() && !self.words.find(text, &mut effort.steps, |range| marks.push(range)) {
             return Err(too_much());

@@ -15,7 +15,7 @@ use crate::exec::order::Document;
 use crate::filter::Scalar;
 use crate::json::Json;
 use crate::language::date::Format;
-use crate::language::{InnerHits, Missing, Sort, SortBy, SortMode};
+use crate::language::{InnerHits, Missing, Sort, SortBy, SortMode, SourceFilter};
 use crate::read::memory::Permits;
 use crate::read::objects::{Objects, alone, objects_at, parsed};
 use crate::source::Source;
@@ -96,10 +96,11 @@ async fn shown_of(
     let mut below = below.into_iter();
     let mut made = Vec::with_capacity(hits.len());
     let fields = Fields::of_object(&inner.request, mapping, path)?;
+    let kept = SourceFilter::of_index(mapping.source());
     let highlighter = inner.request.highlight.clone().map(Highlighter::new).transpose()?;
     for (hit, sort) in hits.iter().zip(sorts) {
         let highlighter = highlighter.as_ref();
-        let shown = Shown { request: &inner.request, highlighter, fields: fields.as_ref() };
+        let shown = Shown { request: &inner.request, highlighter, fields: fields.as_ref(), kept: &kept };
         let own = Hit::new(&shown, &hit.index, hit.document.clone(), sort, effort)?;
         made.push(as_object(own, &inner.levels, &hit.offsets, below.next())?);
     }

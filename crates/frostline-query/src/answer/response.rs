@@ -358,6 +358,8 @@ pub(crate) struct Shown<'a> {
     pub(crate) highlighter: Option<&'a Highlighter>,
     /// The fields that were requested.
     pub(crate) fields: Option<&'a Fields<'a>>,
+    /// What the index shows of its documents, whatever is requested.
+    pub(crate) kept: &'a SourceFilter,
 }
 
 impl Hit {
@@ -368,26 +370,36 @@ impl Hit {
         sort: Option<Vec<Value>>,
         effort: &mut Effort,
     ) -> Result<Hit> {
-        let Shown { request, highlighter, fields } = *shown;
+        let Shown { request, highlighter, fields, kept } = *shown;
         let Document { id, source, numbers } = document;
         let damaged = |e| Error::corrupt(format!("document {id} is not JSON")).with_source(e);
         let parsed: Option<Json> = match &request.source {
-            SourceFilter::All | SourceFilter::None if fields.is_none() && highlighter.is_none() => None,
+            SourceFilter::All | SourceFilter::None
+                if fields.is_none() && highlighter.is_none() && *kept == SourceFilter::All =>
+            {
+                None
+            }
             _ => source.as_deref().map(serde_json::from_str).transpose().map_err(damaged)?,
         };
-        let shown = match (&request.source, &parsed) {
-            (SourceFilter::All, _) => source,
+        let part = match kept {
+            SourceFilter::Parts { .. } => parsed.as_ref().and_then(|whole| kept.apply(whole)),
+            SourceFilter::All | SourceFilter::None => None,
+        };
+        // Of what is shown, the rest is made.
+        let own = if *kept == SourceFilter::All { parsed.as_ref() } else { part.as_ref() };
+        let shown = match (&request.source, own) {
+            (SourceFilter::All, _) if *kept == SourceFilter::All => source,
             (filter, Some(parsed)) => match filter.apply(parsed) {
                 Some(part) => Some(Source::from(serde_json::to_string(&part).map_err(damaged)?.as_str())),
                 None => None,
             },
             _ => None,
         };
-        let highlight = match (highlighter, &parsed) {
-            (Some(highlighter), Some(parsed)) => highlighter.of(parsed, effort)?,
+        let highlight = match (highlighter, own) {
+            (Some(highlighter), Some(own)) => highlighter.of(own, effort)?,
             _ => None,
         };
-        let shown_fields = fields.zip(parsed).map(|(fields, parsed)| fields.of(&parsed));
+        let shown_fields = fields.zip(parsed.as_ref()).map(|(fields, whole)| fields.of(whole, own));
         let ShownFields { fields, ignored } = shown_fields.unwrap_or_default();
         let (version, seq_no) = numbers.unzip();
         Ok(Hit {

@@ -46,7 +46,9 @@ use crate::exec::session::{context, ready, run};
 use crate::exec::splits::{RuledOut, Splits, time_field};
 use crate::filter::{FieldRef, Filter};
 use crate::json::Json;
-use crate::language::{self, Context, GroupHits, IndexVersion, InnerHits, SearchRequest, TotalHits};
+use crate::language::{
+    self, Context, GroupHits, IndexVersion, InnerHits, SearchRequest, SourceFilter, TotalHits,
+};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::Parts;
@@ -655,18 +657,22 @@ impl Search {
                 Some((reading.highlighter.as_deref(), index.mapping()))
             })
         };
-        let mut fields: BTreeMap<&IndexName, Option<Fields<'_>>> = BTreeMap::new();
+        let mut fields: BTreeMap<&IndexName, (Option<Fields<'_>>, SourceFilter)> = BTreeMap::new();
         let mut hits = Vec::with_capacity(rows.len());
         for row in rows {
             let document = row.document.or_else(|| documents.remove(&row.address));
             let index = self.splits.get(row.address.split).map(|(_, index)| &index.name);
             let (Some(document), Some(index)) = (document, index) else { continue };
             let Some((highlighter, mapping)) = of_index(index) else { continue };
-            let fields = match fields.entry(index) {
+            let (fields, kept) = match fields.entry(index) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(Fields::of_request(&self.request, mapping)?),
+                Entry::Vacant(new) => {
+                    check_source(&self.request, mapping, index)?;
+                    let fields = Fields::of_request(&self.request, mapping)?;
+                    new.insert((fields, SourceFilter::of_index(mapping.source())))
+                }
             };
-            let shown = Shown { request: &self.request, highlighter, fields: fields.as_ref() };
+            let shown = Shown { request: &self.request, highlighter, fields: fields.as_ref(), kept };
             let mut hit = Hit::new(&shown, index.as_str(), document, row.sort, effort)?;
             hit.matched_queries = named.remove(&row.address).unwrap_or_default();
             hits.push(match (&self.request.collapse, &row.group) {
@@ -694,6 +700,16 @@ pub(super) fn tell(stage: &Span, report: &Report) {
     stage.record("frostline.gets", report.cost.gets as i64);
     stage.record("frostline.bytes", report.cost.bytes_read as i64);
     stage.record("frostline.splits_opened", report.counts.opened as i64);
+}
+
+/// Refuses fields of documents of which an index shows nothing.
+fn check_source(request: &SearchRequest, mapping: &Mapping, index: &IndexName) -> Result<()> {
+    match mapping.source().is_hidden() && !request.fields.is_empty() {
+        true => Err(Error::invalid(format!(
+            "Unable to retrieve the requested [fields] since _source is disabled in the mappings for index [{index}]"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// A document without the fields that are not seen.
@@ -739,6 +755,7 @@ struct Way<'a> {
     request: SearchRequest,
     highlighter: Option<Highlighter>,
     fields: Option<Fields<'a>>,
+    kept: SourceFilter,
 }
 
 impl<'a> TopHits<'a> {
@@ -760,6 +777,7 @@ impl<'a> TopHits<'a> {
         let all: Vec<&Mapping> = search.indices().map(|index| index.mapping()).collect();
         let context = Context { now_us: search.now_us, mapping, all: &all, keeps_optional: false };
         let request = SearchRequest::from_value(&body, &context)?;
+        check_source(&request, mapping, index)?;
         let highlighter = request.highlight.clone().map(Highlighter::new).transpose()?;
         let fields = match self.below.get_key_value(&(path.to_owned(), index)) {
             Some(((path, _), below)) => {
@@ -767,7 +785,8 @@ impl<'a> TopHits<'a> {
             }
             None => Fields::of_request(&request, mapping)?,
         };
-        let way = Rc::new(Way { request, highlighter, fields });
+        let kept = SourceFilter::of_index(mapping.source());
+        let way = Rc::new(Way { request, highlighter, fields, kept });
         self.ways.borrow_mut().insert(key, Rc::clone(&way));
         Ok(way)
     }
@@ -791,8 +810,8 @@ impl HitSource for TopHits<'_> {
         };
         let path = object.paths.last().map_or("", String::as_str);
         let way = self.way(shown, &index.name, path)?;
-        let Way { request, highlighter, fields } = way.as_ref();
-        let shown = Shown { request, highlighter: highlighter.as_ref(), fields: fields.as_ref() };
+        let Way { request, highlighter, fields, kept } = way.as_ref();
+        let shown = Shown { request, highlighter: highlighter.as_ref(), fields: fields.as_ref(), kept };
         let hit = Hit::new(&shown, index.name.as_str(), document, None, &mut self.effort.borrow_mut())?;
         if let Some(offsets) = offsets {
             return as_object(hit, object.paths, &offsets, None).map(Some);

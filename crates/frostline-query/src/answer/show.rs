@@ -27,6 +27,8 @@ pub(crate) struct Fields<'a> {
     named: HashMap<&'a str, Vec<(String, usize)>>,
     /// The path of the objects of which documents have one alone; empty where they are whole.
     object: &'a str,
+    /// Those that are asked for as parts of documents, where an index does not show all of these.
+    of_parts: Option<Box<Fields<'a>>>,
 }
 
 /// What a request asks of one name.
@@ -61,8 +63,22 @@ impl<'a> Fields<'a> {
         if !request.shows_fields() {
             return Ok(None);
         }
-        let columns = request.docvalue_fields.iter().map(|field| (field, true));
-        let wanted = columns.chain(request.fields.iter().map(|field| (field, false)));
+        let (columns, parts) = (request.docvalue_fields.as_slice(), request.fields.as_slice());
+        if mapping.source().is_whole() {
+            return Fields::wanting_these(columns, parts, mapping, object).map(Some);
+        }
+        let of_parts = Some(Box::new(Fields::wanting_these(&[], parts, mapping, object)?));
+        Ok(Some(Fields { of_parts, ..Fields::wanting_these(columns, &[], mapping, object)? }))
+    }
+
+    fn wanting_these(
+        columns: &[FieldFormat],
+        parts: &[FieldFormat],
+        mapping: &'a Mapping,
+        object: &'a str,
+    ) -> Result<Fields<'a>> {
+        let columns = columns.iter().map(|field| (field, true));
+        let wanted = columns.chain(parts.iter().map(|field| (field, false)));
         let wanted = wanted
             .map(|(field, is_column)| Ok(Wanted { field: field.clone(), form: field.form()?, is_column }));
         let wanted = wanted.collect::<Result<Vec<_>>>()?;
@@ -70,18 +86,35 @@ impl<'a> Fields<'a> {
         let mut names = if has_patterns { mapping.other_names() } else { BTreeSet::new() };
         let asked = wanted.iter().map(|wanted| &wanted.field);
         names.extend(asked.filter(|field| !field.is_pattern()).map(|field| field.field.clone()));
-        let mut fields = Fields { wanted, mapping, named: HashMap::new(), object };
+        let mut fields = Fields { wanted, mapping, named: HashMap::new(), object, of_parts: None };
         for name in names {
             let Some(place) = fields.wanting(&name) else { continue };
             for path in mapping.places_of(&name).into_iter().filter(|path| *path != name) {
                 fields.named.entry(path).or_default().push((name.clone(), place));
             }
         }
-        Ok(Some(fields))
+        Ok(fields)
     }
 
-    /// Every field that the request asks for and the document has.
-    pub(crate) fn of(&self, source: &Json) -> ShownFields {
+    /// Every field that the request asks for and the document has; `part` is what its index shows of it.
+    pub(crate) fn of(&self, source: &Json, part: Option<&Json>) -> ShownFields {
+        let mut shown = self.of_one(source);
+        if let (Some(fields), Some(part)) = (&self.of_parts, part) {
+            let own = fields.of_one(part);
+            for (shown, own) in [(&mut shown.fields, own.fields), (&mut shown.ignored, own.ignored)] {
+                match (shown, own) {
+                    (Some(Json::Object(shown)), Some(Json::Object(own))) => {
+                        shown.retain(|(name, _)| own.iter().all(|(other, _)| other != name));
+                        shown.extend(own);
+                    }
+                    (shown, own) => *shown = shown.take().or(own),
+                }
+            }
+        }
+        shown
+    }
+
+    fn of_one(&self, source: &Json) -> ShownFields {
         let mut walk = Walk {
             fields: self,
             document: Document::new(),

@@ -319,7 +319,7 @@ impl Aggregation {
                     Some(level) => levels.readings(level, field, view).await?,
                     None => output::readings(view, field, rows, TextAs::Dictionary, false).await?,
                 };
-                FieldColumn::new(&arrays)
+                FieldColumn::new(&arrays).map(|column| column.by(field.analysis().cloned()))
             }
         });
         let (filters, columns) = try_join(try_join_all(filters), try_join_all(columns)).await?;

@@ -108,7 +108,7 @@ impl Lookup {
                 Err(error) if error.kind() == ErrorKind::Exhausted => match ids {
                     [id] => {
                         let unknown = vec![UnknownId { id: id.clone(), split: None, error }];
-                        Ok(LookedUp { documents: Vec::new(), unknown })
+                        Ok(LookedUp { unknown, ..LookedUp::default() })
                     }
                     _ => {
                         let (first, second) = ids.split_at(ids.len() / 2);

@@ -196,7 +196,10 @@ fn columns(mapping: &Mapping, parts: &[Part], unclear: &BTreeSet<String>) -> Vec
         };
         columns.push(Output::new(path, ty, values(field)));
     }
-    columns.push(Output::new(METADATA[0], DataType::Utf8, Of::Source));
+    // It is the whole document, which such an index does not show.
+    if mapping.source().is_whole() {
+        columns.push(Output::new(METADATA[0], DataType::Utf8, Of::Source));
+    }
     columns.push(Output::new(METADATA[1], DataType::Utf8, Of::Id));
     columns
 }

@@ -122,13 +122,29 @@ impl FieldRef {
     }
 
     /// How its text is compared, where it is not as all text is.
-    pub(crate) fn analysis(&self) -> Option<Analysis> {
-        self.0.analysis
+    pub(crate) fn analysis(&self) -> Option<&Analysis> {
+        self.0.analysis.as_ref()
+    }
+
+    /// The same, asked by an analysis of its own: where it has one itself.
+    pub(crate) fn asked_by(&self, queries: &Analysis) -> Option<FieldRef> {
+        let analysis = self.0.analysis.as_ref().filter(|own| !own.is_normalizer())?.asked_by(queries);
+        let Meaning { name, time, paths, readings, object, constant, made, .. } = &*self.0;
+        let (name, paths, readings) = (name.clone(), paths.clone(), readings.clone());
+        let (constant, made, analysis) = (constant.clone(), made.clone(), Some(analysis));
+        let (time, object) = (*time, *object);
+        Some(FieldRef(Arc::new(Meaning { name, time, paths, readings, object, constant, made, analysis })))
+    }
+
+    /// The same, asked by words as its values have them: where its text is compared by an analysis.
+    pub(crate) fn asked_as_written(&self) -> FieldRef {
+        let asked = Analysis::analyzer("keyword").and_then(|queries| self.asked_by(&queries));
+        asked.unwrap_or_else(|| self.clone())
     }
 
     /// What is made of its values before they are compared, counted and sorted.
-    pub(crate) fn normalizer(&self) -> Option<Analysis> {
-        self.0.analysis.filter(|analysis| analysis.is_normalizer())
+    pub(crate) fn normalizer(&self) -> Option<&Analysis> {
+        self.0.analysis.as_ref().filter(|analysis| analysis.is_normalizer())
     }
 
     /// What `name` means in any of these mappings: all that it means in one of them.
@@ -137,7 +153,7 @@ impl FieldRef {
         for field in mappings.iter().map(|mapping| FieldRef::resolve(mapping, name)) {
             let own = &*field.0;
             (all.time, all.object) = (all.time || own.time, all.object || own.object);
-            all.analysis = all.analysis.max(own.analysis);
+            all.analysis = all.analysis.max(own.analysis.clone());
             for path in &own.paths {
                 if all.paths.iter().all(|known| known.path != path.path) {
                     all.paths.push(path.clone());
@@ -378,7 +394,7 @@ impl FieldRef {
         let types = readings.iter().filter(|_| *time).map(|reading| reading.ty);
         let readings = types.map(|ty| TypedReading { ty, list: false, column: false }).collect();
         let (name, paths, constant) = (name.clone(), paths.clone(), constant.clone());
-        let (object, analysis) = (*object, *analysis);
+        let (object, analysis) = (*object, analysis.clone());
         let time = *time;
         FieldRef(Arc::new(Meaning { name, time, paths, readings, object, constant, made: None, analysis }))
     }

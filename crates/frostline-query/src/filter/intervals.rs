@@ -170,21 +170,29 @@ impl<'i> Seeker<'i> {
 
     /// Whether a text has one.
     pub(crate) fn is_in(&self, text: &str) -> bool {
-        let words = Phrase::new(text);
+        let phrase = Phrase::new(text);
+        let words: Vec<(usize, &str)> = phrase.words().iter().map(String::as_str).enumerate().collect();
+        self.is_among(&words)
+    }
+
+    /// The same of a text that has these words, in the order of their places.
+    pub(crate) fn is_among(&self, words: &[(usize, &str)]) -> bool {
         let mut matchers = self.matchers.iter();
-        !found(self.intervals, words.words(), &mut matchers).is_empty()
+        !found(self.intervals, words, &mut matchers).is_empty()
     }
 }
 
 /// The intervals, by their places; none contains another.
 fn found<'m>(
     intervals: &Intervals,
-    words: &[String],
+    words: &[(usize, &str)],
     matchers: &mut impl Iterator<Item = &'m Matcher>,
 ) -> Vec<Interval> {
     let places = |holds: &dyn Fn(&str) -> bool| {
-        let places = words.iter().enumerate().filter(|(_, word)| holds(word));
-        places.map(|(at, _)| Interval { start: at, end: at, gaps: 0 }).collect()
+        let places = words.iter().filter(|(_, word)| holds(word));
+        let mut places: Vec<usize> = places.map(|(at, _)| *at).collect();
+        places.dedup();
+        places.into_iter().map(|at| Interval { start: at, end: at, gaps: 0 }).collect()
     };
     match intervals {
         Intervals::Word(wanted) => places(&|word| word == wanted),

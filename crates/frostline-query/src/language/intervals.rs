@@ -1,14 +1,15 @@
 //! The query `intervals`: words that stand so to one another.
 
-use frostline_split::{Phrase, lower};
+use frostline_split::{Analysis, Phrase, lower};
 use serde_json::Value;
 
 use super::json::{self, At, Object};
 use super::parts::check_analysis;
-use super::text::{all, any};
+use super::text::{all, any, word_in};
 use super::{Context, regexp};
 use crate::Result;
-use crate::filter::{FieldRef, Filter, Intervals, Minimum, Order, Pattern, Relation};
+use crate::filter::words::folded;
+use crate::filter::{FieldRef, Filter, Intervals, Order, Pattern, Relation};
 
 /// More parts, words among them, are refused: each is looked for in each text.
 const PARTS_MAX: usize = 256;
@@ -26,7 +27,8 @@ const RELATIONS: [(&str, Relation); 8] = [
 
 /// Reads the body of `{"intervals": {FIELD: {RULE: …}}}`.
 pub(crate) fn parse(field: &str, body: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
-    let mut reader = Reader { parts_left: PARTS_MAX };
+    let field = context.field(field);
+    let mut reader = Reader { parts_left: PARTS_MAX, analysis: field.analysis() };
     let mut options = Object::new(body, at)?;
     options.ignore(&["boost", "_name"]);
     let rules = body.as_object().into_iter().flatten();
@@ -35,7 +37,6 @@ pub(crate) fn parse(field: &str, body: &Value, at: &At<'_>, context: &Context<'_
         return Err(at.invalid("expected one rule: match, prefix, wildcard, regexp, all_of or any_of"));
     };
     let intervals = reader.rule(name, rule, &at.key(name))?;
-    let field = context.field(field);
     let words = words(&intervals, &field);
     Ok(Filter::And(vec![words, Filter::Intervals { field, intervals }]))
 }
@@ -44,14 +45,9 @@ pub(crate) fn parse(field: &str, body: &Value, at: &At<'_>, context: &Context<'_
 pub(crate) fn words(intervals: &Intervals, field: &FieldRef) -> Filter {
     let each = |parts: &[Intervals]| parts.iter().map(|part| words(part, field)).collect();
     match intervals {
-        Intervals::Word(word) => Filter::Match {
-            field: Some(field.clone()),
-            text: word.clone(),
-            minimum: Minimum::All,
-            prefix_last: false,
-        },
+        Intervals::Word(word) => word_in(field, word.clone(), false),
         Intervals::Pattern { pattern, case_insensitive } => Filter::Pattern {
-            field: Some(field.clone()),
+            field: Some(field.asked_as_written()),
             pattern: pattern.clone(),
             case_insensitive: *case_insensitive,
         },
@@ -65,11 +61,44 @@ pub(crate) fn words(intervals: &Intervals, field: &FieldRef) -> Filter {
     }
 }
 
-struct Reader {
+struct Reader<'f> {
     parts_left: usize,
+    /// Of the field, if it is not that of all text.
+    analysis: Option<&'f Analysis>,
 }
 
-impl Reader {
+impl Reader<'_> {
+    /// What a text asks for: a word, or one of several at its place.
+    fn words(&mut self, text: &str, at: &At<'_>) -> Result<Vec<Intervals>> {
+        let Some(analysis) = self.analysis else {
+            let words = Phrase::new(text).words().to_vec();
+            words.iter().try_for_each(|_| self.take_part(at))?;
+            return Ok(words.into_iter().map(Intervals::Word).collect());
+        };
+        let each = analysis.asked(text).into_iter().map(|asked| {
+            asked.words.iter().try_for_each(|_| self.take_part(at))?;
+            let mut words: Vec<Intervals> = asked.words.into_iter().map(Intervals::Word).collect();
+            Ok(match (words.len(), words.pop()) {
+                (1, Some(only)) => only,
+                (_, last) => {
+                    words.extend(last);
+                    Intervals::AnyOf(words)
+                }
+            })
+        });
+        each.collect()
+    }
+
+    /// A pattern of words as the texts of the field have them.
+    fn folded(&self, pattern: Pattern) -> Pattern {
+        match (self.analysis, pattern) {
+            (Some(analysis), pattern) => folded(&pattern, analysis),
+            (None, Pattern::Prefix(prefix)) => Pattern::Prefix(lower(&prefix)),
+            (None, Pattern::Wildcard(wildcard)) => Pattern::Wildcard(lower(&wildcard)),
+            (None, regex) => regex,
+        }
+    }
+
     fn rule(&mut self, name: &str, rule: &Value, at: &At<'_>) -> Result<Intervals> {
         at.check_depth()?;
         self.take_part(at)?;
@@ -79,20 +108,18 @@ impl Reader {
         let read = match name {
             "match" => {
                 let query = text(&mut options, at, "query")?;
-                let words = Phrase::new(query).words().to_vec();
-                words.iter().try_for_each(|_| self.take_part(at))?;
-                let parts = words.into_iter().map(Intervals::Word).collect();
+                let parts = self.words(query, at)?;
                 combined(parts, &mut options, at)?
             }
             "prefix" => {
-                let prefix = lower(text(&mut options, at, "prefix")?);
-                Intervals::Pattern { pattern: Pattern::Prefix(prefix), case_insensitive: false }
+                let prefix = Pattern::Prefix(text(&mut options, at, "prefix")?.to_owned());
+                Intervals::Pattern { pattern: self.folded(prefix), case_insensitive: false }
             }
             "wildcard" => {
                 options.ignore(&["max_expansions"]);
-                let pattern = lower(text(&mut options, at, "pattern")?);
+                let wildcard = Pattern::Wildcard(text(&mut options, at, "pattern")?.to_owned());
                 let case_insensitive = options.boolean("case_insensitive")?.unwrap_or(false);
-                Intervals::Pattern { pattern: Pattern::Wildcard(pattern), case_insensitive }
+                Intervals::Pattern { pattern: self.folded(wildcard), case_insensitive }
             }
             "regexp" => {
                 options.ignore(&["max_expansions"]);

@@ -61,22 +61,35 @@ pub(crate) fn check_fuzziness(options: &mut Object<'_>, at: &At<'_>) -> Result<(
 }
 
 /// The analyzer that the words of a text are asked for by; none for that of the field.
-pub(crate) fn analysis_of(options: &mut Object<'_>, at: &At<'_>) -> Result<Option<Analysis>> {
-    match options.string("analyzer")?.and_then(Analysis::analyzer) {
+pub(crate) fn analysis_of(
+    options: &mut Object<'_>,
+    at: &At<'_>,
+    context: &Context<'_>,
+) -> Result<Option<Analysis>> {
+    let named = options.string("analyzer")?;
+    let own =
+        named.filter(|name| !is_usual(name)).and_then(|name| context.mapping.definitions().analyzer(name));
+    match own {
         Some(analysis) => check_words(options, at).map(|()| Some(analysis)),
         None => check_analysis(options, at).map(|()| None),
     }
 }
 
+/// Whether a name of an analyzer is that of all text.
+fn is_usual(name: &str) -> bool {
+    matches!(name, "default" | "standard")
+}
+
 /// Refuses analysis that is not that of the field.
 pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
     for key in ["analyzer", "quote_analyzer"] {
-        if let Some(name) = options.string(key)?.filter(|name| !matches!(*name, "default" | "standard")) {
+        if let Some(name) = options.string(key)?.filter(|name| !is_usual(name)) {
             let why = match Analysis::analyzer(name) {
                 Some(_) => format!("only match, match_bool_prefix and multi_match take [{name}]"),
-                None => {
-                    format!("[{name}] is none of default, keyword, simple, standard, stop and whitespace")
-                }
+                None => format!(
+                    "[{name}] is none of default, keyword, simple, standard, stop and whitespace, and the settings \
+                     of the index define none of this name"
+                ),
             };
             return Err(at.unsupported(key, &why));
         }

@@ -362,7 +362,7 @@ impl<'a> Clause<'a> {
     fn match_options(self, options: &mut Object<'_>, how: &mut MatchOptions) -> Result<String> {
         let at = self.at;
         let query = options.take("query").ok_or_else(|| at.invalid("[query] is missing"))?;
-        how.analysis = analysis_of(options, at)?;
+        how.analysis = analysis_of(options, at, self.context)?;
         check_fuzziness(options, at)?;
         if let Some(operator) = options.string("operator")? {
             how.and = text::is_and(operator, &at.key("operator"))?;

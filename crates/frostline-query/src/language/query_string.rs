@@ -749,10 +749,18 @@ impl Parser<'_> {
             zone: self.options.zone.clone(),
             ..Default::default()
         };
-        if frostline_split::query_tokens(text).is_empty() {
-            return Ok(self.tokenless(text, targets));
+        if !frostline_split::query_tokens(text).is_empty() {
+            return match_any(targets, text, &options, &At::root("query"), self.context).map(Some);
         }
-        match_any(targets, text, &options, &At::root("query"), self.context).map(Some)
+        // By its own analysis a field may have a word of it.
+        let is_analyzed = |target: &Target| target.as_ref().is_some_and(|field| field.analysis().is_some());
+        let (analyzed, others): (Vec<Target>, Vec<Target>) = targets.iter().cloned().partition(is_analyzed);
+        let other = self.tokenless(text, &others);
+        if analyzed.is_empty() {
+            return Ok(other);
+        }
+        let own = match_any(&analyzed, text, &options, &At::root("query"), self.context)?;
+        Ok(Some(any([own].into_iter().chain(other).collect())))
     }
 
     /// Text of punctuation alone has no token; a field can still hold exactly that (`referer:"-"`).

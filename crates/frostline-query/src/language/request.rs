@@ -1,7 +1,7 @@
 //! The search body: the query, the order of hits, and the fields to return.
 
 use frostline_base::wildcard_matches;
-use frostline_split::{Moment, parse_moment};
+use frostline_split::{Moment, ShownSource, parse_moment};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -318,6 +318,18 @@ impl SourceFilter {
     /// Reads the value of a `_source` parameter.
     pub fn parse(value: &Value) -> Result<SourceFilter> {
         source(value, &At::root("_source"))
+    }
+
+    /// What an index shows of its documents.
+    pub fn of_index(shown: &ShownSource) -> SourceFilter {
+        match (shown.is_hidden(), shown.is_whole()) {
+            (true, _) => SourceFilter::None,
+            (_, true) => SourceFilter::All,
+            _ => SourceFilter::Parts {
+                includes: shown.includes().to_vec(),
+                excludes: shown.excludes().to_vec(),
+            },
+        }
     }
 
     /// The paths that it names, without patterns.

@@ -215,20 +215,30 @@ pub(crate) fn match_in(
             read => read,
         };
     }
+    if let (Some(field), Some(queries)) = (target, &options.analysis)
+        && let Some(asked) = field.asked_by(queries)
+    {
+        return match_in(
+            &Some(asked),
+            text,
+            &MatchOptions { analysis: None, ..options.clone() },
+            at,
+            context,
+        );
+    }
     let own = target.as_ref().and_then(FieldRef::analysis);
-    let mut tokens = match own {
-        Some(analysis) => analysis.words(text).into_iter().map(|(_, word)| word.into_owned()).collect(),
-        None => query_tokens(text),
+    // Each token once.
+    let tokens = match own {
+        Some(analysis) => analysis.asked_once(text, options.prefix_last).len(),
+        None => query_tokens(text).into_iter().collect::<BTreeSet<_>>().len(),
     };
-    tokens.sort_unstable();
-    tokens.dedup();
     let exact = target.as_ref().is_some_and(FieldRef::is_exact);
-    if tokens.is_empty() && !exact {
+    if tokens == 0 && !exact {
         return Ok(if options.zero_terms_all { Filter::All } else { Filter::None });
     }
     let field = target.clone();
     let text_owned = text.to_owned();
-    let filter = if let Some(analysis) = options.analysis {
+    let filter = if let Some(analysis) = &options.analysis {
         if options.phrase || exact || own.is_some() {
             let why =
                 "words by another analysis are asked for one by one, of fields that have those of all text";
@@ -238,7 +248,7 @@ pub(crate) fn match_in(
     } else if options.phrase {
         Filter::Phrase { field, text: text_owned, prefix_last: options.prefix_last }
     } else {
-        let Some(minimum) = minimum_of(options, tokens.len(), exact, at)? else { return Ok(Filter::None) };
+        let Some(minimum) = minimum_of(options, tokens, exact, at)? else { return Ok(Filter::None) };
         Filter::Match { field, text: text_owned, minimum, prefix_last: options.prefix_last }
     };
     let zone = options.zone.clone().unwrap_or(jiff::tz::TimeZone::UTC);
@@ -257,29 +267,25 @@ pub(crate) fn match_in(
 /// in lower case, is no word of it.
 fn match_words(
     target: &Target,
-    analysis: Analysis,
+    analysis: &Analysis,
     text: &str,
     options: &MatchOptions,
     at: &At<'_>,
 ) -> Result<Filter> {
-    let words = analysis.words(text);
-    let last = words.len().saturating_sub(1);
-    let asked: BTreeSet<(&str, bool)> = words
-        .iter()
-        .enumerate()
-        .map(|(number, (_, word))| (word.as_ref(), options.prefix_last && number == last))
-        .collect();
+    let asked = analysis.asked_once(text, options.prefix_last);
     let needed = match minimum_of(options, asked.len(), false, at)? {
         None => return Ok(Filter::None),
         Some(Minimum::All) => asked.len(),
         Some(Minimum::Count(count)) => count,
     };
-    let parts = asked.into_iter().map(|(word, prefix_last)| match query_tokens(word).as_slice() == [word] {
-        false => Filter::None,
-        true => {
-            let (field, text) = (target.clone(), word.to_owned());
+    let parts = asked.into_iter().map(|(words, prefix_last)| {
+        let found = words.into_iter().filter(|word| query_tokens(word).as_slice() == [word.as_str()]);
+        let each = found.map(|text| {
+            let field = target.clone();
             Filter::Match { field, text, minimum: Minimum::All, prefix_last }
-        }
+        });
+        let each: Vec<Filter> = each.collect();
+        if each.is_empty() { Filter::None } else { any(each) }
     });
     let parts: Vec<Filter> = parts.filter(|part| *part != Filter::None).collect();
     Ok(match needed <= parts.len() && needed > 0 {
@@ -357,9 +363,25 @@ pub(crate) fn match_across(
     at: &At<'_>,
     context: &Context<'_>,
 ) -> Result<Filter> {
-    let mut tokens = query_tokens(text);
-    tokens.sort_unstable();
-    tokens.dedup();
+    // Those that take the text apart alike are as one field.
+    let mut alike: Vec<(Option<&Analysis>, Vec<Target>)> = Vec::new();
+    for target in targets {
+        let analysis = target.as_ref().and_then(FieldRef::analysis);
+        match alike.iter_mut().find(|(known, _)| *known == analysis) {
+            Some((_, known)) => known.push(target.clone()),
+            None => alike.push((analysis, vec![target.clone()])),
+        }
+    }
+    if let [(Some(analysis), targets)] = alike.as_slice() {
+        return match_across_analyzed(targets, analysis, text, options, at, context);
+    }
+    if alike.len() > 1 {
+        let options = MatchOptions { lenient: true, ..options.clone() };
+        let each = alike.iter().map(|(_, targets)| match_across(targets, text, &options, at, context));
+        let each = each.collect::<Result<Vec<Filter>>>()?;
+        return Ok(any(each.into_iter().flat_map(flat).collect()));
+    }
+    let tokens: BTreeSet<String> = query_tokens(text).into_iter().collect();
     if targets.is_empty() || tokens.len() <= 1 {
         return match_any(targets, text, options, at, context);
     }
@@ -372,4 +394,39 @@ pub(crate) fn match_across(
     let parts: Result<Vec<Filter>> =
         tokens.iter().map(|token| match_any(targets, token, &single, at, context)).collect();
     Ok(if needed == tokens.len() { all(parts?) } else { at_least(needed, parts?) })
+}
+
+/// The same where all targets compare their text by this analysis.
+fn match_across_analyzed(
+    targets: &[Target],
+    analysis: &Analysis,
+    text: &str,
+    options: &MatchOptions,
+    at: &At<'_>,
+    context: &Context<'_>,
+) -> Result<Filter> {
+    let queries = options.analysis.as_ref().filter(|_| !analysis.is_normalizer());
+    let analysis = queries.map_or_else(|| analysis.clone(), |queries| analysis.asked_by(queries));
+    let asked = analysis.asked_once(text, options.prefix_last);
+    if asked.len() <= 1 || analysis.is_normalizer() {
+        return match_any(targets, text, options, at, context);
+    }
+    let needed = match minimum_of(options, asked.len(), false, at)? {
+        None => return Ok(Filter::None),
+        Some(Minimum::All) => asked.len(),
+        Some(Minimum::Count(count)) => count,
+    };
+    let parts = asked.into_iter().map(|(words, prefix_last)| {
+        let each = words
+            .iter()
+            .flat_map(|word| targets.iter().flatten().map(|field| word_in(field, word.clone(), prefix_last)));
+        any(each.collect())
+    });
+    let parts: Vec<Filter> = parts.collect();
+    Ok(if needed == parts.len() { all(parts) } else { at_least(needed, parts) })
+}
+
+/// A word as the text of the field has it once it is taken apart.
+pub(crate) fn word_in(field: &FieldRef, text: String, prefix_last: bool) -> Filter {
+    Filter::Match { field: Some(field.asked_as_written()), text, minimum: Minimum::All, prefix_last }
 }

@@ -402,7 +402,7 @@ pub(crate) async fn readings(
 }
 
 /// Texts, or lists of such, as they are compared.
-fn normalized(array: &ArrayRef, normalizer: Analysis) -> Result<ArrayRef> {
+fn normalized(array: &ArrayRef, normalizer: &Analysis) -> Result<ArrayRef> {
     if let Some(texts) = array.as_string_opt::<i32>() {
         let texts = texts.iter().map(|text| text.map(|text| normalizer.fold(text)));
         return Ok(Arc::new(texts.collect::<StringArray>()));

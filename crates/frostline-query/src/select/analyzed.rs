@@ -10,7 +10,8 @@ use roaring::RoaringBitmap;
 
 use crate::Result;
 use crate::filter::pattern::Matcher;
-use crate::filter::{Bound, FieldRef, Filter, Minimum, Pattern};
+use crate::filter::words::{folded, is_one_of, phrases};
+use crate::filter::{Bound, FieldRef, Filter, Minimum};
 use crate::read::view::View;
 use crate::select::equal::scalar_text;
 use crate::select::{Rows, at_least};
@@ -20,7 +21,7 @@ impl View<'_> {
     pub(super) async fn analyzed(
         self,
         field: &FieldRef,
-        analysis: Analysis,
+        analysis: &Analysis,
         filter: &Filter,
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
@@ -37,26 +38,17 @@ impl View<'_> {
                 return self.with_words(&texts, analysis, (text, minimum, *prefix_last), among).await;
             }
             Filter::Phrase { text, prefix_last, .. } => {
-                let phrase = analysis.words(text);
-                let holds = |own: &str| {
-                    let own = analysis.words(own);
-                    let is_at = |start: usize| has_phrase(&own, &phrase, start, *prefix_last);
-                    !phrase.is_empty() && (0..own.len()).any(is_at)
-                };
+                let phrase = analysis.asked(text);
+                let holds = |own: &str| phrases(&analysis.words(own), &phrase, *prefix_last).next().is_some();
                 self.texts_for_which(&texts, among, holds).await?
             }
             Filter::Pattern { pattern, case_insensitive, .. } => {
-                let pattern = match pattern {
-                    Pattern::Prefix(start) => Pattern::Prefix(analysis.fold(start).into_owned()),
-                    Pattern::Wildcard(wildcard) => Pattern::Wildcard(analysis.fold(wildcard).into_owned()),
-                    Pattern::Regex(regex) => Pattern::Regex(regex.clone()),
-                };
-                let matcher = Matcher::new(&pattern, *case_insensitive)?;
-                let holds = |text: &str| analysis.words(text).iter().any(|(_, word)| matcher.is_match(word));
+                let matcher = Matcher::new(&folded(pattern, analysis), *case_insensitive)?;
+                let holds = |text: &str| analysis.words(text).iter().any(|word| matcher.is_match(&word.text));
                 self.texts_for_which(&texts, among, holds).await?
             }
             Filter::Range { lower, upper, .. } => {
-                let (lower, upper) = (folded(lower, analysis), folded(upper, analysis));
+                let (lower, upper) = (bound(lower, analysis), bound(upper, analysis));
                 let holds = |text: &str| is_between(&analysis.fold(text), &lower, &upper);
                 self.texts_for_which(&texts, among, holds).await?
             }
@@ -69,23 +61,18 @@ impl View<'_> {
     async fn with_words(
         self,
         texts: &[&SplitField],
-        analysis: Analysis,
+        analysis: &Analysis,
         (text, minimum, prefix_last): (&str, &Minimum, bool),
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
-        let words: Vec<String> =
-            analysis.words(text).into_iter().map(|(_, word)| word.into_owned()).collect();
-        let last = words.len().saturating_sub(1);
-        let mut asked: BTreeSet<(&str, bool)> = BTreeSet::new();
-        asked.extend(words.iter().enumerate().map(|(at, word)| (word.as_str(), prefix_last && at == last)));
+        let asked = analysis.asked_once(text, prefix_last);
         let needed = match minimum {
             Minimum::All => asked.len(),
             Minimum::Count(count) => (*count).max(1),
         };
         let mut found = Vec::with_capacity(asked.len());
-        for (word, is_start) in asked {
-            let is_it = |own: &str| if is_start { own.starts_with(word) } else { own == word };
-            let holds = |text: &str| analysis.words(text).iter().any(|(_, own)| is_it(own));
+        for (words, is_start) in &asked {
+            let holds = |text: &str| analysis.words(text).iter().any(|own| is_one_of(own, words, *is_start));
             found.push(Rows::Some(self.texts_for_which(texts, among, holds).await?));
         }
         Ok(if found.is_empty() { Rows::none() } else { at_least(needed, found, self.split().rows()) })
@@ -106,31 +93,8 @@ impl View<'_> {
     }
 }
 
-/// Whether the words of a phrase are in others from the one at `start` on, as far from one another.
-fn has_phrase<T: AsRef<str>>(
-    own: &[(usize, T)],
-    phrase: &[(usize, T)],
-    start: usize,
-    prefix_last: bool,
-) -> bool {
-    let (Some((at, _)), Some((first, _))) = (own.get(start), phrase.first()) else { return false };
-    // Both are in the order of their places.
-    let mut rest = own.iter().skip(start).peekable();
-    phrase.iter().enumerate().all(|(number, (place, word))| {
-        let is_last = number + 1 == phrase.len();
-        let wanted = at + (place - first);
-        while rest.next_if(|(place, _)| *place < wanted).is_some() {}
-        rest.peek().filter(|(place, _)| *place == wanted).is_some_and(|(_, found)| {
-            match prefix_last && is_last {
-                true => found.as_ref().starts_with(word.as_ref()),
-                false => found.as_ref() == word.as_ref(),
-            }
-        })
-    })
-}
-
 /// A bound as text; none where it is open, or no text.
-fn folded(bound: &Bound, analysis: Analysis) -> Option<Option<(String, bool)>> {
+fn bound(bound: &Bound, analysis: &Analysis) -> Option<Option<(String, bool)>> {
     let (edge, is_included) = match bound {
         Bound::Open => return Some(None),
         Bound::Included(edge) => (edge, true),

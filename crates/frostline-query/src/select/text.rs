@@ -173,7 +173,16 @@ impl<'a> View<'a> {
         let readings = self.words_of(Some(field)).await?.into_iter();
         for reading in readings.filter(|reading| reading.ty == ValueType::Text) {
             let rows = self.rows_with_value(reading, among).await?;
-            found |= self.verify(reading, &rows, |text| seeker.is_in(text)).await?;
+            let holds = |text: &str| match field.analysis() {
+                None => seeker.is_in(text),
+                Some(analysis) => {
+                    let words = analysis.words(text);
+                    let words: Vec<(usize, &str)> =
+                        words.iter().map(|word| (word.at, word.text.as_ref())).collect();
+                    seeker.is_among(&words)
+                }
+            };
+            found |= self.verify(reading, &rows, holds).await?;
         }
         Ok(Rows::Some(found))
     }

@@ -1,8 +1,6 @@
 //! `_analyze`: the tokens of a text.
 
-use std::collections::BTreeSet;
-
-use frostline_split::{Analysis, FieldType, Mapping, Placed, STOP_WORDS, ValueType, analyze};
+use frostline_split::{Analysis, Definitions, FieldType, Mapping, Placed, Steps, ValueType, Word, analyze};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
@@ -32,41 +30,88 @@ pub(crate) async fn of_text(call: Call) -> Result<Answer> {
         Some(Value::String(text)) => Ok(Some(text.as_str())),
         Some(other) => Err(ApiError::unparsed(format!("[{name}] is {other}, not text"))),
     };
-    if let Some(chain) = Chain::of(&body)? {
-        if let Some(index) = call.part("index") {
-            document::holder(&call, index).await?;
+    let index = match call.part("index") {
+        Some(index) => Some(call.state.node.index(&document::holder(&call, index).await?).await?),
+        None => None,
+    };
+    let mapping = index.as_ref().map(|index| index.mapping());
+    let definitions = mapping.map_or_else(Definitions::default, |mapping| mapping.definitions().clone());
+    let normalizer = text("normalizer")?;
+    if ["char_filter", "filter", "tokenizer"].iter().any(|key| body.contains_key(*key)) {
+        if ["analyzer", "field", "normalizer"].iter().any(|key| body.contains_key(*key)) {
+            return Err(ApiError::invalid(
+                "[tokenizer], [filter] and [char_filter] do not go with [analyzer], [field] or [normalizer]",
+            ));
         }
-        return Answer::json(&chain.answer(&texts, explain)?);
+        let described = definitions.described(&body, mapping.is_none())?;
+        return Answer::json(&answer(&Analyzer::Other(described), &texts, explain, true)?);
     }
-    let analyzer = match (text("analyzer")?, text("field")?, call.part("index")) {
-        (Some(name), _, index) => {
-            if let Some(index) = index {
-                document::holder(&call, index).await?;
-            }
-            Analyzer::named(name)?
+    let analyzer = match (text("analyzer")?, normalizer, text("field")?, mapping) {
+        (Some(_), Some(_), ..) => {
+            return Err(ApiError::invalid("[normalizer] does not go with [analyzer]"));
         }
-        (None, Some(_), None) => {
+        (Some(name), None, ..) => Analyzer::named(name, &definitions)?,
+        (None, Some(name), ..) => {
+            let normalizer = definitions.normalizer(name).filter(|_| mapping.is_some());
+            Analyzer::Other(normalizer.ok_or_else(|| match mapping {
+                Some(_) => ApiError::invalid(format!("failed to find normalizer under [{name}]")),
+                None => ApiError::invalid("analysis based on a normalizer requires an index"),
+            })?)
+        }
+        (None, None, Some(_), None) => {
             return Err(ApiError::invalid("[field] is a field of an index: the path names none"));
         }
-        (None, Some(field), Some(index)) => Analyzer::of_field(&call, index, field).await?,
-        (None, None, index) => {
-            if let Some(index) = index {
-                document::holder(&call, index).await?;
-            }
-            Analyzer::Standard
-        }
+        (None, None, Some(field), Some(mapping)) => Analyzer::of_name(mapping, field).ok_or_else(|| {
+            ApiError::invalid(format!(
+                "Can't process field [{field}], Analysis requests are only supported on tokenized fields"
+            ))
+        })?,
+        (None, None, None, _) => Analyzer::Standard,
     };
-    let tokens = shown(&analyzer.tokens(&texts, TOKENS_MAX).ok_or_else(too_many)?);
-    Answer::json(&match explain {
-        true => {
-            let analyzer = json!({ "name": analyzer.name(), "tokens": tokens });
-            json!({ "detail": { "custom_analyzer": false, "analyzer": analyzer } })
-        }
-        false => json!({ "tokens": tokens }),
-    })
+    let is_custom = matches!(&analyzer, Analyzer::Other(analysis) if analysis.is_custom());
+    Answer::json(&answer(&analyzer, &texts, explain, is_custom)?)
 }
 
-const MEMBERS: [&str; 7] = ["analyzer", "char_filter", "explain", "field", "filter", "text", "tokenizer"];
+/// The tokens of texts; where they are to be explained, after each step, which only some analyzers have several of.
+fn answer(analyzer: &Analyzer, texts: &[&str], explain: bool, has_steps: bool) -> Result<Value> {
+    let all = || -> Result<Value> { Ok(shown(&analyzer.tokens(texts, TOKENS_MAX).ok_or_else(too_many)?)) };
+    let analysis = match analyzer {
+        _ if !explain => return Ok(json!({ "tokens": all()? })),
+        Analyzer::Other(analysis) if has_steps => analysis,
+        _ => {
+            let analyzer = json!({ "name": analyzer.name(), "tokens": all()? });
+            return Ok(json!({ "detail": { "custom_analyzer": false, "analyzer": analyzer } }));
+        }
+    };
+    let steps: Vec<(&str, Steps)> = texts.iter().map(|text| (*text, analysis.steps(text))).collect();
+    let Some((_, first)) = steps.first() else { return Ok(json!({})) };
+    let step = |words_of: &dyn Fn(&Steps) -> &[Word<'static>]| -> Result<Value> {
+        let mut steps = steps.iter();
+        let of_text = |_: &str, most: usize| match steps.next() {
+            Some((text, step)) => placed(text, words_of(step), most),
+            None => Vec::new(),
+        };
+        Ok(shown(&tokens_of(texts, TOKENS_MAX, of_text).ok_or_else(too_many)?))
+    };
+    let char_filters = first.char_filters.iter().enumerate().map(|(at, (name, _))| {
+        let texts = steps.iter().filter_map(|(_, step)| step.char_filters.get(at));
+        json!({ "name": name, "filtered_text": texts.map(|(_, text)| text).collect::<Vec<_>>() })
+    });
+    let filters = first.filters.iter().enumerate().map(|(at, (name, _))| {
+        let tokens = step(&|step| step.filters.get(at).map_or(&[], |(_, words)| words.as_slice()))?;
+        Ok(json!({ "name": name, "tokens": tokens }))
+    });
+    let tokenizer = json!({ "name": first.tokenizer.0, "tokens": step(&|step| &step.tokenizer.1)? });
+    Ok(json!({ "detail": {
+        "custom_analyzer": true,
+        "charfilters": char_filters.collect::<Vec<_>>(),
+        "tokenizer": tokenizer,
+        "tokenfilters": filters.collect::<Result<Vec<_>>>()?,
+    } }))
+}
+
+const MEMBERS: [&str; 8] =
+    ["analyzer", "char_filter", "explain", "field", "filter", "normalizer", "text", "tokenizer"];
 
 fn texts(body: &Map<String, Value>) -> Result<Vec<&str>> {
     let wrong = || ApiError::unparsed("[text] is a text, or a list of texts");
@@ -86,7 +131,7 @@ fn texts(body: &Map<String, Value>) -> Result<Vec<&str>> {
 }
 
 /// How a text is taken apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Analyzer {
     /// Into the tokens that text has.
     Standard,
@@ -95,23 +140,29 @@ pub(crate) enum Analyzer {
 }
 
 impl Analyzer {
-    pub(crate) fn named(name: &str) -> Result<Analyzer> {
-        match name {
-            "default" | "standard" => Ok(Analyzer::Standard),
-            other => Analysis::analyzer(other).map(Analyzer::Other).ok_or_else(|| {
-                ApiError::invalid(format!(
-                    "failed to find analyzer [{other}]: there are [standard], which is how all text is analysed, [keyword], \
-                     [simple], [stop] and [whitespace]"
-                ))
-            }),
+    /// The one of a name, of an index whose settings define this.
+    pub(crate) fn named(name: &str, definitions: &Definitions) -> Result<Analyzer> {
+        let is_usual = matches!(name, "default" | "standard");
+        match definitions.analyzer(name).filter(|_| !is_usual || definitions.defines_analyzer(name)) {
+            Some(analysis) => Ok(Analyzer::Other(analysis)),
+            None if is_usual => Ok(Analyzer::Standard),
+            None => Err(ApiError::invalid(format!(
+                "failed to find analyzer [{name}]: there are [standard], which is how all text is analysed, [keyword], \
+                 [simple], [stop], [whitespace], and those that the settings of the index define"
+            ))),
         }
     }
 
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             Analyzer::Standard => "standard",
             Analyzer::Other(analysis) => analysis.name(),
         }
+    }
+
+    /// Whether it takes a text as one word, as it is written.
+    pub(crate) fn is_whole(&self) -> bool {
+        *self == whole()
     }
 
     /// How the text that a name means is searched; none where it means no text. One that is not known yet has text.
@@ -133,28 +184,23 @@ impl Analyzer {
             paths if paths.iter().any(|(path, is_exact)| !is_exact && is_text(path)) => {
                 Some(Analyzer::Standard)
             }
-            paths if paths.iter().any(|(_, is_exact)| *is_exact) => Some(Analyzer::Other(Analysis::Keyword)),
+            paths if paths.iter().any(|(_, is_exact)| *is_exact) => Some(whole()),
             _ => None,
         }
     }
 
-    /// The same of a field of an index.
-    async fn of_field(call: &Call, index: &str, name: &str) -> Result<Analyzer> {
-        let index = call.state.node.index(&document::holder(call, index).await?).await?;
-        Analyzer::of_name(index.mapping(), name).ok_or_else(|| {
-            ApiError::invalid(format!(
-                "Can't process field [{name}], Analysis requests are only supported on tokenized fields"
-            ))
-        })
-    }
-
     /// The tokens of the values of a field. None where there are more than `tokens_max`.
-    pub(crate) fn tokens(self, texts: &[&str], tokens_max: usize) -> Option<Vec<Placed>> {
+    pub(crate) fn tokens(&self, texts: &[&str], tokens_max: usize) -> Option<Vec<Placed>> {
         tokens_of(texts, tokens_max, |text, most| match self {
             Analyzer::Standard => analyze(text, most),
-            Analyzer::Other(analysis) => placed(text, analysis, most),
+            Analyzer::Other(analysis) => placed(text, &analysis.words(text), most),
         })
     }
+}
+
+/// What takes a text as one word, as it is written.
+fn whole() -> Analyzer {
+    Analysis::analyzer("keyword").map_or(Analyzer::Standard, Analyzer::Other)
 }
 
 /// The tokens of texts, as if they were values of a field, by a function that gives so many of one. None where there are
@@ -162,7 +208,7 @@ impl Analyzer {
 fn tokens_of(
     texts: &[&str],
     tokens_max: usize,
-    of: impl Fn(&str, usize) -> Vec<Placed>,
+    mut of: impl FnMut(&str, usize) -> Vec<Placed>,
 ) -> Option<Vec<Placed>> {
     let (mut tokens, mut next, mut offset) = (Vec::new(), 0, 0);
     for text in texts {
@@ -204,183 +250,29 @@ fn shown(tokens: &[Placed]) -> Value {
     tokens.iter().map(one).collect()
 }
 
-/// At most so many words of a text by an analysis.
-fn placed(text: &str, analysis: Analysis, most: usize) -> Vec<Placed> {
-    // Words come one after another, so each part of the text is counted once.
-    let (mut at, mut units) = (0, 0);
-    let mut upto = |end: usize| {
-        units += text.get(at..end).unwrap_or_default().encode_utf16().count();
-        at = end;
-        units
+/// At most so many words of a text, as tokens.
+fn placed(text: &str, words: &[Word<'_>], most: usize) -> Vec<Placed> {
+    // Of each character: where it begins in bytes, and in UTF-16 code units.
+    let mut units = 0;
+    let begins = text.char_indices().map(|(at, c)| {
+        units += c.len_utf16();
+        (at, units - c.len_utf16())
+    });
+    let begins: Vec<(usize, usize)> = begins.collect();
+    let all = text.encode_utf16().count();
+    let unit = |at: usize| match begins.binary_search_by_key(&at, |(begin, _)| *begin) {
+        Ok(found) => begins.get(found).map_or(all, |(_, unit)| *unit),
+        Err(_) => all,
     };
-    let words = analysis.places(text).into_iter().take(most);
-    let words = words.map(|(position, place)| {
-        let own = text.get(place.clone()).unwrap_or_default();
-        let (start, end) = (upto(place.start), upto(place.end));
-        Placed { text: analysis.fold(own).into_owned(), start, end, position, words: 1, is_compound: false }
+    let words = words.iter().take(most).map(|word| Placed {
+        text: word.text.to_string(),
+        start: unit(word.place.start),
+        end: unit(word.place.end),
+        position: word.at,
+        words: 1,
+        is_compound: false,
     });
     words.collect()
-}
-
-/// A tokenizer and what becomes of its tokens.
-struct Chain {
-    tokenizer: &'static str,
-    filters: Vec<(String, TokenFilter)>,
-}
-
-enum TokenFilter {
-    Lowercase,
-    Uppercase,
-    Trim,
-    /// These words are left out; by whatever case they have, if it is not regarded.
-    Stop(BTreeSet<String>, bool),
-}
-
-const TOKENIZERS: [&str; 5] = ["standard", "keyword", "letter", "lowercase", "whitespace"];
-
-impl Chain {
-    /// The one that a request describes; none where it names an analyzer or a field.
-    fn of(body: &Map<String, Value>) -> Result<Option<Chain>> {
-        let filters = |key: &str| -> Vec<Value> {
-            match body.get(key) {
-                None => Vec::new(),
-                Some(Value::Array(all)) => all.clone(),
-                Some(one) => vec![one.clone()],
-            }
-        };
-        let tokenizer = match body.get("tokenizer") {
-            // A normalizer made of filters alone.
-            None if body.contains_key("filter") || body.contains_key("char_filter") => "keyword",
-            None => return Ok(None),
-            Some(Value::String(name)) => {
-                let known = TOKENIZERS.iter().find(|known| *known == name);
-                known.copied().ok_or_else(|| {
-                    let known = TOKENIZERS.join("], [");
-                    ApiError::invalid(format!(
-                        "failed to find global tokenizer under [{name}]: there are [{known}]"
-                    ))
-                })?
-            }
-            Some(_) => return Err(ApiError::invalid("[tokenizer] is the name of one: no other is made")),
-        };
-        if ["analyzer", "field"].iter().any(|key| body.contains_key(*key)) {
-            return Err(ApiError::invalid("[tokenizer] and [filter] do not go with [analyzer] or [field]"));
-        }
-        if !filters("char_filter").is_empty() {
-            return Err(ApiError::invalid("[char_filter] is not supported"));
-        }
-        let filters = filters("filter").iter().map(TokenFilter::of).collect::<Result<_>>()?;
-        Ok(Some(Chain { tokenizer, filters }))
-    }
-
-    fn tokens(&self, text: &str, most: usize) -> Vec<Placed> {
-        match self.tokenizer {
-            "standard" => {
-                let units: Vec<u16> = text.encode_utf16().collect();
-                // A word is in a few tokens.
-                let words = analyze(text, 8 * most).into_iter().filter(|token| token.words == 1);
-                let as_written = words.map(|token| {
-                    let own = units.get(token.start..token.end).unwrap_or_default();
-                    Placed { text: String::from_utf16_lossy(own), ..token }
-                });
-                as_written.take(most).collect()
-            }
-            "letter" => {
-                let units: Vec<u16> = text.encode_utf16().collect();
-                let as_written = placed(text, Analysis::Simple, most).into_iter().map(|token| {
-                    let own = units.get(token.start..token.end).unwrap_or_default();
-                    Placed { text: String::from_utf16_lossy(own), ..token }
-                });
-                as_written.collect()
-            }
-            "lowercase" => placed(text, Analysis::Simple, most),
-            "whitespace" => placed(text, Analysis::Whitespace, most),
-            _ => placed(text, Analysis::Keyword, most),
-        }
-    }
-
-    fn answer(&self, texts: &[&str], explain: bool) -> Result<Value> {
-        let mut tokens =
-            tokens_of(texts, TOKENS_MAX, |text, most| self.tokens(text, most)).ok_or_else(too_many)?;
-        let tokenizer = json!({ "name": self.tokenizer, "tokens": shown(&tokens) });
-        let mut filters = Vec::new();
-        for (name, filter) in &self.filters {
-            tokens = filter.apply(tokens);
-            filters.push(json!({ "name": name, "tokens": shown(&tokens) }));
-        }
-        Ok(match explain {
-            true => json!({ "detail": {
-                "custom_analyzer": true, "charfilters": [], "tokenizer": tokenizer, "tokenfilters": filters,
-            } }),
-            false => json!({ "tokens": shown(&tokens) }),
-        })
-    }
-}
-
-impl TokenFilter {
-    /// A filter by its name, or as it is described, with its name.
-    fn of(value: &Value) -> Result<(String, TokenFilter)> {
-        let (name, options) = match value {
-            Value::String(name) => (name.as_str(), Map::new()),
-            Value::Object(options) => {
-                let name = options.get("type").and_then(Value::as_str);
-                (name.ok_or_else(|| ApiError::invalid("a filter has its [type]"))?, options.clone())
-            }
-            other => return Err(ApiError::unparsed(format!("[filter] has {other}, no name of a filter"))),
-        };
-        let is_known =
-            |key: &str| key == "type" || name == "stop" && matches!(key, "stopwords" | "ignore_case");
-        if let Some(other) = options.keys().find(|key| !is_known(key)) {
-            return Err(ApiError::invalid(format!("[{other}] of the filter [{name}] is not supported")));
-        }
-        let filter = match name {
-            "lowercase" => TokenFilter::Lowercase,
-            "uppercase" => TokenFilter::Uppercase,
-            "trim" => TokenFilter::Trim,
-            "stop" => {
-                let ignores_case = options.get("ignore_case") == Some(&Value::Bool(true));
-                let words: Option<Vec<&str>> = match options.get("stopwords") {
-                    None => Some(STOP_WORDS.to_vec()),
-                    Some(Value::String(name)) if name == "_english_" => Some(STOP_WORDS.to_vec()),
-                    Some(Value::String(name)) if name == "_none_" => Some(Vec::new()),
-                    Some(Value::Array(words)) => words.iter().map(Value::as_str).collect(),
-                    Some(_) => None,
-                };
-                let words = words.ok_or_else(|| {
-                    ApiError::invalid("[stopwords] is a list of words, or [_english_], or [_none_]")
-                })?;
-                let word = |word: &str| if ignores_case { word.to_lowercase() } else { word.to_owned() };
-                TokenFilter::Stop(words.into_iter().map(word).collect(), ignores_case)
-            }
-            other => {
-                return Err(ApiError::invalid(format!(
-                    "failed to find global token filter under [{other}]: there are [lowercase], [uppercase], [trim] and [stop]"
-                )));
-            }
-        };
-        // What is described in the request has no name of its own.
-        let shown = if value.is_string() { name.to_owned() } else { format!("__anonymous__{name}") };
-        Ok((shown, filter))
-    }
-
-    fn apply(&self, mut tokens: Vec<Placed>) -> Vec<Placed> {
-        match self {
-            TokenFilter::Stop(words, ignores_case) => tokens.retain(|token| match ignores_case {
-                true => !words.contains(&token.text.to_lowercase()),
-                false => !words.contains(&token.text),
-            }),
-            other => {
-                for token in &mut tokens {
-                    token.text = match other {
-                        TokenFilter::Uppercase => token.text.to_uppercase(),
-                        TokenFilter::Trim => token.text.trim().to_owned(),
-                        _ => token.text.to_lowercase(),
-                    };
-                }
-            }
-        }
-        tokens
-    }
 }
 
 fn kind(token: &Placed) -> &'static str {

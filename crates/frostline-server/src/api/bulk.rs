@@ -12,6 +12,7 @@ use frostline_base::{ErrorKind, IndexName};
 use frostline_catalog::Numbers;
 use frostline_ingest::{Action, Append, Appended, Edit, Edited, Expected, Operation as IdOperation, Outcome};
 use frostline_pipeline::limits::UPDATES_READ_BYTES_MAX;
+use frostline_query::language::SourceFilter;
 use futures::future::{join, join_all};
 use http::StatusCode;
 use serde::Serialize;
@@ -24,7 +25,7 @@ use crate::api::{document, indices, ingest, search_body};
 use crate::counts::{Count, of_status};
 use crate::error::{ApiError, Result};
 use crate::scope::Privilege;
-use crate::state::Call;
+use crate::state::{Call, State};
 
 pub(crate) const PARAMETERS: &[&str] =
     &["op_type", "pipeline", "refresh", "require_alias", "require_data_stream"];
@@ -506,6 +507,9 @@ async fn write_timed(
         };
         items.push(Item { action, index, id, outcome, updated, expected });
     }
+    for (name, of_index) in &mut written {
+        check_sources(state, name, of_index, &mut items).await;
+    }
     let written = written.into_iter().map(|(name, OfIndex { append, appended, edit, edited })| {
         let append = Append { key: key.clone(), ..append };
         let bytes = append.documents.iter().map(|document| document.len() as u64).sum::<u64>()
@@ -556,6 +560,33 @@ async fn write_timed(
     match items.first() {
         Some(Item { outcome: Err(error), .. }) if items.iter().all(again) => Err(error.clone()),
         _ => Ok((items, ingest_took)),
+    }
+}
+
+/// Leaves out updates of documents of which an index shows nothing, as they are refused, and has the others show what it
+/// does.
+async fn check_sources(state: &State, name: &IndexName, of_index: &mut OfIndex, items: &mut [Item]) {
+    let is_update = |operation: &IdOperation| matches!(operation.action, Action::Update(_));
+    if !of_index.edit.operations.iter().any(is_update) {
+        return;
+    }
+    // Where it is not there yet, no update has a document.
+    let Ok(index) = state.node.index(name).await else { return };
+    let kept = SourceFilter::of_index(index.mapping().source());
+    if kept == SourceFilter::All {
+        return;
+    }
+    let operations = std::mem::take(&mut of_index.edit.operations);
+    let places = std::mem::take(&mut of_index.edited);
+    for (operation, place) in operations.into_iter().zip(places) {
+        if is_update(&operation) && kept == SourceFilter::None {
+            let error = ApiError::invalid(format!("[{}]: document source missing", operation.id));
+            items[place].outcome = Err(error.named("document_source_missing_exception"));
+            continue;
+        }
+        items[place].updated.iter().for_each(|updated| updated.keep_only(&kept));
+        of_index.edit.operations.push(operation);
+        of_index.edited.push(place);
     }
 }
 

@@ -208,6 +208,8 @@ fn if_seq_no(seq_no: Option<Value>, term: Option<Value>) -> Result<Option<i64>> 
 #[derive(Clone, Debug)]
 pub(crate) struct Updated {
     filter: SourceFilter,
+    /// What its index shows of it.
+    kept: Arc<Mutex<SourceFilter>>,
     /// What the update has last made of what it read: that is what is stored if it succeeds.
     document: Arc<Mutex<Option<Bytes>>>,
 }
@@ -216,7 +218,13 @@ impl Updated {
     /// None where the document is not asked for.
     fn wanted(source: Option<&Value>) -> Result<Option<Updated>> {
         let filter = source.map_or(Ok(SourceFilter::None), SourceFilter::parse)?;
-        Ok((filter != SourceFilter::None).then(|| Updated { filter, document: Arc::default() }))
+        let kept = Arc::new(Mutex::new(SourceFilter::All));
+        Ok((filter != SourceFilter::None).then(|| Updated { filter, kept, document: Arc::default() }))
+    }
+
+    /// Has no more of it shown than its index does.
+    pub(crate) fn keep_only(&self, kept: &SourceFilter) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone_from(kept);
     }
 
     fn keep(&self, document: Option<Bytes>) {
@@ -231,7 +239,14 @@ impl Updated {
             return WithDocument::new(about, Some(get));
         };
         // It is stored, whatever can be shown of it.
-        let source = shown(&text, &self.filter).ok().flatten().map(|shown| shown.into_owned().into());
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let part = match kept {
+            SourceFilter::All => Some(text),
+            kept => {
+                shown(&text, &kept).ok().flatten().map(|part| Bytes::copy_from_slice(part.get().as_bytes()))
+            }
+        };
+        let source = part.and_then(|text| shown(&text, &self.filter).ok().flatten().map(|shown| shown.into_owned().into()));
         let get = Get { seq_no: Some(seq_no), primary_term: Some(1), found: true, source };
         WithDocument::new(about, Some(get))
     }
@@ -571,7 +586,7 @@ pub(crate) async fn stored(
     Ok(stored)
 }
 
-/// The same with all of their fields.
+/// The same with all of the fields that their index shows.
 async fn whole(state: &State, index: &IndexName, ids: &[String], with_source: bool) -> Result<Stored> {
     let looked_up = match state.edits.get(index, ids, with_source).await {
         // What the node has seen may do.
@@ -585,8 +600,19 @@ async fn whole(state: &State, index: &IndexName, ids: &[String], with_source: bo
         ErrorKind::NotFound => ApiError::no_such_index(&index.to_string()),
         _ => error.into(),
     })?;
+    let kept = SourceFilter::of_index(&looked_up.source);
+    let as_shown = |mut found: Located| {
+        found.text = match (found.text, &kept) {
+            (Some(text), SourceFilter::Parts { .. }) => {
+                shown(&text, &kept)?.map(|part| Bytes::copy_from_slice(part.get().as_bytes()))
+            }
+            (text, SourceFilter::All) => text,
+            (_, SourceFilter::None) | (None, _) => None,
+        };
+        Ok(found)
+    };
     let mut stored: Stored =
-        looked_up.documents.into_iter().map(|found| (found.id.clone(), Ok(found))).collect();
+        looked_up.documents.into_iter().map(|found| (found.id.clone(), as_shown(found))).collect();
     for unknown in looked_up.unknown {
         match unknown.error.kind() {
             // It is the request that asks for too much.

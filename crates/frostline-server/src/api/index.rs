@@ -5,8 +5,9 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use frostline_base::{IndexName, wildcard_matches};
-use frostline_catalog::{Access, Index, Records, Resolve, Wildcards};
+use frostline_catalog::{Access, Amend, Change, Index, Records, Resolve, Wildcards};
 use frostline_ingest::{Merge, MergePolicy};
+use frostline_split::{Definitions, Mapping};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -63,6 +64,7 @@ pub(crate) async fn clone(call: Call) -> Result<Answer> {
             "Can't update non dynamic settings [[index.time_field]]: a clone has the time field of its source",
         ));
     }
+    settings::refuse_analysis(settings, "a clone has that of its source")?;
     let records = call.state.node.catalog().records().await?;
     [Access::Read, Access::ReadMetadata]
         .into_iter()
@@ -213,7 +215,9 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
     if !change.is_of_blocks() {
         blocks::check(&call.state, names.iter(), Access::WriteMetadata)?;
     }
-    let fixed = change.of_new_indices();
+    let mut fixed = change.of_new_indices();
+    let analysis = settings::analysis(Some(settings))?;
+    fixed.extend(settings::names_of_analysis(settings));
     let records = call.state.node.records().await?;
     let open = names.iter().filter(|name| !fixed.is_empty() && !records.is_closed(name));
     let open: Vec<String> = open.map(|name| format!("[{name}]")).collect();
@@ -224,12 +228,38 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
             open.join(", ")
         )));
     }
+    if !analysis.is_empty() {
+        define(&call.state, &names, analysis).await?;
+    }
     let plan = |records: &Records| {
         let there = names.iter().filter(|name| records.has_index(name));
         Ok(there.filter_map(|name| change.change(records, name, preserve)).collect())
     };
     call.state.node.catalog().change_records("settings", plan).await?;
     Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(settings::warning(Some(settings))))
+}
+
+/// Adds to what the settings of indices define.
+async fn define(state: &State, names: &[IndexName], analysis: Definitions) -> Result<()> {
+    let amend = move |known: &Mapping| {
+        let all = known.definitions().adding(&analysis)?;
+        Ok(known.clone().with_definitions(all))
+    };
+    let mut indices = Vec::new();
+    for name in names {
+        let index = state.node.index(name).await?;
+        // Nothing is changed where one of the indices refuses it.
+        amend(index.mapping())?;
+        indices.push(index);
+    }
+    let amend = Amend::new(amend);
+    for index in indices {
+        let operation = "settings".to_owned();
+        let amend = Some(amend.clone());
+        let change = Change { amend, operation, rearranges: true, ..Change::default() };
+        state.live.note(index.commit(change).await?);
+    }
+    Ok(())
 }
 
 /// The id of an index, as Elasticsearch shows ids: 22 characters of Base64 instead of 32 digits.
@@ -253,7 +283,10 @@ pub(crate) fn settings_of(records: &Records, index: &Index, flat: bool, names: &
     let own = own.into_iter().chain(time).chain(created);
     let said = IndexSettings::of(records, index.name());
     let text = |(name, value): (&str, &str)| (name.to_owned(), json!(value));
-    let all = shards.into_iter().map(text).chain(said.shown()).chain(own.map(text));
+    let analysis = settings::by_name(&index.mapping().definitions().to_settings());
+    let analysis =
+        analysis.into_iter().filter_map(|(name, value)| Some((name, settings::shown_value(&value)?)));
+    let all = shards.into_iter().map(text).chain(said.shown()).chain(own.map(text)).chain(analysis);
     let matches = |name: &str| names.iter().any(|pattern| wildcard_matches(pattern, name));
     settings::nested(all.filter(|(name, _)| matches(name)).collect(), flat)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use frostline_base::wildcard_matches;
 use frostline_catalog::{Access, Amend, Change, Index, Wildcards};
-use frostline_split::{FieldType, Mapping};
+use frostline_split::{Definitions, FieldType, Mapping};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
@@ -68,13 +68,16 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
     }
     only(&body, ROOT)?;
     let said: BTreeSet<String> = body.keys().cloned().collect();
-    let wanted = Mapping::from_elasticsearch_json(&Value::Object(body))?;
-    let warning = warning(&wanted);
+    let body = Value::Object(body);
+    let warning = warning(&Mapping::from_elasticsearch_json_with(&body, Definitions::unknown())?);
     let scope = call.client.scope.to(Privilege::Manage);
     let how = indices::how_of_change(&call.params)?;
     let indices = indices::open(&call.state, &scope, call.index(), how).await?;
     blocks::check(&call.state, indices.iter().map(|index| index.name()), Access::WriteMetadata)?;
-    let amend = move |known: &Mapping| known.amended(wanted.clone(), |key| said.contains(key));
+    let amend = move |known: &Mapping| {
+        let wanted = Mapping::from_elasticsearch_json_with(&body, known.definitions().clone())?;
+        known.amended(wanted, |key| said.contains(key))
+    };
     // Nothing is changed where one of the indices refuses it.
     indices.iter().try_for_each(|index| amend(index.mapping()).map(drop))?;
     let amend = Amend::new(amend);

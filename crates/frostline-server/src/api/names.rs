@@ -166,13 +166,9 @@ pub(crate) fn named(
     }
 }
 
-/// What the first document of a name would make there by the templates, for who writes without a server. `mappings` is laid
-/// over theirs. `Invalid` where that is no index.
-pub fn birth_of(
-    records: &Records,
-    name: &IndexName,
-    mappings: Option<&Value>,
-) -> frostline_base::Result<Birth> {
+/// What the first document of a name would make there by the templates, for who writes without a server. The `mappings` and
+/// `settings` of `body` are laid over theirs. `Invalid` where that is no index.
+pub fn birth_of(records: &Records, name: &IndexName, body: Option<&Value>) -> frostline_base::Result<Birth> {
     let of_templates = || {
         let composed = compose(records, name.as_str())?.unwrap_or_else(Composed::nothing);
         check_auto_create(name, &composed)?;
@@ -183,7 +179,8 @@ pub fn birth_of(
                 composed.template
             )));
         }
-        let composed = composed.with(mappings, None)?;
+        let member = |name: &str| body.and_then(|body| body.get(name));
+        let composed = composed.with(member("mappings"), member("settings"))?;
         let (mapping, settings) = (composed.mapping()?, composed.index_settings()?);
         Ok(birth(name, mapping, composed.aliases, settings))
     };

@@ -424,13 +424,23 @@ impl Rewriting {
     fn found(&self, index: &Arc<Index>, document: Located) -> Result<Found> {
         let Located { id, numbers, text, .. } = document;
         let text = text.ok_or_else(|| Error::internal("a document was read without its text"))?;
-        let text = match &self.to.place {
-            Place::Other { filter: filter @ SourceFilter::Parts { .. }, .. } => {
-                let damaged = |e| Error::corrupt("a stored document is not JSON").with_source(e);
-                let part = filter.apply(&serde_json::from_slice::<Json>(&text).map_err(damaged)?);
-                serde_json::to_vec(&part.unwrap_or(Json::Object(Vec::new()))).map_err(damaged)?.into()
+        let kept = SourceFilter::of_index(index.mapping().source());
+        if kept == SourceFilter::None {
+            let name = index.name();
+            return Err(ApiError::invalid(format!("[{name}][{id}] didn't store _source")));
+        }
+        let part = |text: Bytes, filter: &SourceFilter| -> Result<Bytes> {
+            if *filter == SourceFilter::All {
+                return Ok(text);
             }
-            _ => text,
+            let damaged = |e| Error::corrupt("a stored document is not JSON").with_source(e);
+            let part = filter.apply(&serde_json::from_slice::<Json>(&text).map_err(damaged)?);
+            Ok(serde_json::to_vec(&part.unwrap_or(Json::Object(Vec::new()))).map_err(damaged)?.into())
+        };
+        let text = match &self.to.place {
+            Place::Other { filter, .. } => part(part(text, &kept)?, filter)?,
+            // What is not shown of it stays in it.
+            Place::Same => text,
         };
         Ok(Found { index: index.name().clone(), id, numbers, text, to: None, is_deleted: false })
     }

@@ -1,10 +1,11 @@
-//! The settings of an index. Its pipelines, its blocks, and whether it is hidden have an effect. What a client says of others is
-//! kept and shown, for clients that compare what they find with what they said.
+//! The settings of an index. Its pipelines, its blocks, and whether it is hidden have an effect, and so has its analysis, which
+//! the mapping keeps. What a client says of others is kept and shown, for clients that compare what they find with what they said.
 
 use std::collections::BTreeMap;
 
 use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::{INDEX_SETTINGS, RecordChange, Records};
+use frostline_split::Definitions;
 use serde_json::{Map, Value};
 
 use crate::error::{ApiError, Result};
@@ -61,6 +62,11 @@ const OF_SHARDS: [(&str, Form); 2] =
 /// What is known of an index by itself: nobody sets these, or their `.` members.
 const OWN: [&str; 7] =
     ["creation_date", "creation_date_string", "history", "provided_name", "time_field", "uuid", "version"];
+
+/// What the mapping keeps: how text may be compared.
+const ANALYSIS: &str = "analysis";
+/// What may be said there.
+const OF_ANALYSIS: &str = "max_ngram_diff";
 
 /// What Elasticsearch does not change once an index is there, or, with a dot at the end, what is below such a name.
 const STATIC: [&str; 11] = [
@@ -343,17 +349,47 @@ pub(crate) fn change(
     (new != old).then(|| RecordChange::Other { kind: INDEX_SETTINGS, name: index.to_string(), value })
 }
 
+fn is_of_analysis(name: &str) -> bool {
+    name.strip_prefix(ANALYSIS).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// What settings define for the fields of an index.
+pub(crate) fn analysis(json: Option<&Value>) -> Result<Definitions> {
+    Ok(json.map_or(Ok(Definitions::default()), Definitions::from_settings)?)
+}
+
+/// The full names of the settings that define that.
+pub(crate) fn names_of_analysis(json: &Value) -> Vec<String> {
+    flat(Some(json))
+        .into_iter()
+        .filter(|(name, _)| is_of_analysis(name))
+        .map(|(name, _)| format!("[index.{name}]"))
+        .collect()
+}
+
+/// Refuses such settings of an index that has the mapping of another one.
+pub(crate) fn refuse_analysis(json: Option<&Value>, why: &str) -> Result<()> {
+    let names = json.map(names_of_analysis).unwrap_or_default();
+    match names.is_empty() {
+        true => Ok(()),
+        false => {
+            let names = names.join(", ");
+            Err(ApiError::invalid(format!("Can't update non dynamic settings [{names}]: {why}")))
+        }
+    }
+}
+
 /// Whether what has no effect is kept.
 fn can_be_kept(name: &str, value: &Value) -> bool {
     let is_own = OWN
         .iter()
         .any(|own| name.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));
     let is_short = |value: &Value| text(value).len() <= KEPT_BYTES_MAX;
-    !is_own && !name.is_empty() && name.len() <= KEPT_BYTES_MAX && is_short(value)
+    !is_own && !is_of_analysis(name) && !name.is_empty() && name.len() <= KEPT_BYTES_MAX && is_short(value)
 }
 
 /// A setting as it is shown: a text, or a list of what it has; none resets one.
-fn shown_value(value: &Value) -> Option<Value> {
+pub(crate) fn shown_value(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,
         Value::Array(_) | Value::String(_) => Some(value.clone()),
@@ -401,7 +437,7 @@ pub(crate) fn warning(json: Option<&Value>) -> Option<String> {
         |name: &str| name == TIME_FIELD || KNOWN.iter().chain(&OF_SHARDS).any(|(known, _)| *known == name);
     let mut others: Vec<String> = flat(json)
         .iter()
-        .filter(|(name, _)| !is_known(name))
+        .filter(|(name, _)| !is_known(name) && !is_of_analysis(name) && name != OF_ANALYSIS)
         .map(|(name, _)| format!("[index.{name}]"))
         .collect();
     others.sort_unstable();
@@ -411,7 +447,7 @@ pub(crate) fn warning(json: Option<&Value>) -> Option<String> {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!others.is_empty()).then(|| {
         format!(
-            "the settings {}{more} have no effect: those that have are blocks, default_pipeline, final_pipeline, hidden, search.default_pipeline and time_field",
+            "the settings {}{more} have no effect: those that have are analysis, blocks, default_pipeline, final_pipeline, hidden, search.default_pipeline and time_field",
             others.join(", ")
         )
     })

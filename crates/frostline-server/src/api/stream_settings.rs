@@ -122,6 +122,9 @@ pub(crate) async fn put(call: Call, part: Part) -> Result<Answer> {
         ));
     }
     let (later, at_once) = of_indices.split();
+    let of_analysis = settings::names_of_analysis(&said).into_iter();
+    let of_analysis = of_analysis.map(|name| name.trim_matches(['[', ']']).to_owned());
+    let later: Vec<String> = later.names().into_iter().chain(of_analysis).collect();
     let mut shown = Vec::new();
     for name in &names {
         let own = OwnSettings::of(&records, name).with(part, &said);
@@ -135,7 +138,7 @@ pub(crate) async fn put(call: Call, part: Part) -> Result<Answer> {
         of_stream[format!("effective_{}", part.name())] = effective;
         if part == Part::Settings {
             of_stream["index_settings_results"] = json!({
-                "applied_to_data_stream_only": later.names(),
+                "applied_to_data_stream_only": later,
                 "applied_to_data_stream_and_backing_indices": at_once.names(),
             });
         }

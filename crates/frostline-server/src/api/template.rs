@@ -3,7 +3,7 @@
 
 use frostline_base::wildcard_matches;
 use frostline_catalog::{Lifecycle, RecordChange, Records};
-use frostline_split::Mapping;
+use frostline_split::{Definitions, Mapping};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -73,7 +73,11 @@ impl Composed {
 
     /// The same, where others may declare what it names.
     fn mapping_of_part(&self) -> Result<Mapping> {
-        let mapping = mapping(&self.mappings)?;
+        self.mapping_by(settings::analysis(Some(&self.settings))?)
+    }
+
+    fn mapping_by(&self, definitions: Definitions) -> Result<Mapping> {
+        let mapping = mapping(&self.mappings, definitions)?;
         Ok(match settings::time_field(Some(&self.settings))? {
             Some(path) if self.data_stream && path != mapping.time_field() => {
                 return Err(ApiError::invalid(format!(
@@ -124,18 +128,20 @@ impl Composed {
         if let Some(mappings) = mappings {
             overlay(&mut self.mappings, mappings);
         }
-        if let Some(path) = settings::time_field(of_index)? {
-            self.settings = json!({ "index": { settings::TIME_FIELD: path } });
+        settings::time_field(of_index)?;
+        if let Some(of_index) = of_index {
+            overlay(&mut self.settings, &settings::of_one_form(of_index));
         }
         Ok(self)
     }
 }
 
-pub(crate) fn mapping(json: &Value) -> Result<Mapping> {
+fn mapping(json: &Value, definitions: Definitions) -> Result<Mapping> {
     if json.is_null() {
-        return Ok(Mapping::dynamic());
+        return Ok(Mapping::dynamic().with_definitions(definitions));
     }
-    Mapping::from_elasticsearch_json(json).map_err(|e| ApiError::from(e).named("mapper_parsing_exception"))
+    Mapping::from_elasticsearch_json_with(json, definitions)
+        .map_err(|e| ApiError::from(e).named("mapper_parsing_exception"))
 }
 
 /// What the index template of the highest priority whose pattern matches says with its components; none where no
@@ -273,7 +279,7 @@ pub(crate) async fn put(call: Call, kind: Kind) -> Result<Answer> {
         if kind == Kind::Legacy { body.get("settings") } else { body.pointer("/template/settings") };
     let mappings =
         if kind == Kind::Legacy { body.get("mappings") } else { body.pointer("/template/mappings") };
-    let of_mapping = mapping::warning(&mapping(mappings.unwrap_or(&Value::Null))?);
+    let of_mapping = mapping::warning(&mapping(mappings.unwrap_or(&Value::Null), Definitions::unknown())?);
     let warnings = settings::warning(settings).into_iter().chain(of_mapping);
     Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(warnings))
 }
@@ -324,8 +330,12 @@ fn check(body: &Value, kind: Kind) -> Result<()> {
     // With the mapping of this template alone: another one may declare the field.
     let alone =
         Composed { settings: template.get("settings").cloned().unwrap_or_default(), ..Composed::default() };
-    Composed { mappings: template.get("mappings").cloned().unwrap_or_default(), ..alone }
-        .mapping_of_part()?;
+    let alone = Composed { mappings: template.get("mappings").cloned().unwrap_or_default(), ..alone };
+    match kind {
+        // A component may define what its fields are compared by.
+        Kind::Index => drop(alone.mapping_by(Definitions::unknown())?),
+        _ => drop(alone.mapping_of_part()?),
+    }
     Ok(())
 }
 
@@ -638,6 +648,100 @@ mod tests {
                 "{path} {body}"
             );
         }
+    }
+
+    /// What defines analyzers may come from one component, and the fields that have them from another template.
+    #[tokio::test]
+    async fn indices_have_the_analyzers_of_their_templates() {
+        let tested = Tested::new();
+        let analysis = json!({
+            "analyzer": { "mine": { "tokenizer": "whitespace", "filter": ["lowercase", "half"] } },
+            "filter": { "half": { "type": "truncate", "length": 2 } },
+            "normalizer": { "plain": { "type": "custom", "filter": ["lowercase", "asciifolding"] } },
+        });
+        let component = json!({ "template": { "settings": { "analysis": analysis } } }).to_string();
+        tested.ok("PUT", "/_component_template/words", &component).await;
+        let properties = json!({
+            "line": { "type": "text", "analyzer": "mine", "search_analyzer": "standard" },
+            "host": { "type": "keyword", "normalizer": "plain" },
+            "raw": { "type": "text", "fields": { "words": { "type": "text", "analyzer": "mine" } } },
+        });
+        let dynamic = json!([{ "hosts": { "match": "*_host", "mapping": { "type": "keyword", "normalizer": "plain" } } }]);
+        let template = json!({
+            "settings": { "index.analysis.filter.half.length": 3 },
+            "mappings": { "properties": properties, "dynamic_templates": dynamic },
+        });
+        let of = |pattern: &str, stream: bool| {
+            let mut body =
+                json!({ "index_patterns": pattern, "composed_of": ["words"], "template": template });
+            if stream {
+                body["data_stream"] = json!({});
+            }
+            body.to_string()
+        };
+        for (name, body) in [("a", of("a-*", false)), ("s", of("s-*", true))] {
+            let put = tested.send("PUT", &format!("/_index_template/{name}"), &body).await;
+            assert_eq!((put.status.as_u16(), put.header("warning")), (200, ""), "{name}");
+        }
+        let mut composed = analysis.clone();
+        composed["filter"]["half"]["length"] = json!("3");
+        let simulated = tested.ok("POST", "/_index_template/_simulate/a", "").await["template"].clone();
+        assert_eq!(simulated["settings"]["index"]["analysis"], composed);
+        assert_eq!(simulated["mappings"]["properties"], properties);
+        let kept =
+            tested.ok("GET", "/_index_template/a", "").await["index_templates"][0]["index_template"].clone();
+        assert_eq!(
+            kept["template"]["settings"]["index"]["analysis"]["filter"]["half"],
+            json!({ "length": "3" })
+        );
+        assert_eq!(kept["template"]["mappings"], template["mappings"]);
+        let document = json!({
+            "@timestamp": "2024-01-01T00:00:00Z", "line": "Server Two", "host": "Köln", "raw": "Server", "other_host": "KÖLN",
+        });
+        for name in ["a-1", "s-1"] {
+            tested.send("POST", &format!("/{name}/_doc?refresh=true"), &document.to_string()).await;
+            let found = async |query: Value| {
+                let body = json!({ "query": query }).to_string();
+                tested.ok("POST", &format!("/{name}/_search"), &body).await["hits"]["total"]["value"].clone()
+            };
+            assert_eq!(found(json!({ "match": { "line": "ser" } })).await, 1);
+            assert_eq!(found(json!({ "match": { "line": "server" } })).await, 0);
+            assert_eq!(found(json!({ "match": { "raw.words": "SERvant" } })).await, 1);
+            assert_eq!(found(json!({ "term": { "host": "koln" } })).await, 1);
+            assert_eq!(found(json!({ "term": { "other_host": "koln" } })).await, 1);
+            let of_one = |answer: Value| answer.as_object().unwrap().values().next().unwrap().clone();
+            let settings = of_one(tested.ok("GET", &format!("/{name}/_settings"), "").await);
+            assert_eq!(settings["settings"]["index"]["analysis"], composed);
+            let mapping = of_one(tested.ok("GET", &format!("/{name}/_mapping"), "").await);
+            let shown = &mapping["mappings"];
+            assert_eq!(shown["properties"]["line"], properties["line"]);
+            assert_eq!(shown["properties"]["host"], properties["host"]);
+            assert_eq!(shown["properties"]["raw"]["fields"]["words"], properties["raw"]["fields"]["words"]);
+            assert_eq!(shown["properties"]["other_host"]["normalizer"], "plain");
+            assert_eq!(shown["dynamic_templates"], dynamic);
+        }
+        // The next index of the stream has them, too.
+        tested.ok("POST", "/s-1/_rollover", "").await;
+        tested.send("POST", "/s-1/_doc?refresh=true", &document.to_string()).await;
+        let body = json!({ "query": { "match": { "line": "ser" } } }).to_string();
+        assert_eq!(tested.ok("POST", "/s-1/_search", &body).await["hits"]["total"]["value"], 2);
+        // What is nowhere defined is refused: of an index template, by all of its components together.
+        let gone = json!({ "mappings": { "properties": { "f": { "type": "text", "analyzer": "gone" } } } });
+        for (path, body) in [
+            (
+                "/_index_template/b",
+                json!({ "index_patterns": "b-*", "composed_of": ["words"], "template": gone }),
+            ),
+            ("/_component_template/b", json!({ "template": gone })),
+            ("/_template/b", json!({ "index_patterns": "b-*", "mappings": gone["mappings"] })),
+        ] {
+            let (status, _, reason) = tested.error("PUT", path, &body.to_string()).await;
+            assert_eq!(status, 400, "{path}");
+            assert!(reason.contains("analyzer [gone] has not been configured"), "{reason}");
+        }
+        let wrong = json!({ "template": { "settings": { "analysis": { "analyzer": { "a": { "tokenizer": "thai" } } } } } });
+        let (_, _, reason) = tested.error("PUT", "/_component_template/b", &wrong.to_string()).await;
+        assert_eq!(reason, "Custom Analyzer [a] failed to find tokenizer under name [thai]");
     }
 
     #[test]

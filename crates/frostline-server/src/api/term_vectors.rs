@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::Index;
 use frostline_query::Json;
@@ -168,7 +169,8 @@ struct Wanted {
     /// None where nothing is said of it.
     field_statistics: Option<bool>,
     term_statistics: Option<bool>,
-    analyzers: BTreeMap<String, Analyzer>,
+    /// The names of analyzers, by the names of fields.
+    analyzers: BTreeMap<String, String>,
     version: Option<i64>,
 }
 
@@ -199,8 +201,7 @@ impl Wanted {
             None | Some(Value::Null) => {}
             Some(Value::Object(given)) => {
                 for (name, analyzer) in given {
-                    let analyzer = analyzer.as_str().unwrap_or_default();
-                    analyzers.insert(name.clone(), Analyzer::named(analyzer)?);
+                    analyzers.insert(name.clone(), analyzer.as_str().unwrap_or_default().to_owned());
                 }
             }
             Some(_) => return Err(ApiError::unparsed("[per_field_analyzer] is an object")),
@@ -225,12 +226,13 @@ impl Wanted {
     }
 
     /// The names of the fields of a document that are wanted, and how each is analyzed.
-    fn named(&self, mapping: &Mapping, document: &Json, is_given: bool) -> Vec<(String, Analyzer)> {
+    fn named(&self, mapping: &Mapping, document: &Json, is_given: bool) -> Result<Vec<(String, Analyzer)>> {
         let mut paths = BTreeSet::new();
         text_paths(document, &mut String::new(), &mut paths);
-        let of_name = |name: &str| {
-            let known = Analyzer::of_name(mapping, name)?;
-            Some(self.analyzers.get(name).copied().unwrap_or(known))
+        let with_analyzer = |name: String| {
+            let known = Analyzer::of_name(mapping, &name)?;
+            let given = self.analyzers.get(&name).map(|given| Analyzer::named(given, mapping.definitions()));
+            Some(given.unwrap_or(Ok(known)).map(|analyzer| (name, analyzer)))
         };
         let Some(patterns) = &self.fields else {
             // As in Elasticsearch, of a document that is given all that is of text and keywords.
@@ -238,17 +240,12 @@ impl Wanted {
                 let ty = mapping.type_of(name);
                 is_given || matches!(ty, None | Some(FieldType::Text | FieldType::MatchOnlyText))
             };
-            let texts = paths.into_iter().filter(is_meant);
-            return texts.filter_map(|name| of_name(&name).map(|analyzer| (name, analyzer))).collect();
+            return paths.into_iter().filter(is_meant).filter_map(with_analyzer).collect();
         };
         let spelled = patterns.iter().filter(|pattern| !pattern.contains('*')).cloned();
         let fits = |path: &String| patterns.iter().any(|pattern| wildcard_matches(pattern, path));
         let names: BTreeSet<String> = paths.into_iter().filter(fits).chain(spelled).collect();
-        names
-            .into_iter()
-            .filter_map(|name| Some((of_name(&name)?, name)))
-            .map(|(a, name)| (name, a))
-            .collect()
+        names.into_iter().filter_map(with_analyzer).collect()
     }
 }
 
@@ -273,7 +270,7 @@ fn text_paths(json: &Json, path: &mut String, paths: &mut BTreeSet<String>) {
 }
 
 /// What a name means in a document, as tokens.
-fn tokens(mapping: &Mapping, name: &str, analyzer: Analyzer, document: &Json) -> Result<Vec<Placed>> {
+fn tokens(mapping: &Mapping, name: &str, analyzer: &Analyzer, document: &Json) -> Result<Vec<Placed>> {
     let resolved = mapping.resolve(name);
     let mut values = Vec::new();
     match resolved.paths.as_slice() {
@@ -301,7 +298,7 @@ struct Statistics {
 }
 
 impl Statistics {
-    fn of(mapping: &Mapping, name: &str, analyzer: Analyzer, documents: &[Json]) -> Result<Statistics> {
+    fn of(mapping: &Mapping, name: &str, analyzer: &Analyzer, documents: &[Json]) -> Result<Statistics> {
         let mut statistics = Statistics::default();
         for document in documents {
             let tokens = tokens(mapping, name, analyzer, document)?;
@@ -326,7 +323,7 @@ struct Counted {
     index: Arc<Index>,
     /// None if there are too many.
     documents: Option<Vec<Json>>,
-    fields: BTreeMap<(String, &'static str), Statistics>,
+    fields: BTreeMap<(String, String), Statistics>,
 }
 
 /// A request, and what it has read.
@@ -363,7 +360,8 @@ impl Asked<'_> {
                         wanted.version.map_or(Ok(()), |version| check_version(&stored, version))?;
                         let damaged =
                             |e| frostline_base::Error::corrupt("a stored document is no JSON").with_source(e);
-                        let text = stored.text.unwrap_or_default();
+                        // Its index may show nothing of it.
+                        let text = stored.text.unwrap_or_else(|| Bytes::from_static(b"{}"));
                         let document = serde_json::from_slice(&text).map_err(damaged)?;
                         (Some(document), stored.numbers.version)
                     }
@@ -427,16 +425,16 @@ impl Asked<'_> {
             ));
         }
         let mut vectors = Map::new();
-        for (field, analyzer) in wanted.named(mapping, document, is_given) {
-            let tokens = tokens(mapping, &field, analyzer, document)?;
+        for (field, analyzer) in wanted.named(mapping, document, is_given)? {
+            let tokens = tokens(mapping, &field, &analyzer, document)?;
             if tokens.is_empty() {
                 continue;
             }
-            let key = (field.clone(), analyzer.name());
+            let key = (field.clone(), analyzer.name().to_owned());
             if let Some(documents) = documents.as_deref()
                 && !fields.contains_key(&key)
             {
-                fields.insert(key.clone(), Statistics::of(mapping, &field, analyzer, documents)?);
+                fields.insert(key.clone(), Statistics::of(mapping, &field, &analyzer, documents)?);
             }
             vectors.insert(field, vector(tokens, fields.get(&key), wanted));
         }

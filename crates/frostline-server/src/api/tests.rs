@@ -492,6 +492,48 @@ async fn settings_without_an_effect_are_shown_as_they_were_set() {
 }
 
 #[tokio::test]
+async fn a_closed_index_takes_further_analyzers() {
+    let tested = Tested::new();
+    tested.ok("PUT", "/web", r#"{"settings":{"analysis":{"analyzer":{"a":{"type":"simple"}}}}}"#).await;
+    tested.ok("PUT", "/web/_mapping", r#"{"properties":{"f":{"type":"text","analyzer":"a"}}}"#).await;
+    let more = r#"{"index":{"analysis":{"analyzer":{"b":{"tokenizer":"keyword"}}}}}"#;
+    let (status, _, reason) = tested.error("PUT", "/web/_settings", more).await;
+    let open =
+        "Can't update non dynamic settings [[index.analysis.analyzer.b.tokenizer]] for open indices [[web]]";
+    assert_eq!((status, reason.as_str()), (400, open));
+    let of_b = r#"{"properties":{"g":{"type":"text","analyzer":"b"}}}"#;
+    assert_eq!(tested.error("PUT", "/web/_mapping", of_b).await.0, 400);
+    tested.ok("POST", "/web/_close", "").await;
+    let put = tested.send("PUT", "/web/_settings", more).await;
+    assert_eq!((put.status.as_u16(), put.header("warning")), (200, ""));
+    let other = r#"{"analysis.analyzer.a.type":"stop"}"#;
+    let (status, _, reason) = tested.error("PUT", "/web/_settings", other).await;
+    assert!(
+        status == 400 && reason.contains("Can't update the setting [index.analysis.analyzer.a]"),
+        "{reason}"
+    );
+    tested.ok("POST", "/web/_open", "").await;
+    tested.ok("PUT", "/web/_mapping", of_b).await;
+    let settings =
+        tested.ok("GET", "/web/_settings", "").await["web"]["settings"]["index"]["analysis"].clone();
+    assert_eq!(
+        settings,
+        json!({ "analyzer": { "a": { "type": "simple" }, "b": { "tokenizer": "keyword" } } })
+    );
+    let change = r#"{"properties":{"f":{"type":"text","analyzer":"b"}}}"#;
+    let (_, _, reason) = tested.error("PUT", "/web/_mapping", change).await;
+    assert!(reason.contains("Cannot update parameter [analyzer] from [a] to [b]"), "{reason}");
+    // A copy has them, and no others.
+    tested.ok("PUT", "/web/_clone/copy", "").await;
+    let copied =
+        tested.ok("GET", "/copy/_settings", "").await["copy"]["settings"]["index"]["analysis"].clone();
+    assert_eq!(copied, settings);
+    let wrong = format!("{{\"settings\":{more}}}");
+    let (_, _, reason) = tested.error("PUT", "/web/_clone/other", &wrong).await;
+    assert!(reason.contains("a clone has that of its source"), "{reason}");
+}
+
+#[tokio::test]
 async fn an_index_says_when_it_was_made() {
     let tested = tested().await;
     let ms = (NOW_US / 1_000).to_string();

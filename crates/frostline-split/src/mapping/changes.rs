@@ -3,7 +3,7 @@
 //! - What documents made stays as they made it: no change has a search find other values of theirs.
 //! - A change is made from one version of the mapping, and is merged into that alone.
 
-use super::{Analysis, Field, FieldType, Mapping, Mode, Revision, Rules, ValueType};
+use super::{Field, FieldType, Mapping, Mode, Revision, Rules, ValueType};
 use crate::{Error, Result};
 
 impl Mapping {
@@ -16,11 +16,20 @@ impl Mapping {
         for (path, mode) in &wanted.rules.objects {
             self.check_enabled(path, *mode)?;
         }
+        let source = if says("_source") { wanted.source.clone() } else { self.source.clone() };
+        self.source.check_change(&source)?;
         let mode = if says("dynamic") { wanted.mode } else { self.mode };
         let rules = Rules::amended(self, mode, &wanted.rules, says);
         let (time_field, column_budget) = (self.time_field.clone(), self.column_budget);
-        let change =
-            Mapping { mode, rules, time_field, column_budget, revision: Revision::default(), ..wanted };
+        let change = Mapping {
+            mode,
+            rules,
+            source,
+            time_field,
+            column_budget,
+            revision: Revision::default(),
+            ..wanted
+        };
         let mut changed = self.clone();
         changed.merge(&change)?;
         changed.check_aliases_of(&change)?;
@@ -130,16 +139,8 @@ impl Mapping {
             )));
         }
         let (ours, theirs) = (&known.display, &wanted.display);
-        if let Some(theirs) = theirs.analysis
-            && ours.analysis != Some(theirs)
-            && known.declared.is_some()
-        {
-            let parameter = if theirs.is_normalizer() { "normalizer" } else { "analyzer" };
-            let (ours, theirs) = (ours.analysis.map_or("default", Analysis::name), theirs.name());
-            return Err(Error::invalid(format!(
-                "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{parameter}] from [{ours}] to \
-                 [{theirs}]"
-            )));
+        if let Some(ty) = known.declared {
+            ours.analyses().check_change(&theirs.analyses(), path, ty.is_exact())?;
         }
         for (name, ours, theirs) in [
             ("format", &ours.format, &theirs.format),

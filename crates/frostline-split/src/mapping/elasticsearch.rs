@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{Field, FieldType, Mapping, Mode, ValueType};
-use crate::analysis::Analysis;
+use super::analyses::{self, Analyses};
+use super::{Field, FieldType, Mapping, Mode, ShownSource, ValueType};
+use crate::analysis::Definitions;
 use crate::ranges::RangeType;
 use crate::unique_keys::check_unique_keys;
 use crate::{Error, Result};
@@ -92,11 +93,21 @@ const DEPTH_MAX: usize = 64;
 
 impl Mapping {
     /// Reads an Elasticsearch mapping: `{"properties": …}`, alone or as `GET index/_mapping`, an index template or the
-    /// body that creates an index has it; their settings and aliases say nothing of fields. Types and parameters that
+    /// body that creates an index has it. Of their settings the analysis counts, by which fields are compared. Types and parameters that
     /// would change what a search finds and that Frostline does not do are `Invalid`, by name.
     pub fn from_elasticsearch_json(json: &Value) -> Result<Mapping> {
+        Mapping::from_elasticsearch_json_with(json, Mapping::definitions_beside(json)?)
+    }
+
+    /// What the settings define that are beside the mapping in what APIs answer and take.
+    pub fn definitions_beside(json: &Value) -> Result<Definitions> {
+        settings_beside(json).map_or(Ok(Definitions::default()), Definitions::from_settings)
+    }
+
+    /// The same of an index whose settings define this.
+    pub fn from_elasticsearch_json_with(json: &Value, definitions: Definitions) -> Result<Mapping> {
         let root = Mapping::inside(json)?;
-        let mut mapping = Mapping::dynamic();
+        let mut mapping = Mapping { definitions, ..Mapping::dynamic() };
         if let Some(mode) = root.get("dynamic") {
             mapping.mode = read_mode(mode)?;
         }
@@ -213,6 +224,9 @@ impl Mapping {
         if !templates.is_empty() {
             shown["dynamic_templates"] = Value::Array(templates);
         }
+        if !self.source.is_whole() {
+            shown["_source"] = self.source.to_json();
+        }
         shown["properties"] = Value::Object(properties);
         shown
     }
@@ -228,14 +242,17 @@ impl Mapping {
         match key {
             "properties" => self.read_properties("", value, 0),
             "dynamic" | "_meta" | "_field_names" => Ok(()),
-            "_source" if is_whole_source(value) => Ok(()),
+            "_source" => {
+                self.source = ShownSource::read(value)?;
+                Ok(())
+            }
             "_routing" if *value == json!({}) || *value == json!({"required": false}) => Ok(()),
             "_size" if *value == json!({}) || *value == json!({"enabled": false}) => Ok(()),
             "_data_stream_timestamp" if *value == json!({"enabled": true}) => Ok(()),
             "runtime" if *value == json!({}) => Ok(()),
             "subobjects" => Ok(()),
             "dynamic_date_formats" if is_known_formats(value) => Ok(()),
-            "dynamic_templates" => self.rules.read_templates(value),
+            "dynamic_templates" => self.rules.read_templates(value, &self.definitions),
             "date_detection" => {
                 self.rules.dates_are_text = !read_flag("", key, value)?;
                 Ok(())
@@ -313,14 +330,7 @@ impl Mapping {
                     let priority = value.as_u64().ok_or_else(|| unsupported(path, key, value))?;
                     self.fields.entry(path.to_owned()).or_default().priority = priority;
                 }
-                (_, "analyzer" | "normalizer") if analysis_of(ty, key, value).is_some() => {
-                    let analysis = analysis_of(ty, key, value);
-                    self.fields.entry(path.to_owned()).or_default().display.analysis = analysis;
-                }
-                // Queries are read as values are.
-                (_, "search_analyzer" | "search_quote_analyzer")
-                    if Some(value) == body.get("analyzer")
-                        && analysis_of(ty, "analyzer", value).is_some() => {}
+                (_, key) if analyses::PARAMETERS.contains(&key) => {}
                 (_, "copy_to") => self.read_copies(path, value)?,
                 (_, "fields") => self.read_multi_fields(path, ty, value)?,
                 (_, "index") => {
@@ -347,6 +357,11 @@ impl Mapping {
                 }
                 _ => check_parameter(path, ty, key, value)?,
             }
+        }
+        let mut analyses = Analyses::default();
+        analyses.read(None, (path, ty), body, &self.definitions)?;
+        if !analyses.is_empty() {
+            self.fields.entry(path.to_owned()).or_default().display.absorb_analyses(&analyses);
         }
         if ty == FieldType::Alias && !self.aliases.contains_key(path) {
             return Err(Error::invalid(format!(
@@ -385,7 +400,7 @@ impl Mapping {
 
     /// Reads other names of the values of a field of type `of`.
     fn read_multi_fields(&mut self, path: &str, of: FieldType, json: &Value) -> Result<()> {
-        let (mut multi_fields, mut analysis_of_names) = (BTreeMap::new(), BTreeMap::new());
+        let (mut multi_fields, mut analyses) = (BTreeMap::new(), Analyses::default());
         for (name, body) in as_object(json, path)? {
             let path = format!("{path}.{name}");
             let body = as_object(body, &path)?;
@@ -403,20 +418,16 @@ impl Mapping {
                     // The values are those of the field, and so is their index.
                     "index" | "doc_values" => drop(read_flag(&path, key, value)?),
                     "format" if is_same && is_date_format(value) => {}
-                    "analyzer" | "normalizer" if analysis_of(ty, key, value).is_some() => {
-                        analysis_of_names.extend(analysis_of(ty, key, value).map(|of| (name.clone(), of)));
-                    }
-                    "search_analyzer" | "search_quote_analyzer"
-                        if Some(value) == body.get("analyzer")
-                            && analysis_of(ty, "analyzer", value).is_some() => {}
+                    key if analyses::PARAMETERS.contains(&key) => {}
                     _ => check_parameter(&path, ty, key, value)?,
                 }
             }
+            analyses.read(Some(name), (&path, ty), body, &self.definitions)?;
             multi_fields.insert(name.clone(), ty);
         }
         let field = self.fields.entry(path.to_owned()).or_default();
         field.multi_fields.extend(multi_fields);
-        field.display.analysis_of_names.extend(analysis_of_names);
+        field.display.absorb_analyses(&analyses);
         Ok(())
     }
 }
@@ -465,7 +476,7 @@ impl Field {
         if let Some(format) = self.date_format() {
             body.insert("format".to_owned(), json!(format));
         }
-        body.extend(self.display.analysis.map(parameter_of));
+        body.extend(self.analyses_json(None, ty.is_exact()));
         if let Some(constant) = self.constant() {
             body.insert("value".to_owned(), json!(constant));
         }
@@ -489,7 +500,7 @@ impl Field {
         if !names.is_empty() {
             let names = names.iter().map(|(name, ty)| {
                 let mut own = Map::from_iter([("type".to_owned(), json!(ty.name()))]);
-                own.extend(self.display.analysis_of_names.get(name).copied().map(parameter_of));
+                own.extend(self.analyses_json(Some(name), ty.is_exact()));
                 (name.clone(), Value::Object(own))
             });
             body.insert("fields".to_owned(), Value::Object(names.collect()));
@@ -584,6 +595,22 @@ fn inside(body: &Map<String, Value>) -> Result<&Map<String, Value>> {
     }
 }
 
+/// The settings beside the mapping that [`inside`] finds.
+fn settings_beside(json: &Value) -> Option<&Value> {
+    let body = json.as_object()?;
+    if body.contains_key("properties") {
+        return None;
+    }
+    if body.contains_key("mappings") {
+        return body.get("settings");
+    }
+    let only = body.values().next().filter(|_| body.len() == 1);
+    [body.get("template"), only].into_iter().flatten().find_map(|inner| {
+        inner.get("mappings")?;
+        inner.get("settings")
+    })
+}
+
 fn as_object<'a>(json: &'a Value, what: &str) -> Result<&'a Map<String, Value>> {
     json.as_object().ok_or_else(|| Error::invalid(format!("{what} is not an object")))
 }
@@ -610,17 +637,6 @@ fn mode_name(mode: Mode) -> &'static str {
         Mode::Ignoring | Mode::Disabled => "false",
         Mode::Strict => "strict",
     }
-}
-
-/// Whether documents are kept whole, in whatever form.
-fn is_whole_source(value: &Value) -> bool {
-    let of_member = |(key, value): (&String, &Value)| match key.as_str() {
-        "enabled" => *value == json!(true),
-        "mode" => matches!(value.as_str(), Some("stored" | "synthetic")),
-        "includes" | "excludes" => *value == json!([]),
-        _ => false,
-    };
-    value.as_object().is_some_and(|members| members.iter().all(of_member))
 }
 
 /// Whether dates are found in these forms alone, or in those that Elasticsearch finds unless it is told others.
@@ -657,11 +673,6 @@ fn instead_of_type(name: &str) -> &'static str {
 /// What to do instead of setting a parameter of a field.
 fn instead_of_parameter(key: &str) -> &'static str {
     match key {
-        "analyzer" | "search_analyzer" | "search_quote_analyzer" => {
-            "text is analyzed by standard, keyword, simple, stop or whitespace, and searched as it is analyzed; whole \
-             values are in NAME.keyword"
-        }
-        "normalizer" => "the normalizer of keywords is lowercase",
         "null_value" => "set the value with a pipeline where it is missing",
         "enabled" | "dynamic" => "leave it out: it is of objects",
         "format" => "bring the date into the ISO form with the pipeline's date processor",
@@ -675,7 +686,6 @@ fn instead_of_root(key: &str) -> &'static str {
     match key {
         "runtime" => "compute the fields with a pipeline, or ask for them in SQL",
         "_routing" => "leave it out: there are no shards",
-        "_source" => "leave it out: documents are always kept",
         "dynamic_date_formats" => {
             "leave it out, and bring dates into the ISO form with the pipeline's date processor"
         }
@@ -683,29 +693,9 @@ fn instead_of_root(key: &str) -> &'static str {
     }
 }
 
-/// The analysis that a parameter of a field of this type names; none for that of all text, and for unknown ones.
-fn analysis_of(ty: FieldType, key: &str, value: &Value) -> Option<Analysis> {
-    let name = value.as_str().filter(|_| ty.value_type() == Some(ValueType::Text))?;
-    match (key, ty.is_exact()) {
-        ("normalizer", true) => Analysis::normalizer(name),
-        ("analyzer", false) => Analysis::analyzer(name),
-        _ => None,
-    }
-}
-
-fn parameter_of(analysis: Analysis) -> (String, Value) {
-    let key = if analysis.is_normalizer() { "normalizer" } else { "analyzer" };
-    (key.to_owned(), json!(analysis.name()))
-}
-
 fn check_parameter(path: &str, ty: FieldType, key: &str, value: &Value) -> Result<()> {
-    // All text is analyzed in one way, which goes by these names.
-    let is_analyzer = matches!(key, "analyzer" | "search_analyzer" | "search_quote_analyzer")
-        && matches!(value.as_str(), Some("default" | "standard"))
-        && ty.value_type() == Some(ValueType::Text)
-        && !ty.is_exact();
     let is_harmless = HARMLESS.contains(&key) || HARMLESS_OF_TYPE.contains(&(ty, key));
-    if is_analyzer || is_harmless {
+    if is_harmless {
         return Ok(());
     }
     Err(unsupported(path, key, value))

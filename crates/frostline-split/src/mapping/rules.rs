@@ -14,7 +14,8 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Field, FieldType, Mapping, Mode};
+use super::{Analyses, Field, FieldType, Mapping, Mode};
+use crate::analysis::Definitions;
 use crate::ranges::RangeType;
 use crate::{Error, Result};
 
@@ -69,6 +70,9 @@ pub struct Templated {
     /// What its numbers are multiplied by before they are rounded; of several the greater text counts.
     #[serde(default)]
     pub scaling_factor: Option<String>,
+    /// How its text is compared, where it is not as all text is.
+    #[serde(default)]
+    pub analyses: Analyses,
 }
 
 /// What a value is, to a template.
@@ -198,7 +202,7 @@ impl Rules {
     }
 
     /// Reads `[{"name": {…}}, …]`.
-    pub(super) fn read_templates(&mut self, json: &Value) -> Result<()> {
+    pub(super) fn read_templates(&mut self, json: &Value, definitions: &Definitions) -> Result<()> {
         let wrong = || {
             Error::invalid(
                 "\"dynamic_templates\" is an array of objects with one template each, under its name",
@@ -208,7 +212,7 @@ impl Rules {
             let mut members = template.as_object().ok_or_else(wrong)?.iter();
             let (Some((name, body)), None) = (members.next(), members.next()) else { return Err(wrong()) };
             let refused = |error: Error| error.context(format!("the dynamic template {name:?} is not valid"));
-            Conditions::read(body).and_then(|conditions| conditions.check()).map_err(refused)?;
+            Conditions::read(body).and_then(|conditions| conditions.check(definitions)).map_err(refused)?;
             let template = Template { name: name.clone(), body: body.to_string() };
             match self.templates.iter_mut().find(|known| known.name == *name) {
                 Some(known) => *known = template,
@@ -399,6 +403,7 @@ impl Templated {
         self.without_doc_values |= other.without_doc_values;
         self.ignored |= other.ignored;
         self.scaling_factor = self.scaling_factor.take().max(other.scaling_factor.clone());
+        self.analyses.absorb(&other.analyses);
     }
 }
 
@@ -516,9 +521,12 @@ impl Conditions {
     }
 
     /// Refuses what fields may not say, for each kind of values for which it says something.
-    fn check(&self) -> Result<()> {
+    fn check(&self, definitions: &Definitions) -> Result<()> {
         let fits = |kind: &Kind| self.fits_kind(*kind);
-        Kind::ALL.iter().filter(|kind| fits(kind)).try_for_each(|kind| self.instance("name", *kind).map(drop))
+        Kind::ALL
+            .iter()
+            .filter(|kind| fits(kind))
+            .try_for_each(|kind| self.instance_with("name", *kind, definitions).map(drop))
     }
 
     fn fits_kind(&self, kind: Kind) -> bool {
@@ -539,13 +547,18 @@ impl Conditions {
 
     /// What it says of a field.
     fn instance(&self, path: &str, kind: Kind) -> Result<Templated> {
+        // What it names was there when it was read.
+        self.instance_with(path, kind, &Definitions::unknown())
+    }
+
+    fn instance_with(&self, path: &str, kind: Kind, definitions: &Definitions) -> Result<Templated> {
         let fill = |text: &str| {
             let text = text.replace("{name}", last(path));
             text.replace("{dynamic_type}", kind.type_name()).replace("{dynamicType}", kind.type_name())
         };
         let mut body = Map::from_iter([("type".to_owned(), Value::from(kind.type_name()))]);
         body.extend(self.mapping.iter().map(|(key, value)| (fill(key), filled(value, &fill))));
-        let mut alone = Mapping::dynamic();
+        let mut alone = Mapping::dynamic().with_definitions(definitions.clone());
         let name = "*";
         alone.read_field(name, &Value::Object(body), 0)?;
         let field = alone.fields.remove(name).unwrap_or_default();
@@ -561,11 +574,6 @@ impl Conditions {
                 "no template makes a field of type {ty}: declare it in properties"
             )));
         }
-        if field.display.analysis.is_some() || !field.display.analysis_of_names.is_empty() {
-            return Err(Error::invalid(
-                "no template gives a field an analyzer or a normalizer: declare the field in properties",
-            ));
-        }
         if mode.is_some_and(|mode| !matches!(mode, Mode::Dynamic | Mode::Disabled)) {
             return Err(Error::invalid(
                 "\"dynamic\" is not supported there: declare the object in properties",
@@ -577,6 +585,7 @@ impl Conditions {
             unindexed: field.unindexed,
             without_doc_values: field.without_doc_values,
             ignored: mode == Some(Mode::Disabled),
+            analyses: field.display.analyses(),
             scaling_factor: field.display.factor,
         })
     }

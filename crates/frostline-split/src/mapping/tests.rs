@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::analysis::Analysis;
 
 fn read(json: serde_json::Value) -> Mapping {
     Mapping::from_elasticsearch_json(&json).unwrap()
@@ -219,7 +220,7 @@ fn what_is_not_done_is_refused_by_name() {
     check_refused(field(json!({"type": "completion"})), "completion");
     check_refused(field(json!({"type": 7})), "field \"a.b\": the type 7");
     check_refused(field(json!({"index": true})), "field \"a.b\" has no type");
-    check_refused(field(json!({"type": "text", "analyzer": "french"})), r#""analyzer": "french""#);
+    check_refused(field(json!({"type": "text", "analyzer": "french"})), "analyzer [french] has not been");
     check_refused(field(json!({"type": "date", "format": "yyyy"})), r#""format": "yyyy""#);
     for factor in [json!(0), json!("x"), json!(-1)] {
         let scaled = json!({"type": "scaled_float", "scaling_factor": factor});
@@ -233,7 +234,6 @@ fn what_is_not_done_is_refused_by_name() {
     check_refused(field(json!({"type": "alias"})), "an alias has the \"path\"");
     check_refused(field(json!({"type": "keyword", "copy_to": 1})), "copy_to");
     check_refused(json!({"runtime": {"a": {"type": "long"}}}), "runtime");
-    check_refused(json!({"_source": {"enabled": false}}), "documents are always kept");
     check_refused(json!({"properties": {"a..b": {"type": "long"}}}), "empty part");
     check_refused(
         json!({"properties": {"a.b": {"type": "long"}, "a": {"properties": {"b": {"type": "ip"}}}}}),
@@ -494,7 +494,7 @@ fn what_only_says_how_elasticsearch_finds_text_is_taken() {
     let field = |body: serde_json::Value| json!({"properties": {"a.b": body}});
     check_refused(
         field(json!({"type": "text", "analyzer": "english"})),
-        r#"field "a.b": the parameter "analyzer""#,
+        "analyzer [english] has not been configured in mappings (of field [a.b])",
     );
     check_refused(
         field(json!({"type": "keyword", "analyzer": "standard"})),
@@ -640,16 +640,23 @@ fn what_is_said_of_text_constants_and_nested_objects_is_shown() {
     });
     assert_eq!(shown(others), expected);
     for (field, reason) in [
-        (json!({ "type": "text", "analyzer": "french" }), "\"analyzer\": \"french\" is not supported"),
+        (
+            json!({ "type": "text", "analyzer": "french" }),
+            "analyzer [french] has not been configured in mappings",
+        ),
         (
             json!({ "type": "text", "normalizer": "lowercase" }),
             "\"normalizer\": \"lowercase\" is not supported",
         ),
         (json!({ "type": "keyword", "analyzer": "simple" }), "\"analyzer\": \"simple\" is not supported"),
-        (json!({ "type": "keyword", "normalizer": "mine" }), "the normalizer of keywords is lowercase"),
+        (json!({ "type": "keyword", "normalizer": "mine" }), "normalizer [mine] not found for field [f]"),
         (
-            json!({ "type": "text", "analyzer": "stop", "search_analyzer": "simple" }),
-            "\"search_analyzer\": \"simple\"",
+            json!({ "type": "text", "search_analyzer": "simple" }),
+            "analyzer on field [f] must be set when search_analyzer is set",
+        ),
+        (
+            json!({ "type": "text", "analyzer": "stop", "search_quote_analyzer": "simple" }),
+            "\"search_quote_analyzer\": \"simple\" is not supported",
         ),
         (json!({ "type": "constant_keyword", "value": [1] }), "\"value\": [1] is not supported"),
         (
@@ -672,13 +679,13 @@ fn names_are_compared_as_their_fields_say() {
     } }))
     .unwrap();
     for (name, expected) in [
-        ("host", Some(Analysis::Lowercase)),
+        ("host", Analysis::normalizer("lowercase")),
         ("host.keyword", None),
         ("raw", None),
-        ("raw.lower", Some(Analysis::Lowercase)),
-        ("name", Some(Analysis::Lowercase)),
-        ("t", Some(Analysis::Stop)),
-        ("pass.t", Some(Analysis::Stop)),
+        ("raw.lower", Analysis::normalizer("lowercase")),
+        ("name", Analysis::normalizer("lowercase")),
+        ("t", Analysis::analyzer("stop")),
+        ("pass.t", Analysis::analyzer("stop")),
         ("gone", None),
     ] {
         assert_eq!(mapping.analysis_of(name), expected, "{name}");
@@ -691,7 +698,7 @@ fn names_are_compared_as_their_fields_say() {
     one.merge(&other).unwrap();
     two.merge(&mapping).unwrap();
     assert_eq!(one, two);
-    assert_eq!(one.analysis_of("raw.other"), Some(Analysis::Lowercase));
+    assert_eq!(one.analysis_of("raw.other"), Analysis::normalizer("lowercase"));
 }
 
 #[test]
@@ -707,17 +714,119 @@ fn what_is_below_a_flattened_field_is_whole_and_not_listed() {
     assert!(shown["properties"]["p"]["properties"]["a"].is_object());
 }
 
-/// What a template cannot give is refused, and not lost.
+const SETTINGS: &str = r#"{ "analysis": {
+    "normalizer": { "plain": { "type": "custom", "filter": ["lowercase", "asciifolding"] } },
+    "analyzer": { "commas": { "type": "pattern", "pattern": "," }, "simple": { "tokenizer": "keyword" } }
+} }"#;
+
+fn with_settings(mapping: serde_json::Value) -> crate::Result<Mapping> {
+    let settings: serde_json::Value = serde_json::from_str(SETTINGS).unwrap();
+    Mapping::from_elasticsearch_json(&json!({ "settings": settings, "mappings": mapping }))
+}
+
 #[test]
-fn no_template_gives_an_analyzer() {
-    for mapping in [
-        serde_json::json!({ "type": "keyword", "normalizer": "lowercase" }),
-        serde_json::json!({ "type": "text", "analyzer": "whitespace" }),
-        serde_json::json!({ "type": "keyword", "fields": { "low": { "type": "keyword", "normalizer": "lowercase" } } }),
-    ] {
-        let json =
-            serde_json::json!({ "dynamic_templates": [{ "t": { "match": "t*", "mapping": mapping } }] });
-        let error = format!("{:?}", Mapping::from_elasticsearch_json(&json).unwrap_err());
-        assert!(error.contains("no template gives a field an analyzer"), "{error}");
-    }
+fn fields_are_compared_by_what_settings_define() {
+    let properties = json!({
+        "line": { "type": "text", "analyzer": "commas", "search_analyzer": "whitespace", "fields": {
+            "whole": { "type": "text", "analyzer": "simple" },
+            "plain": { "type": "keyword", "normalizer": "plain" },
+        } },
+        "usual": { "type": "text", "analyzer": "standard", "search_analyzer": "default" },
+        "asked": { "type": "text", "analyzer": "standard", "search_analyzer": "keyword" },
+    });
+    let mapping = with_settings(json!({ "properties": properties })).unwrap();
+    let of = |name: &str| mapping.analysis_of(name).unwrap();
+    let texts = |analysis: &Analysis| {
+        analysis.words("A b,É").into_iter().map(|w| w.text.into_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(&of("line")), ["a b", "é"]);
+    assert_eq!(of("line").asked("A b,É").len(), 2);
+    assert_eq!(texts(&of("line.whole")), ["A b,É"], "settings count before what has the name anyway");
+    assert_eq!(of("line.plain").fold("A b,É"), "a b,e");
+    assert_eq!(mapping.analysis_of("usual"), None);
+    assert_eq!(of("asked").asked("A b").len(), 1);
+    // They go with the mapping, wherever it goes.
+    let shown = &mapping.to_elasticsearch_json()["properties"];
+    assert_eq!(shown["line"], properties["line"]);
+    assert_eq!(shown["asked"], properties["asked"]);
+    let again: Mapping = serde_json::from_value(serde_json::to_value(&mapping).unwrap()).unwrap();
+    assert_eq!((again.analysis_of("line"), &again), (mapping.analysis_of("line"), &mapping));
+    assert_eq!(mapping.declarations().analysis_of("line"), mapping.analysis_of("line"));
+    let mut merged = Mapping::dynamic();
+    assert!(merged.merge(&mapping).unwrap() && !merged.clone().merge(&mapping).unwrap());
+    assert_eq!(merged.analysis_of("line.plain"), mapping.analysis_of("line.plain"));
+    let change = |field: serde_json::Value| {
+        let body = json!({ "properties": { "line": field } });
+        let wanted = Mapping::from_elasticsearch_json_with(&body, mapping.definitions().clone())?;
+        mapping.amended(wanted, |_| false).map(drop)
+    };
+    change(properties["line"].clone()).unwrap();
+    let refused = |field: serde_json::Value, reason: &str| {
+        let error = change(field).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error} does not say {reason:?}");
+    };
+    refused(
+        json!({ "type": "text", "analyzer": "stop" }),
+        "Cannot update parameter [analyzer] from [commas] to [stop]",
+    );
+    refused(
+        json!({ "type": "text", "analyzer": "commas", "search_analyzer": "stop" }),
+        "Cannot update parameter [search_analyzer] from [whitespace] to [stop]",
+    );
+    refused(
+        json!({ "type": "text", "analyzer": "gone" }),
+        "analyzer [gone] has not been configured in mappings",
+    );
+}
+
+#[test]
+fn templates_give_fields_analyzers() {
+    let template = |mapping: serde_json::Value| {
+        with_settings(json!({ "dynamic_templates": [{ "t": { "match": "t*", "mapping": mapping } }] }))
+    };
+    let fields = json!({ "plain": { "type": "keyword", "normalizer": "plain" } });
+    let mut mapping = template(json!({ "type": "text", "analyzer": "commas", "fields": fields })).unwrap();
+    let templated = mapping.templated("t1", super::Kind::String);
+    mapping.note_templated("t1", super::Kind::String, templated.as_ref());
+    mapping.place("t1", ValueType::Text, false);
+    mapping.place("u1", ValueType::Text, false);
+    assert_eq!(mapping.analysis_of("t1").unwrap().name(), "commas");
+    assert_eq!(mapping.analysis_of("t1.plain").unwrap().name(), "plain");
+    assert_eq!(mapping.analysis_of("u1"), None);
+    let shown = mapping.to_elasticsearch_json();
+    assert_eq!(shown["properties"]["t1"], json!({ "type": "text", "analyzer": "commas", "fields": fields }));
+    let again: Mapping = serde_json::from_value(serde_json::to_value(&mapping).unwrap()).unwrap();
+    assert_eq!(again.analysis_of("t1"), mapping.analysis_of("t1"));
+    let error = format!("{:?}", template(json!({ "type": "text", "analyzer": "gone" })).unwrap_err());
+    assert!(error.contains("analyzer [gone] has not been configured"), "{error}");
+}
+
+#[test]
+fn a_mapping_says_which_part_of_documents_is_shown() {
+    let source = json!({ "includes": ["a", "b.*"], "excludes": ["b.c"] });
+    let mapping = read(json!({ "_source": source, "properties": {} }));
+    assert_eq!(mapping.source().includes(), ["a", "b.*"]);
+    assert_eq!(mapping.source().excludes(), ["b.c"]);
+    assert_eq!(mapping.to_elasticsearch_json()["_source"], source);
+    assert!(read(json!({ "_source": { "mode": "disabled" } })).source().is_hidden());
+    assert!(
+        read(json!({ "_source": { "enabled": true, "mode": "synthetic", "includes": [] } }))
+            .source()
+            .is_whole()
+    );
+    let again: Mapping = serde_json::from_value(serde_json::to_value(&mapping).unwrap()).unwrap();
+    assert_eq!((again.source(), &again), (mapping.source(), &mapping));
+    let mut merged = Mapping::dynamic();
+    merged.merge(&mapping).unwrap();
+    assert_eq!(merged.source(), mapping.source());
+    assert_eq!(mapping.declarations_below("b").source(), mapping.source());
+    assert_eq!(mapping.seen(|path| path == "a").source(), mapping.source());
+    let change = |source: serde_json::Value| {
+        mapping.amended(read(json!({ "_source": source })), |key| key == "_source")
+    };
+    change(source).unwrap();
+    let error = change(json!({ "enabled": false })).unwrap_err().to_string();
+    assert!(error.contains("Cannot update parameter [enabled] from [true] to [false]"), "{error}");
+    check_refused(json!({ "_source": { "enabled": "maybe" } }), "[_source.enabled]");
+    check_refused(json!({ "_source": { "compress": true } }), "[_source.compress]");
 }

@@ -162,13 +162,17 @@ pub(crate) fn random() -> Random {
     Arc::new(|| rand::rng().random())
 }
 
-/// The mapping in the file of `--mapping`, as it is written.
+/// The mapping in the file of `--mapping`, as it is written, and the analysis in the settings beside it.
 fn mappings(given: &args::Ingest) -> Result<Option<Value>> {
     let Some(path) = &given.mapping else { return Ok(None) };
     let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let inside = || Ok(Mapping::inside(&Mapping::json_of_bytes(&text)?)?.clone());
-    let inside: Result<_> = inside();
-    Ok(Some(Value::Object(inside.with_context(|| format!("{}", path.display()))?)))
+    let read = || {
+        let json = Mapping::json_of_bytes(&text)?;
+        let settings = Mapping::definitions_beside(&json)?.to_settings();
+        Ok(json!({ "mappings": Mapping::inside(&json)?, "settings": settings }))
+    };
+    let read: Result<Value> = read();
+    Ok(Some(read.with_context(|| format!("{}", path.display()))?))
 }
 
 fn options(config: &Config, given: &args::Ingest, mappings: Option<&Value>) -> Result<IngestOptions> {

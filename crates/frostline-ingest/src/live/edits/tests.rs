@@ -35,7 +35,7 @@ impl FindIds for Reading {
                 split: None,
                 error: Error::exhausted("it takes too much memory"),
             });
-            Ok(LookedUp { documents: found, unknown: unknown.collect() })
+            Ok(LookedUp { documents: found, unknown: unknown.collect(), ..LookedUp::default() })
         }
         .boxed()
     }
@@ -675,7 +675,7 @@ impl FindIds for Remembering {
     ) -> BoxFuture<'a, Result<LookedUp>> {
         let is_there = |found: &&Located| ids.contains(&found.id) && index.split(found.split).is_some();
         let found = self.0.iter().filter(is_there).cloned().collect();
-        async move { Ok(LookedUp { documents: found, unknown: Vec::new() }) }.boxed()
+        async move { Ok(LookedUp { documents: found, ..LookedUp::default() }) }.boxed()
     }
 }
 
@@ -709,7 +709,7 @@ impl FindIds for Deleting {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     let split = index.splits().first().map(|split| split.id);
                     let unknown = |id: &String| UnknownId { id: id.clone(), split, error: error.clone() };
-                    Ok(LookedUp { documents: Vec::new(), unknown: ids.iter().map(unknown).collect() })
+                    Ok(LookedUp { unknown: ids.iter().map(unknown).collect(), ..LookedUp::default() })
                 }
                 found => found,
             };

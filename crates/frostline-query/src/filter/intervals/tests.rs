@@ -208,7 +208,8 @@ proptest! {
     fn the_shortest_intervals_are_found(rule in rule(), text in "([abcd] ){0,9}") {
         prop_assume!(!repeats(&rule));
         let phrase = Phrase::new(&text);
-        let all = found(&rule, phrase.words(), &mut std::iter::empty());
+        let words: Vec<(usize, &str)> = phrase.words().iter().map(String::as_str).enumerate().collect();
+        let all = found(&rule, &words, &mut std::iter::empty());
         let places: BTreeSet<(usize, usize)> = all.iter().map(|one| (one.start, one.end)).collect();
         prop_assert_eq!(places.len(), all.len());
         prop_assert_eq!(places, naive(&rule, phrase.words()));

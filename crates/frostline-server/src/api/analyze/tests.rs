@@ -65,11 +65,13 @@ async fn what_is_not_analysed_so_is_refused() {
         ("/_analyze", json!({ "text": [] }), 400),
         ("/_analyze", json!({ "text": "a", "analyzer": "english" }), 400),
         ("/_analyze", json!({ "text": "a", "tokenizer": "thai" }), 400),
-        ("/_analyze", json!({ "text": "a", "tokenizer": { "type": "standard" } }), 400),
+        ("/_analyze", json!({ "text": "a", "tokenizer": { "type": "thai" } }), 400),
+        ("/_analyze", json!({ "text": "a", "tokenizer": { "max_token_length": 1 } }), 400),
         ("/_analyze", json!({ "text": "a", "tokenizer": "standard", "analyzer": "stop" }), 400),
         ("/_analyze", json!({ "text": "a", "filter": ["synonym"] }), 400),
         ("/_analyze", json!({ "text": "a", "filter": [{ "type": "lowercase", "language": "greek" }] }), 400),
-        ("/_analyze", json!({ "text": "a", "char_filter": ["html_strip"] }), 400),
+        ("/_analyze", json!({ "text": "a", "char_filter": ["icu"] }), 400),
+        ("/_analyze", json!({ "text": "a", "filter": "lowercase", "normalizer": "lowercase" }), 400),
         ("/_analyze", json!({ "text": "a", "explain": "yes" }), 400),
         ("/_analyze", json!({ "text": "a", "normalizer": "lowercase" }), 400),
         ("/_analyze", json!({ "text": "a", "field": "message" }), 400),
@@ -93,6 +95,10 @@ async fn tokens_are_those_of_a_tokenizer_and_its_filters() {
     check(json!({ "text": text, "tokenizer": "lowercase" }), &["the", "foo", "bar", "s", "b"]).await;
     check(json!({ "text": ["Foo Bar", "Baz"], "tokenizer": "standard" }), &["Foo", "Bar", "Baz"]).await;
     check(json!({ "text": " A b ", "filter": ["uppercase", "trim"] }), &["A B"]).await;
+    check(json!({ "text": "<i>É</i>", "char_filter": ["html_strip"], "filter": "asciifolding" }), &["E"])
+        .await;
+    let grams = json!({ "type": "edge_ngram", "min_gram": 1, "max_gram": 2 });
+    check(json!({ "text": "foo", "tokenizer": grams }), &["f", "fo"]).await;
     let stop =
         |ignore_case: bool| json!({ "type": "stop", "stopwords": ["the"], "ignore_case": ignore_case });
     check(json!({ "text": "The a", "tokenizer": "whitespace", "filter": [stop(false)] }), &["The", "a"])
@@ -153,4 +159,44 @@ async fn the_analyzer_of_a_field_is_that_of_its_mapping() {
     let letters = json!({ "type": "text", "analyzer": "simple" });
     let line = json!({ "type": "text", "analyzer": "whitespace", "fields": { "letters": letters } });
     assert_eq!(shown["line"], line);
+}
+
+#[tokio::test]
+async fn what_the_settings_of_an_index_define_is_analyzed_and_explained() {
+    let tested = Tested::new();
+    let body = json!({
+        "settings": { "analysis": {
+            "char_filter": { "smile": { "type": "mapping", "mappings": [":) => _happy_"] } },
+            "tokenizer": { "parts": { "type": "pattern", "pattern": "[_ ]+" } },
+            "filter": { "short": { "type": "truncate", "length": 3 } },
+            "analyzer": { "mine": { "char_filter": ["smile"], "tokenizer": "parts", "filter": ["short", "uppercase"] } },
+            "normalizer": { "plain": { "filter": ["asciifolding", "uppercase"] } },
+        } },
+        "mappings": { "properties": { "line": { "type": "text", "analyzer": "mine" } } },
+    });
+    tested.ok("PUT", "/web", &body.to_string()).await;
+    let of = async |body: Value| tokens(&tested, "/web/_analyze", body).await;
+    assert_eq!(of(json!({ "analyzer": "mine", "text": "so:) x" })).await, ["SO", "HAP", "X"]);
+    assert_eq!(of(json!({ "field": "line", "text": "so:) x" })).await, ["SO", "HAP", "X"]);
+    assert_eq!(of(json!({ "normalizer": "plain", "text": "é b" })).await, ["E B"]);
+    assert_eq!(
+        of(json!({ "tokenizer": "parts", "filter": ["short"], "text": "a_bcde" })).await,
+        ["a", "bcd"]
+    );
+    let body = json!({ "field": "line", "text": ["é so:)", "x"], "explain": true }).to_string();
+    let detail = tested.ok("GET", "/web/_analyze", &body).await["detail"].clone();
+    assert_eq!(detail["custom_analyzer"], true);
+    assert_eq!(detail["charfilters"], json!([{ "name": "smile", "filtered_text": ["é so_happy_", "x"] }]));
+    assert_eq!(detail["tokenizer"]["tokens"][2]["token"], "happy");
+    let last = &detail["tokenfilters"][1];
+    let happy = json!({ "token": "HAP", "type": "word", "start_offset": 4, "end_offset": 6, "position": 2 });
+    assert_eq!((&last["name"], &last["tokens"][2]), (&json!("uppercase"), &happy));
+    assert_eq!(last["tokens"][3]["start_offset"], 7);
+    for body in [json!({ "text": "a", "analyzer": "yours" }), json!({ "text": "a", "normalizer": "yours" })] {
+        assert_eq!(tested.error("POST", "/web/_analyze", &body.to_string()).await.0, 400, "{body}");
+    }
+    let vectors = json!({ "doc": { "line": "ab:)" }, "fields": ["line"] }).to_string();
+    let vectors =
+        tested.ok("POST", "/web/_termvectors", &vectors).await["term_vectors"]["line"]["terms"].clone();
+    assert_eq!(vectors.as_object().unwrap().keys().collect::<Vec<_>>(), ["AB", "HAP"]);
 }

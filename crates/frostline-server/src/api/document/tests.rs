@@ -529,3 +529,118 @@ async fn what_an_update_answers_of_a_document_is_as_it_is_written() {
     has_source(tested.send("POST", "/web/_bulk?_source=true", bulk).await);
     has_source(tested.send("POST", "/web/_explain/1?_source=true", r#"{"query":{"match_all":{}}}"#).await);
 }
+
+/// An index of each kind with one document: one that shows nothing of it, one all but some, and one nothing but some.
+async fn indices_that_hide() -> Tested {
+    let tested = Tested::new();
+    let properties = json!({ "n": { "type": "long" }, "o": { "type": "nested" } });
+    for (index, source) in [
+        ("none", json!({ "enabled": false })),
+        ("part", json!({ "excludes": ["secret", "o.hidden"] })),
+        ("only", json!({ "includes": ["n", "o.a"] })),
+    ] {
+        let body = json!({ "mappings": { "_source": source, "properties": properties } });
+        tested.ok("PUT", &format!("/{index}"), &body.to_string()).await;
+        let shown = tested.ok("GET", &format!("/{index}/_mapping"), "").await;
+        assert_eq!(shown[index]["mappings"]["_source"], source);
+        let document = json!({ "n": 1, "line": "red", "secret": "Blue fox", "o": [{ "a": 1, "hidden": 2 }] });
+        tested.send("PUT", &format!("/{index}/_doc/1?refresh=true"), &document.to_string()).await;
+    }
+    tested
+}
+
+#[tokio::test]
+async fn what_an_index_does_not_show_is_found_and_shown_nowhere() {
+    let tested = indices_that_hide().await;
+    for (index, expected) in [
+        ("none", Value::Null),
+        ("part", json!({ "n": 1, "line": "red", "o": [{ "a": 1 }] })),
+        ("only", json!({ "n": 1, "o": [{ "a": 1 }] })),
+    ] {
+        let search =
+            async |body: Value| tested.ok("POST", &format!("/{index}/_search"), &body.to_string()).await;
+        let query = json!({ "match": { "secret": "fox" } });
+        let highlight = json!({ "fields": { "secret": {} } });
+        let columns = json!(["secret.keyword"]);
+        let body = json!({ "query": query, "highlight": highlight, "docvalue_fields": columns });
+        let answer = search(body.clone()).await;
+        let hit = &answer["hits"]["hits"][0];
+        assert_eq!((&answer["hits"]["total"]["value"], &hit["_source"]), (&json!(1), &expected), "{index}");
+        assert_eq!(
+            (&hit["highlight"], &hit["fields"]["secret.keyword"]),
+            (&Value::Null, &json!(["Blue fox"]))
+        );
+        let scrolled = tested.ok("POST", &format!("/{index}/_search?scroll=1m"), &body.to_string()).await;
+        assert_eq!(scrolled["hits"]["hits"][0]["_source"], expected);
+        let inner =
+            json!({ "nested": { "path": "o", "query": { "term": { "o.hidden": 2 } }, "inner_hits": {} } });
+        let tops = json!({ "o": { "nested": { "path": "o" }, "aggs": { "t": { "top_hits": {} } } }, "t": { "top_hits": {} } });
+        let answer = search(json!({ "query": inner, "aggs": tops })).await;
+        let object = if expected.is_null() { Value::Null } else { json!({ "a": 1 }) };
+        for own in [
+            &answer["hits"]["hits"][0]["inner_hits"]["o"]["hits"]["hits"][0],
+            &answer["aggregations"]["o"]["t"]["hits"]["hits"][0],
+        ] {
+            assert_eq!((&own["_nested"]["offset"], &own["_source"]), (&json!(0), &object), "{index}");
+        }
+        assert_eq!(answer["aggregations"]["t"]["hits"]["hits"][0]["_source"], expected);
+        let got = tested.ok("GET", &format!("/{index}/_doc/1"), "").await;
+        assert_eq!((&got["found"], &got["_source"]), (&json!(true), &expected), "{index}");
+        let source = tested.send("GET", &format!("/{index}/_source/1"), "").await;
+        assert_eq!(source.status.as_u16(), if expected.is_null() { 404 } else { 200 });
+        let several = tested.ok("POST", &format!("/{index}/_mget"), r#"{"ids":["1"]}"#).await;
+        assert_eq!(several["docs"][0]["_source"], expected);
+        let vectors = tested.ok("GET", &format!("/{index}/_termvectors/1?fields=secret,line"), "").await;
+        let words = vectors["term_vectors"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(words, if index == "part" { vec!["line"] } else { Vec::new() }, "{index}");
+        let statement = json!({ "query": format!("SELECT \"_source\" FROM \"{index}\"") }).to_string();
+        assert_eq!(tested.error("POST", "/_sql", &statement).await.0, 400, "{index}");
+        let change = json!({ "_source": { "excludes": ["other"] } }).to_string();
+        let (_, _, reason) = tested.error("PUT", &format!("/{index}/_mapping"), &change).await;
+        assert!(reason.contains("Mapper for [_source] conflicts with existing mapper"), "{reason}");
+        let fields = json!({ "fields": ["secret", "n"] });
+        match index {
+            "none" => {
+                let (status, _, reason) = tested.error("POST", "/none/_search", &fields.to_string()).await;
+                let expected = "Unable to retrieve the requested [fields] since _source is disabled in the mappings for index [none]";
+                assert_eq!((status, reason.as_str()), (400, expected));
+            }
+            _ => assert_eq!(search(fields).await["hits"]["hits"][0]["fields"], json!({ "n": [1] })),
+        }
+    }
+}
+
+#[tokio::test]
+async fn documents_that_are_not_shown_whole_are_changed_with_care() {
+    let tested = indices_that_hide().await;
+    let update = r#"{"doc":{"n":2},"_source":true}"#;
+    let (status, kind, reason) = tested.error("POST", "/none/_update/1", update).await;
+    assert_eq!((status, kind.as_str()), (400, "document_source_missing_exception"));
+    assert_eq!(reason, "[1]: document source missing");
+    let script = r#"{"script":"ctx._source.n = 3"}"#;
+    assert_eq!(tested.error("POST", "/none/_update/1", script).await.0, 400);
+    // What is not shown stays.
+    let updated = tested.ok("POST", "/part/_update/1?refresh=true", update).await;
+    assert_eq!(updated["get"]["_source"], json!({ "n": 2, "line": "red", "o": [{ "a": 1 }] }));
+    let query = json!({ "query": { "bool": { "must": [{ "term": { "n": 2 } }, { "match": { "secret": "fox" } }] } } });
+    assert_eq!(tested.ok("POST", "/part/_count", &query.to_string()).await["count"], 1);
+    let by_query = tested.send("POST", "/none/_update_by_query?refresh=true", "").await;
+    assert!(
+        String::from_utf8_lossy(&by_query.body).contains("[none][1] didn't store _source"),
+        "{by_query:?}"
+    );
+    let reindexed =
+        tested.send("POST", "/_reindex", r#"{"source":{"index":"none"},"dest":{"index":"copy"}}"#).await;
+    assert!(
+        String::from_utf8_lossy(&reindexed.body).contains("[none][1] didn't store _source"),
+        "{reindexed:?}"
+    );
+    tested
+        .ok("POST", "/_reindex?refresh=true", r#"{"source":{"index":"part"},"dest":{"index":"copy"}}"#)
+        .await;
+    let copied = tested.ok("GET", "/copy/_doc/1", "").await["_source"].clone();
+    assert_eq!(copied, json!({ "n": 2, "line": "red", "o": [{ "a": 1 }] }));
+    // A copy of the whole index hides the same.
+    tested.ok("PUT", "/part/_clone/twin", "").await;
+    assert_eq!(tested.ok("GET", "/twin/_doc/1", "").await["_source"], copied);
+}

@@ -1,6 +1,8 @@
 //! Fields whose text is compared by an analyzer or a normalizer.
 
-use frostline_split::{Analysis, Mapping};
+use std::collections::BTreeSet;
+
+use frostline_split::{Analysis, DocumentForm, Mapping, WriterOptions};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -177,9 +179,10 @@ proptest! {
             let not = json!({ "bool": { "must_not": { "term": { "raw.lower": asked } } } });
             let unequal: Vec<i64> = (0..texts.len() as i64).filter(|n| !equal.contains(n)).collect();
             assert_eq!(found(&place, not).await, unequal, "not {asked:?}");
-            for (field, analysis) in [("simple", Analysis::Simple), ("whitespace", Analysis::Whitespace)] {
+            for field in ["simple", "whitespace"] {
+                let analysis = Analysis::analyzer(field).unwrap();
                 let words = |text: &str| -> Vec<String> {
-                    analysis.words(text).into_iter().map(|(_, word)| word.into_owned()).collect()
+                    analysis.words(text).into_iter().map(|word| word.text.into_owned()).collect()
                 };
                 let wanted = words(&asked);
                 let has = |texts: &[String], word: &String| texts.iter().any(|text| words(text).contains(word));
@@ -229,7 +232,6 @@ async fn a_query_may_take_its_text_apart_itself() {
             "only match, match_bool_prefix and multi_match take [simple]",
         ),
         (json!({ "match": { "host": by("a", "simple") } }), "[analyzer] is not supported"),
-        (json!({ "match": { "simple": by("a", "stop") } }), "[analyzer] is not supported"),
         (json!({ "match": { "line": by("a", "lowercase") } }), "[analyzer] is not supported"),
         (
             json!({ "multi_match": { "query": "a", "fields": ["line"], "type": "bool_prefix", "slop": 1 } }),
@@ -239,4 +241,211 @@ async fn a_query_may_take_its_text_apart_itself() {
         let error = place.search(&json!({ "query": query })).err().expect("it is refused").to_string();
         assert!(error.contains(reason), "{error} does not say {reason:?}");
     }
+}
+
+/// What settings may define, of parts drawn at random.
+fn definitions() -> impl Strategy<Value = Value> {
+    let one_of = |all: Value| prop::sample::select(all.as_array().unwrap().clone());
+    let tokenizer = one_of(json!([
+        { "type": "standard" }, { "type": "whitespace", "max_token_length": 3 }, { "type": "keyword" }, { "type": "letter" },
+        { "type": "lowercase" }, { "type": "pattern", "pattern": "[ -]" }, { "type": "path_hierarchy", "delimiter": "-" },
+        { "type": "path_hierarchy", "delimiter": " ", "reverse": true, "skip": 1 },
+        { "type": "edge_ngram", "min_gram": 1, "max_gram": 3, "token_chars": ["letter"] },
+        { "type": "ngram", "min_gram": 2, "max_gram": 3 },
+        { "type": "char_group", "tokenize_on_chars": ["whitespace", "digit"] },
+    ]));
+    let filter = one_of(json!([
+        { "type": "lowercase" }, { "type": "uppercase" }, { "type": "trim" }, { "type": "reverse" }, { "type": "unique" },
+        { "type": "asciifolding", "preserve_original": true }, { "type": "stop", "stopwords": ["a", "B", "1"] },
+        { "type": "length", "min": 2 }, { "type": "truncate", "length": 2 }, { "type": "limit", "max_token_count": 2 },
+        { "type": "edge_ngram", "min_gram": 1, "max_gram": 2, "preserve_original": true },
+        { "type": "unique", "only_on_same_position": true },
+        { "type": "pattern_replace", "pattern": "([ab])b", "replacement": "$1" },
+    ]));
+    let characters = one_of(json!([
+        { "type": "mapping", "mappings": ["a => b", "- => \\u0020", "é =>"] },
+        { "type": "pattern_replace", "pattern": "1", "replacement": "<a>b" }, { "type": "html_strip" },
+    ]));
+    let search = prop::option::of(one_of(json!(["whitespace", "standard", "keyword", "simple"])));
+    let parts = (tokenizer, prop::collection::vec(filter, 0..3), prop::option::of(characters), search);
+    parts.prop_map(|(tokenizer, filters, characters, search)| {
+        let named = |kind: &'static str, all: &[Value]| -> Value {
+            all.iter().enumerate().map(|(n, one)| (format!("{kind}{n}"), one.clone())).collect::<serde_json::Map<_, _>>().into()
+        };
+        let names = |all: &Value| -> Value { all.as_object().unwrap().keys().cloned().collect() };
+        let characters = named("c", characters.as_slice());
+        let filters = named("f", &filters);
+        let analyzer = json!({ "tokenizer": "t0", "filter": names(&filters), "char_filter": names(&characters) });
+        let mut field = json!({ "type": "text", "analyzer": "mine" });
+        if let Some(search) = search {
+            field["search_analyzer"] = search;
+        }
+        json!({
+            "settings": { "analysis": {
+                "tokenizer": { "t0": tokenizer }, "filter": filters, "char_filter": characters, "analyzer": { "mine": analyzer },
+            } },
+            "mappings": { "properties": { "n": { "type": "long" }, "line": field, "also": field } },
+        })
+    })
+}
+
+/// The words of a value by their places.
+type Placed = Vec<(usize, String)>;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    /// Whatever settings define, and however splits were written and joined, the documents are found whose values say so.
+    #[test]
+    fn what_is_found_is_what_an_analyzer_of_settings_makes_of_values(
+        body in definitions(),
+        texts in prop::collection::vec(prop::collection::vec(text(), 0..3), 2..9),
+        asked in text(),
+        minimum in 1usize..4,
+        start in text(),
+    ) {
+        let mapping = Mapping::from_elasticsearch_json(&body).unwrap();
+        let analysis = mapping.analysis_of("line").unwrap();
+        let of = |texts: &Vec<String>| -> Vec<Placed> {
+            texts.iter().map(|text| analysis.words(text).into_iter().map(|word| (word.at, word.text.into_owned())).collect()).collect()
+        };
+        let documents: Vec<Value> = texts.iter().enumerate().map(|(n, own)| {
+            json!({ "n": n, "line": own, "also": texts[(n + 1) % texts.len()] })
+        }).collect();
+        let expected = |holds: &dyn Fn(&[Placed]) -> bool| -> Vec<i64> {
+            (0i64..).zip(&texts).filter(|(_, texts)| holds(&of(texts))).map(|(n, _)| n).collect()
+        };
+        let wanted = analysis.asked(&asked);
+        let each: BTreeSet<BTreeSet<String>> = wanted.iter().map(|asked| asked.words.clone()).collect();
+        let has = |values: &[Placed], words: &BTreeSet<String>| values.iter().flatten().any(|(_, own)| words.contains(own));
+        let at_least = |values: &[Placed], least: usize| each.iter().filter(|words| has(values, words)).count() >= least;
+        let follows = |values: &[Placed], is_start: bool, gaps: bool| values.iter().any(|own| {
+            let last = own.iter().map(|(at, _)| *at).max().unwrap_or(0);
+            (0..=last).any(|first| !wanted.is_empty() && wanted.iter().enumerate().all(|(number, asked)| {
+                let place = first + if gaps { asked.at - wanted[0].at } else { number };
+                let is_last = is_start && number + 1 == wanted.len();
+                own.iter().any(|(at, word)| *at == place && asked.words.iter().any(|asked| match is_last {
+                    true => word.starts_with(asked),
+                    false => word == asked,
+                }))
+            }))
+        });
+        let count = each.len();
+        // One word is no list of clauses, so the rule does not apply to it.
+        let least = if count <= 1 { 1 } else { minimum };
+        let folded = analysis.fold(&start).into_owned();
+        let across: Vec<i64> = (0i64..).zip(&documents).filter(|(n, _)| {
+            let both: Vec<Placed> = [*n as usize, (*n as usize + 1) % texts.len()].iter().flat_map(|n| of(&texts[*n])).collect();
+            count > 0 && at_least(&both, count)
+        }).map(|(n, _)| n).collect();
+        let either: Vec<i64> = (0i64..).zip(&documents).filter(|(n, _)| {
+            let own = [*n as usize, (*n as usize + 1) % texts.len()];
+            own.iter().any(|n| follows(&of(&texts[*n]), false, true))
+        }).map(|(n, _)| n).collect();
+        let questions = [
+            (json!({ "match": { "line": { "query": asked, "operator": "and" } } }), expected(&|v| count > 0 && at_least(v, count))),
+            (json!({ "match": { "line": { "query": asked, "minimum_should_match": minimum } } }), expected(&|v| count > 0 && least <= count && at_least(v, least))),
+            (json!({ "match_phrase": { "line": asked } }), expected(&|v| follows(v, false, true))),
+            (json!({ "match_phrase_prefix": { "line": asked } }), expected(&|v| follows(v, true, true))),
+            (json!({ "multi_match": { "query": asked, "fields": ["line", "also"], "type": "phrase" } }), either),
+            (json!({ "multi_match": { "query": asked, "fields": ["line", "also"], "type": "cross_fields", "operator": "and" } }), across),
+            (json!({ "intervals": { "line": { "match": { "query": asked, "ordered": true, "max_gaps": 0 } } } }), expected(&|v| follows(v, false, false))),
+            (json!({ "prefix": { "line": start } }), expected(&|v| v.iter().flatten().any(|(_, own)| own.starts_with(&folded)))),
+            (json!({ "wildcard": { "line": format!("*{start}") } }), expected(&|v| v.iter().flatten().any(|(_, own)| own.ends_with(&folded)))),
+            (json!({ "regexp": { "line": "[a-b]+" } }), expected(&|v| v.iter().flatten().any(|(_, own)| !own.is_empty() && own.chars().all(|c| "ab".contains(c))))),
+            (json!({ "term": { "line": asked } }), (0i64..).zip(&texts).filter(|(_, own)| own.contains(&asked)).map(|(n, _)| n).collect()),
+            (json!({ "simple_query_string": { "query": format!("\"{asked}\""), "fields": ["line"] } }), expected(&|v| follows(v, false, true))),
+        ];
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (first, second) = documents.split_at(documents.len() / 2);
+            let groups = [first.to_vec(), second.to_vec()];
+            let made = async || Place::with_mapping(&groups, mapping.clone()).await;
+            let rendered = WriterOptions { documents: DocumentForm::Rendered, ..WriterOptions::default() };
+            let places = [
+                made().await,
+                made().await.with_segments(&[vec![0, 1]]).await,
+                made().await.merged(&[vec![0, 1]], rendered).await,
+            ];
+            for (query, expected) in &questions {
+                for place in &places {
+                    assert_eq!(found(place, query.clone()).await, *expected, "{query} with {body}");
+                    let not = json!({ "bool": { "must_not": query } });
+                    let others: Vec<i64> = (0..texts.len() as i64).filter(|n| !expected.contains(n)).collect();
+                    assert_eq!(found(place, not).await, others, "not {query} with {body}");
+                }
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn words_are_marked_and_counted_as_settings_define_them() {
+    let body = json!({
+        "settings": { "analysis": {
+            "filter": { "starts": { "type": "edge_ngram", "min_gram": 2, "max_gram": 10 } },
+            "char_filter": { "amp": { "type": "mapping", "mappings": ["& => and"] } },
+            "analyzer": { "starts": { "tokenizer": "standard", "filter": ["lowercase", "asciifolding", "starts"], "char_filter": ["amp"] } },
+            "normalizer": { "plain": { "filter": ["lowercase", "asciifolding"] } },
+        } },
+        "mappings": { "properties": {
+            "line": { "type": "text", "analyzer": "starts", "search_analyzer": "simple" },
+            "city": { "type": "keyword", "normalizer": "plain" },
+        } },
+    });
+    let mapping = Mapping::from_elasticsearch_json(&body).unwrap();
+    let documents = [("Crème & Sugar", "Köln"), ("sugar andy", "KOLN"), ("Cream", "Bonn")];
+    let documents =
+        documents.iter().enumerate().map(|(n, (line, city))| json!({ "n": n, "line": line, "city": city }));
+    let place = Place::with_mapping(&[documents.collect()], mapping).await;
+    let marked = async |query: Value| -> Vec<Value> {
+        let highlight = json!({ "fields": { "line": {}, "city": {} } });
+        let body = json!({ "query": query, "highlight": highlight, "sort": "n" });
+        let hits = place.answer(&body).await.hits.hits;
+        hits.iter().map(|hit| hit.highlight.as_ref().map_or(Value::Null, |shown| shown.to_value())).collect()
+    };
+    let query = json!({ "match": { "line": "cr" } });
+    let both = [json!({ "line": ["<em>Crème</em> & Sugar"] }), json!({ "line": ["<em>Cream</em>"] })];
+    assert_eq!(marked(query).await, both);
+    let query = json!({ "match_phrase": { "line": "and su" } });
+    assert_eq!(marked(query).await, [json!({ "line": ["Crème <em>& Sugar</em>"] })]);
+    let query = json!({ "prefix": { "line": "SUG" } });
+    let starts = [json!({ "line": ["Crème & <em>Sugar</em>"] }), json!({ "line": ["<em>sugar</em> andy"] })];
+    assert_eq!(marked(query).await, starts);
+    let query = json!({ "term": { "city": "köln" } });
+    assert_eq!(
+        marked(query).await,
+        [json!({ "city": ["<em>Köln</em>"] }), json!({ "city": ["<em>KOLN</em>"] })]
+    );
+    let aggs = json!({
+        "cities": { "terms": { "field": "city" } },
+        "words": { "significant_text": { "field": "line", "min_doc_count": 1 } },
+    });
+    let body = json!({ "size": 0, "query": { "term": { "city": "KÖLN" } }, "aggs": aggs });
+    let answer = place.answer(&body).await.aggregations.expect("there are aggregations").to_value();
+    assert_eq!(answer["cities"]["buckets"][0]["key"], "koln");
+    let words: BTreeSet<&str> = answer["words"]["buckets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|bucket| bucket["key"].as_str())
+        .collect();
+    assert!(words.contains("sug") && words.contains("an") && !words.contains("bonn"), "{words:?}");
+}
+
+#[tokio::test]
+async fn a_query_may_ask_a_field_by_another_analyzer_of_its_index() {
+    let body = json!({
+        "settings": { "analysis": { "analyzer": { "commas": { "type": "pattern", "pattern": "," } } } },
+        "mappings": { "properties": { "line": { "type": "text", "analyzer": "commas" }, "plain": { "type": "text" } } },
+    });
+    let mapping = Mapping::from_elasticsearch_json(&body).unwrap();
+    let texts = ["a b,c", "a,b", "c d"];
+    let documents = texts.iter().enumerate().map(|(n, text)| json!({ "n": n, "line": text, "plain": text }));
+    let place = Place::with_mapping(&[documents.collect()], mapping).await;
+    let by = |query: &str, analyzer: &str| json!({ "query": query, "analyzer": analyzer });
+    assert_eq!(found(&place, json!({ "match": { "line": "a b" } })).await, [0]);
+    assert_eq!(found(&place, json!({ "match": { "line": by("a b", "whitespace") } })).await, [1]);
+    assert_eq!(found(&place, json!({ "match_phrase": { "line": by("a b", "whitespace") } })).await, [1]);
+    assert_eq!(found(&place, json!({ "match": { "plain": by("d,x", "commas") } })).await, [2]);
 }

@@ -1,0 +1,135 @@
+//! Regular expressions of settings, which are written as Java has them.
+
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+use std::sync::OnceLock;
+
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// What a compiled expression may take.
+const BYTES_MAX: usize = 1 << 20;
+
+/// A regular expression, compiled where it is first asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Pattern {
+    /// As our regular expressions are written.
+    written: String,
+    #[serde(skip)]
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl Pattern {
+    /// Reads one of Java, with the names of its flags.
+    pub(super) fn of_java(written: &str, flags: &str) -> Result<Pattern> {
+        let mut own = String::new();
+        for flag in flags.split('|').map(str::trim).filter(|flag| !flag.is_empty()) {
+            own.push_str(match flag {
+                "CASE_INSENSITIVE" => "i",
+                "MULTILINE" => "m",
+                "DOTALL" => "s",
+                "COMMENTS" => "x",
+                // Characters beyond ASCII are compared so anyway.
+                "UNICODE_CASE" | "UNICODE_CHAR_CLASS" | "UNICODE_CHARACTER_CLASS" => "",
+                other => return Err(Error::invalid(format!("Unknown regex flag [{other}]"))),
+            });
+        }
+        let own = if own.is_empty() { String::new() } else { format!("(?{own})") };
+        Pattern::new(own + &in_ascii(written))
+    }
+
+    pub(super) fn new(written: String) -> Result<Pattern> {
+        let regex = compiled(&written).map_err(|error| {
+            let what = format!("{written:?} is no regular expression that is understood");
+            Error::invalid(what).with_source(error)
+        })?;
+        Ok(Pattern { written, compiled: OnceLock::from(Some(regex)) })
+    }
+
+    /// None where what came from another process is no such expression.
+    pub(super) fn regex(&self) -> Option<&Regex> {
+        self.compiled.get_or_init(|| compiled(&self.written).ok()).as_ref()
+    }
+}
+
+fn compiled(written: &str) -> std::result::Result<Regex, regex::Error> {
+    RegexBuilder::new(written).size_limit(BYTES_MAX).build()
+}
+
+/// The classes that are of ASCII in Java.
+fn in_ascii(written: &str) -> String {
+    let mut own = String::with_capacity(written.len());
+    let mut characters = written.chars();
+    while let Some(c) = characters.next() {
+        if c != '\\' {
+            own.push(c);
+            continue;
+        }
+        match characters.next() {
+            Some('w') => own.push_str("[A-Za-z0-9_]"),
+            Some('W') => own.push_str("[^A-Za-z0-9_]"),
+            Some('d') => own.push_str("[0-9]"),
+            Some('D') => own.push_str("[^0-9]"),
+            Some('s') => own.push_str(r"[ \t\n\x0B\x0C\r]"),
+            Some('S') => own.push_str(r"[^ \t\n\x0B\x0C\r]"),
+            Some(other) => own.extend(['\\', other]),
+            None => own.push('\\'),
+        }
+    }
+    own
+}
+
+/// A replacement of Java, in which `$12` is a group whatever follows.
+pub(super) fn replacement_of_java(written: &str) -> String {
+    let mut own = String::with_capacity(written.len());
+    let mut characters = written.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '\\' => match characters.next() {
+                Some('$') => own.push_str("$$"),
+                Some(other) => own.push(other),
+                None => {}
+            },
+            '$' if characters.peek().is_some_and(char::is_ascii_digit) => {
+                own.push_str("${");
+                while let Some(digit) = characters.next_if(char::is_ascii_digit) {
+                    own.push(digit);
+                }
+                own.push('}');
+            }
+            '$' if characters.peek() != Some(&'{') => own.push_str("$$"),
+            other => own.push(other),
+        }
+    }
+    own
+}
+
+// What is compiled follows from what is written.
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Pattern) -> bool {
+        self.written == other.written
+    }
+}
+
+impl Eq for Pattern {}
+
+impl PartialOrd for Pattern {
+    fn partial_cmp(&self, other: &Pattern) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Pattern {
+    fn cmp(&self, other: &Pattern) -> Ordering {
+        self.written.cmp(&other.written)
+    }
+}
+
+impl Hash for Pattern {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.written.hash(state);
+    }
+}
