@@ -12,6 +12,9 @@ pub(crate) const LOG: u8 = 4;
 /// The rank of the first chunk of a table or an index, which has the root or leads to it.
 pub(crate) const START: u8 = 3;
 
+/// The rank of databases that new ones are copied from. Hardly anybody connects to them.
+const TEMPLATE: u8 = 5;
+
 /// Files are stored by rank, and within one by path.
 pub(crate) fn rank(path: &[u8], bytes: u64, cluster: Option<&[u8]>) -> u8 {
     const SMALL_BYTES: u64 = 64 << 10;
@@ -22,6 +25,7 @@ pub(crate) fn rank(path: &[u8], bytes: u64, cluster: Option<&[u8]>) -> u8 {
     match first {
         b"global" => 0,
         b"pg_xact" | b"pg_multixact" | b"pg_commit_ts" | b"pg_logical" | b"pg_notify" => 1,
+        b"base" if is_template(inside) => TEMPLATE,
         b"base" | b"pg_tblspc" | b"frostline_tablespaces" if is_catalog(name) => CATALOG,
         // Much of it may be of before the last checkpoint.
         b"pg_wal" => LOG,
@@ -33,6 +37,11 @@ pub(crate) fn rank(path: &[u8], bytes: u64, cluster: Option<&[u8]>) -> u8 {
 
 fn inside<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
     if folder.is_empty() { Some(path) } else { path.strip_prefix(folder)?.strip_prefix(b"/") }
+}
+
+/// Whether a file is of `template1` or, since version 15, `template0`.
+fn is_template(inside: &[u8]) -> bool {
+    [&b"base/1/"[..], b"base/4/"].iter().any(|folder| inside.starts_with(folder))
 }
 
 /// Whether a file of PostgreSQL is of a relation that every database has, or maps them.
@@ -74,6 +83,9 @@ mod tests {
         let inner = super::cluster([&b"pg/data/global/pg_control"[..]].into_iter());
         assert_eq!(inner.as_deref(), Some(&b"pg/data"[..]));
         assert_eq!(rank(b"pg/data/base/5/1259", 8_192, inner.as_deref()), 2);
+        for template in ["1", "4"].map(|oid| format!("pg/data/base/{oid}/1259")) {
+            assert_eq!(rank(template.as_bytes(), 1 << 20, inner.as_deref()), 5, "nobody connects to it");
+        }
         assert_eq!(
             rank(b"pg/data/core", 1 << 30, inner.as_deref()),
             LARGE,
