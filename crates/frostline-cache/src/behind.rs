@@ -3,8 +3,8 @@
 //! Pushing never blocks. Work that does not fit is dropped, so a slow volume causes pages not to be cached, but no
 //! delay.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
@@ -78,7 +78,7 @@ impl<W> Behind<W> {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue<W>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }
 

@@ -9,11 +9,12 @@
 //! - No reader waits for a write. The queue of pages to write is bounded, and pages beyond the bound are not cached.
 //! - Lock order: the table's before the slots'. No volume I/O while the slots are locked.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -585,7 +586,7 @@ impl Near {
 
     /// Writes the current state of these slots to the table.
     fn record(&self, slots: &[u32]) {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.lock();
         for &slot in slots {
             let Some(file) = table.as_ref() else { return };
             let mut record = Vec::new();
@@ -598,7 +599,7 @@ impl Near {
 
     /// Writes the current state of all slots to the table, durably.
     fn record_all(&self) {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.lock();
         let Some(file) = table.as_ref() else { return };
         let step = file.slots_in_piece();
         let written = (0..self.slots).step_by(step as usize).try_for_each(|first| {
@@ -618,7 +619,7 @@ impl Near {
     }
 
     fn state(&self) -> MutexGuard<'_, Slots> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -12,7 +12,8 @@
 mod entry;
 mod registry;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
@@ -82,11 +83,11 @@ impl RepositoryLog {
 
     /// The newest state that this process has seen, which may be outdated.
     pub(crate) fn seen(&self) -> Option<Arc<Registry>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen.lock().clone()
     }
 
     fn saw(&self, registry: Arc<Registry>) -> Arc<Registry> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if seen.as_ref().is_none_or(|seen| seen.version < registry.version) {
             *seen = Some(Arc::clone(&registry));
         }

@@ -7,13 +7,13 @@
 //!    its last whole line.
 //! 3. Only regular files are opened: a FIFO or a device node in a capture neither blocks nor has an effect.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 use frostline_base::{Error, Result};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, ResolveFlags};
@@ -139,13 +139,13 @@ impl Tree {
     /// The first file that is there and could not be read since this was asked last: damaged, or kept for root.
     /// A rule that met one has not seen everything.
     pub(crate) fn take_trouble(&self) -> Option<Absent> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.trouble.lock().take()
     }
 
     /// Remembers what could not be read, unless it is simply not there.
     pub(crate) fn note(&self, absent: &Absent) {
         if matches!(absent.why, Why::Damaged(_) | Why::Denied) {
-            let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut trouble = self.trouble.lock();
             trouble.get_or_insert_with(|| absent.clone());
         }
     }

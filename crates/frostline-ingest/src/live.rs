@@ -21,9 +21,10 @@ mod group;
 mod land;
 mod upkeep;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -246,7 +247,7 @@ impl Live {
 
     /// Lets the documents that arrive from now on be read by what `index` declares, which has just changed.
     pub fn note(&self, index: Index) {
-        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let writers = self.writers.lock();
         let writer = writers.get(index.name()).cloned();
         drop(writers);
         // One that does not know the index yet opens the newest version.
@@ -266,7 +267,7 @@ impl Live {
     }
 
     fn writer(&self, index: &IndexName) -> Arc<Writer> {
-        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writers = self.writers.lock();
         match writers.get(index) {
             Some(writer) => Arc::clone(writer),
             None => {

@@ -29,11 +29,12 @@ mod reading;
 mod target;
 mod worker;
 
+use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -136,14 +137,13 @@ struct Signal {
 impl Cancel {
     /// Asks the run to stop.
     pub fn cancel(&self) {
-        *self.0.is_given.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.0.is_given.lock() = true;
         self.0.given.notify_all();
     }
 
     /// Whether a stop was requested.
     pub fn is_cancelled(&self) -> bool {
-        *self.0.is_given.lock().unwrap_or_else(PoisonError::into_inner)
-            || self.0.parent.as_ref().is_some_and(Cancel::is_cancelled)
+        *self.0.is_given.lock() || self.0.parent.as_ref().is_some_and(Cancel::is_cancelled)
     }
 
     /// Stops a part of the run, which this one stops, too.
@@ -161,9 +161,9 @@ pub trait Pause: Send {
 impl Pause for Cancel {
     /// Waits until the time has passed or a stop is requested.
     fn pause(&mut self, at_most: Duration) {
-        let is_given = self.0.is_given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_given = self.0.is_given.lock();
         // However it ends, the caller checks for itself.
-        drop(self.0.given.wait_timeout_while(is_given, at_most, |is_given| !*is_given));
+        self.0.given.wait_while_for(&mut is_given, |is_given| !*is_given, at_most);
     }
 }
 
@@ -494,11 +494,11 @@ struct Run {
 
 impl Run {
     fn mapping(&self) -> Mapping {
-        self.mapping.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.mapping.lock().clone()
     }
 
     fn learn(&self, mapping: &Mapping) {
-        let mut known = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.mapping.lock();
         // Two contradictory declarations cannot come from one index.
         let _ = known.merge(mapping);
     }

@@ -1,8 +1,9 @@
 //! The node itself.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Meter, ReadRanges, Result, STAGE};
@@ -457,12 +458,12 @@ impl Node {
 
     pub(crate) fn pinned(&self) -> MutexGuard<'_, Pinned> {
         // Each version in it is whole.
-        self.pinned.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pinned.lock()
     }
 
     fn opened(&self) -> MutexGuard<'_, BTreeMap<IndexName, Opened>> {
         // The map is whole even if a thread died while it held the lock.
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+        self.opened.lock()
     }
 }
 

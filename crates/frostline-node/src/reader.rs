@@ -1,7 +1,8 @@
 //! One reader for all indices of a repository, mounted or not.
 
+use parking_lot::RwLock;
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use frostline_base::{ByteRange, Caches, IndexName, Meter, ObjectRef, ReadRanges, Reading, Share};
 use frostline_cache::RegionCache;
@@ -29,11 +30,11 @@ impl Reader {
 
     /// The cache, once it is attached.
     pub(crate) fn mounted(&self) -> Option<Arc<MountedCache>> {
-        self.mounted.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.mounted.read().clone()
     }
 
     pub(crate) fn attach(&self, mounted: Option<MountedCache>) {
-        *self.mounted.write().unwrap_or_else(PoisonError::into_inner) = mounted.map(Arc::new);
+        *self.mounted.write() = mounted.map(Arc::new);
     }
 }
 

@@ -3,7 +3,7 @@
 //! However many ask at the same time, at most two reads follow each other for them, and none is given what was read before
 //! it asked.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 /// The reads of one thing.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ impl Turns {
     }
 
     fn numbers(&self) -> MutexGuard<'_, Numbers> {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.numbers.lock()
     }
 }
 

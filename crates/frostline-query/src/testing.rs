@@ -1,8 +1,9 @@
 //! In-memory indices for tests.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use frostline_base::{
@@ -387,7 +388,7 @@ impl Failing {
     }
 
     pub(crate) fn mend(&self) {
-        *self.kind.lock().unwrap() = None;
+        *self.kind.lock() = None;
     }
 }
 
@@ -400,7 +401,7 @@ impl ReadRanges for Failing {
         share: Share,
         meter: &'a Meter,
     ) -> Reading<'a> {
-        match *self.kind.lock().unwrap() {
+        match *self.kind.lock() {
             Some(kind) if object.key == self.key => {
                 Box::pin(async move { Err(Error::new(kind, "it fails")) })
             }
@@ -423,7 +424,7 @@ impl Recorded {
 
     /// The reads since the last call, in the order in which they began.
     pub(crate) fn take(&self) -> Vec<(Share, Vec<ByteRange>)> {
-        std::mem::take(&mut self.reads.lock().unwrap())
+        std::mem::take(&mut self.reads.lock())
     }
 }
 
@@ -436,7 +437,7 @@ impl ReadRanges for Recorded {
         share: Share,
         meter: &'a Meter,
     ) -> Reading<'a> {
-        self.reads.lock().unwrap().push((share, ranges.to_vec()));
+        self.reads.lock().push((share, ranges.to_vec()));
         self.inner.read_by(caches, object, ranges, share, meter)
     }
 }

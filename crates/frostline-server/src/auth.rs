@@ -4,11 +4,11 @@
 //! kept: it has 256 random bits, which nobody guesses. Passwords can be guessed, so that their hashes are slow; whoever
 //! has been let in is remembered by this process for as long as the record does not change.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
@@ -317,9 +317,9 @@ impl Auth {
         hmac::verify(&self.secret, a, hmac::sign(&self.secret, b).as_ref()).is_ok()
     }
 
-    fn remembered(&self) -> std::sync::MutexGuard<'_, BTreeMap<Vec<u8>, ()>> {
+    fn remembered(&self) -> parking_lot::MutexGuard<'_, BTreeMap<Vec<u8>, ()>> {
         // The map is whole even if a thread died while it held the lock.
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.remembered.lock()
     }
 }
 

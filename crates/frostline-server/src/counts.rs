@@ -3,9 +3,10 @@
 //! Counts are of this server alone, and end with it. An index that is deleted and made anew begins again. Whatever is counted
 //! is counted once it is done; only the counts of what is being done go down again, however it ends.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use frostline_base::IndexName;
@@ -116,7 +117,7 @@ impl Tally {
 impl OfIndex {
     /// The counts of a group; none where there are too many groups.
     fn group(&self, name: &str) -> Option<Arc<Counts>> {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.groups.lock();
         match groups.get(name) {
             Some(known) => Some(Arc::clone(known)),
             None if groups.len() == GROUPS_MAX || name.len() > GROUP_BYTES_MAX => None,
@@ -142,7 +143,7 @@ impl IndexCounts {
     /// What is counted of the table of an index, and of the groups of its searches.
     pub(crate) fn read(&self, table: &str) -> (Tally, BTreeMap<String, Tally>) {
         let Some(counted) = self.all().get(table).map(Arc::clone) else { return Default::default() };
-        let groups = counted.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let groups = counted.groups.lock();
         let groups = groups.iter().map(|(name, counts)| (name.clone(), counts.read())).collect();
         (counted.whole.read(), groups)
     }
@@ -182,7 +183,7 @@ impl IndexCounts {
 
     fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<OfIndex>>> {
         // The map is whole even if a thread died while it held the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

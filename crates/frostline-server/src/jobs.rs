@@ -3,8 +3,9 @@
 //! The answer to such a request names a task, and `GET /_tasks/{task_id}` tells whether it is done and what came of it: of
 //! those that run, and of the last that have ended. They are this server's, and end with it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use frostline_base::Error;
 use serde_json::Value;
@@ -65,7 +66,7 @@ impl Jobs {
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Job>> {
         // The map is whole even if a thread died while it held the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

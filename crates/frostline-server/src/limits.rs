@@ -3,9 +3,9 @@
 //! Rates are token buckets. Of a bucket only the time is kept at which it is full again: taking a token moves it by the
 //! time that a token takes to come back.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{ApiError, Result};
 use crate::settings::Settings;
@@ -107,7 +107,7 @@ impl ClientLimits {
 
     fn clients(&self) -> MutexGuard<'_, HashMap<String, Asking>> {
         // The map is whole even if a thread died while it held the lock.
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clients.lock()
     }
 }
 
@@ -144,7 +144,7 @@ impl Attempts {
 
     fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, i64>> {
         // The map is whole even if a thread died while it held the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -5,11 +5,12 @@
 //! and what it was before stays in use; so a file that is being copied does no harm. What is in use never changes: who
 //! has it keeps it.
 
+use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use frostline_base::{Error, Result};
 use frostline_pipeline::{Addresses, Agents};
@@ -67,7 +68,7 @@ impl Lookups {
 
     fn read(&self) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        let before = self.files.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = self.files.read().clone();
         let cannot = |e| {
             Error::invalid(format!("cannot read the folder of --ingest-files, {}", folder.display()))
                 .with_source(e)
@@ -95,12 +96,12 @@ impl Lookups {
             };
             files.insert(name, file);
         }
-        *self.files.write().unwrap_or_else(PoisonError::into_inner) = files;
+        *self.files.write() = files;
         Ok(())
     }
 
     fn held(&self, name: &str) -> Option<Held> {
-        self.files.read().unwrap_or_else(PoisonError::into_inner).get(name)?.held.clone()
+        self.files.read().get(name)?.held.clone()
     }
 
     /// The database of a file, if there is one.
@@ -121,7 +122,7 @@ impl Lookups {
 
     /// The files of databases that can be used.
     pub(crate) fn databases(&self) -> Vec<String> {
-        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        let files = self.files.read();
         let is_database = |file: &File| matches!(file.held, Some(Held::Addresses(_)));
         files.iter().filter(|(_, file)| is_database(file)).map(|(name, _)| name.clone()).collect()
     }

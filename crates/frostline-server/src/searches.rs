@@ -1,8 +1,9 @@
 //! Where searches run: on threads of their own, so that connections are served meanwhile.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use frostline_base::{Error, STAGE};
@@ -147,7 +148,7 @@ impl Searches {
 
     fn list(&self) -> MutexGuard<'_, Tasks> {
         // The list is whole even if a thread died while it held the lock.
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tasks.lock()
     }
 
     async fn run_in_turn<T: Send + 'static>(

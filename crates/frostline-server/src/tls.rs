@@ -1,7 +1,8 @@
 //! TLS of connections.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use frostline_base::{Error, Result};
 use ring::digest;
@@ -91,7 +92,7 @@ impl Reloading {
 
     fn loaded(&self) -> MutexGuard<'_, Loaded> {
         // What it holds is whole even if a thread died while it held the lock.
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.loaded.lock()
     }
 }
 

@@ -15,7 +15,8 @@ mod request;
 mod variables;
 mod wire;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use frostline_base::{Clock, Result, STAGE};
@@ -97,7 +98,7 @@ impl Traces {
 
     /// Sends what is left, for a few seconds at most. What ends later is dropped.
     pub async fn close(&self) {
-        let running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = self.0.running.lock().take();
         let Some(running) = running else { return };
         if tokio::time::timeout(FLUSH_MAX, running.end()).await.is_err() {
             tracing::warn!("the last traces were not sent: their receiver does not answer");

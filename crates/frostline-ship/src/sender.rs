@@ -1,8 +1,9 @@
 //! Sends the documents of a batch until the server has all of them.
 
+use parking_lot::Mutex;
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use frostline_base::{Clock, Error, Result};
@@ -92,7 +93,7 @@ enum Sent {
 impl Deliver for Sender {
     fn deliver(&self, batch: Batch) -> Result<bool> {
         let now_ms = || self.clock.now_us() / 1_000;
-        lock(&self.ledger).begin(&batch.reached, now_ms())?;
+        self.ledger.lock().begin(&batch.reached, now_ms())?;
         if !batch.refused.lines.is_empty() {
             self.counts.lines_refused.fetch_add(batch.refused.total(), Ordering::Relaxed);
             self.reject(&batch.refused)?;
@@ -105,7 +106,7 @@ impl Deliver for Sender {
             let Some(halves) = self.send(part)? else { return Ok(false) };
             parts.extend(halves);
         }
-        lock(&self.ledger).end(batch.number, batch.reached, now_ms())?;
+        self.ledger.lock().end(batch.number, batch.reached, now_ms())?;
         Ok(true)
     }
 }
@@ -250,11 +251,11 @@ impl Sender {
         if rejects.lines.is_empty() {
             return Ok(());
         }
-        let mut sink = lock(&self.rejects);
+        let mut sink = self.rejects.lock();
         let written = sink.write_all(&rejects.lines).and_then(|()| sink.flush());
         written.map_err(|error| Error::unavailable("cannot write refused lines").with_source(error))?;
         drop(sink);
-        let mut all = lock(&self.refused);
+        let mut all = self.refused.lock();
         if let Some(first) = rejects.first_reason.as_deref().filter(|_| all.total() == 0) {
             (self.tell)(&format!("refused: {first}"));
         }
@@ -317,8 +318,4 @@ fn said(reply: &Reply) -> String {
     let reason = json.as_ref().and_then(|json| json["error"]["reason"].as_str().or(json["message"].as_str()));
     let text = reason.map_or_else(|| String::from_utf8_lossy(&reply.body).into_owned(), str::to_owned);
     text.split_whitespace().collect::<Vec<&str>>().join(" ").chars().take(300).collect()
-}
-
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,11 @@
 //! A run: files are read, and their documents delivered.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use frostline_base::{Clock, Error, Result};
@@ -16,7 +17,7 @@ use serde::Serialize;
 use crate::http::Post;
 use crate::ledger::Ledger;
 use crate::otlp;
-use crate::sender::{Counts, Sender, Wait, lock};
+use crate::sender::{Counts, Sender, Wait};
 
 /// Marks of inputs that were not seen for so long are forgotten.
 const KEPT_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
@@ -224,7 +225,7 @@ impl Ship {
         let read = run(forward)?;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counts = &sender.counts;
-        let Rejects { counts: refused, .. } = std::mem::take(&mut *lock(&sender.refused));
+        let Rejects { counts: refused, .. } = std::mem::take(&mut *sender.refused.lock());
         let named: u64 = refused.values().sum();
         let all = count(&counts.refused) + count(&counts.lines_refused);
         Ok(ShipReport {

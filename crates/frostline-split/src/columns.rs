@@ -11,9 +11,10 @@ mod unpacked;
 
 pub use known::KnownTexts;
 
+use parking_lot::Mutex;
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field as ArrowField, Fields, Float64Type, Schema, SchemaRef};
@@ -171,7 +172,7 @@ impl ColumnRead {
             .unwrap_or_else(|_| Err(ParquetError::General("the decoder panicked".to_owned())));
         let batches = batches.map_err(|e| {
             // What the reader was told of our own error is a text.
-            let own = wrong.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let own = wrong.lock().take();
             own.unwrap_or_else(|| Error::corrupt("the pages of a column cannot be decoded").with_source(e))
         })?;
         let decoded: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -382,7 +383,7 @@ impl ChunkReader for PageFile {
         let at = self.pages.binary_search_by_key(&start, |held| held.page.place.start).map_err(missing)?;
         let HeldPage { page, header, bytes } = &self.pages[at];
         unpacked::unpack(bytes, header, page.is_list, page.has_streams).map_err(|e| {
-            *self.wrong.lock().unwrap_or_else(PoisonError::into_inner) = Some(page.located(e));
+            *self.wrong.lock() = Some(page.located(e));
             ParquetError::General("a page cannot be decompressed".to_owned())
         })
     }

@@ -1,9 +1,10 @@
 //! A store that injects faults, for tests: by a script, or by seed.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -94,14 +95,14 @@ impl Failing {
 
     /// From now on this share of the requests gets a random fault.
     pub fn set_share(&self, share: f64) {
-        if let Some(random) = &mut self.next.lock().unwrap_or_else(PoisonError::into_inner).random {
+        if let Some(random) = &mut self.next.lock().random {
             random.share = share;
         }
     }
 
     /// Adds to the script.
     pub fn then(&self, mishaps: impl IntoIterator<Item = Mishap>) {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner).script.extend(mishaps);
+        self.next.lock().script.extend(mishaps);
     }
 
     fn draw(&self) -> Mishap {
@@ -110,7 +111,7 @@ impl Failing {
 }
 
 fn draw(next: &Mutex<Next>) -> Mishap {
-    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut next = next.lock();
     if let Some(mishap) = next.script.pop_front() {
         return mishap;
     }

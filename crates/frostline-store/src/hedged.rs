@@ -4,10 +4,11 @@
 //! slowest request. Only a small share of the reads is hedged, so hedging does not double the load on a store that
 //! is slow for everybody.
 
+use parking_lot::Mutex;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -102,8 +103,8 @@ impl Hedged {
         Ok(result)
     }
 
-    fn past(&self) -> std::sync::MutexGuard<'_, Past> {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    fn past(&self) -> parking_lot::MutexGuard<'_, Past> {
+        self.past.lock()
     }
 
     /// How long a read takes at most that is not late.

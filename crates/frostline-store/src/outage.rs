@@ -1,7 +1,8 @@
 //! Whether a store that has stopped answering is asked at all.
 
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::Result;
@@ -68,7 +69,7 @@ impl Sent {
 impl Drop for Sent {
     fn drop(&mut self) {
         if self.is_probe {
-            let mut heard = self.outage.heard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut heard = self.outage.heard.lock();
             if let Some(silence) = &mut heard.silence {
                 silence.probe_at = Instant::now() + PROBE_EVERY;
             }
@@ -109,7 +110,7 @@ impl Outage {
     pub(crate) fn admit(self: &Arc<Self>) -> Result<Sent> {
         let now = Instant::now();
         let mut is_probe = false;
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heard = self.heard.lock();
         if let Some(silence) = heard.silence.as_mut().filter(|silence| self.is_long(silence)) {
             if now < silence.probe_at {
                 return Err(Fault::Outage.into());
@@ -123,7 +124,7 @@ impl Outage {
     /// What became of a request that was sent then. A refusal is an answer too.
     pub(crate) fn saw(&self, sent: Instant, error: Option<&object_store::Error>) {
         let is_answer = error.is_none_or(|error| trouble(error) == Trouble::Final);
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heard = self.heard.lock();
         if is_answer {
             heard.answered = Instant::now();
             if heard.silence.take().is_some_and(|silence| silence.is_told) {
@@ -143,7 +144,7 @@ impl Outage {
 
     /// For how long no request was answered, if that is too long.
     pub(crate) fn lasts(&self) -> Option<Duration> {
-        let silence = self.heard.lock().unwrap_or_else(PoisonError::into_inner).silence;
+        let silence = self.heard.lock().silence;
         silence.filter(|silence| self.is_long(silence)).map(|silence| silence.since.elapsed())
     }
 

@@ -7,10 +7,11 @@
 //!   succeed, which is harmless.
 //! - Parts of a multipart upload are not retried here: the caller, which has the bytes, starts the upload again.
 
+use parking_lot::Mutex;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -413,11 +414,7 @@ impl Pace {
     async fn wait(&mut self, core: &Core, error: &Error) -> bool {
         let RetryOptions { attempts_max, backoff_ms, backoff_ms_max, total_ms_max, .. } = core.options;
         let longest_ms = backoff_ms.saturating_mul(1 << (self.attempts - 1).min(20)).min(backoff_ms_max);
-        let wait_ms = core
-            .random
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .random_range(longest_ms / 2..=longest_ms);
+        let wait_ms = core.random.lock().random_range(longest_ms / 2..=longest_ms);
         let wait = Duration::from_millis(wait_ms);
         if self.attempts >= attempts_max
             || core.outage.lasts().is_some()

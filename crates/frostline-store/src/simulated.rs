@@ -5,11 +5,12 @@
 //! the same latencies in any order. Time passes on tokio's clock: a test with paused time is instant.
 //! Bytes, requests and results are those of the store below; only times and 503s are simulated.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -266,13 +267,13 @@ impl Simulation {
     fn connect(&self) -> Connection {
         // Idle connections are closed by the store after a while.
         const IDLE_MAX: Duration = Duration::from_secs(20);
-        let newest = lock(&self.idle).pop();
+        let newest = self.idle.lock().pop();
         let usable = newest.is_some_and(|since| since.elapsed() <= IDLE_MAX);
         Connection { opened: !usable }
     }
 
     fn give_back(&self, _connection: Connection) {
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         idle.push(Instant::now());
         if idle.len() > 1_024 {
             idle.remove(0);
@@ -289,7 +290,7 @@ impl Simulation {
         let (kind, per_s) =
             if kind == Kind::Put { (kind, profile.puts_per_s) } else { (Kind::Get, profile.gets_per_s) };
         let prefix = key.rsplit_once('/').map_or("", |(prefix, _)| prefix);
-        let mut prefixes = lock(&self.prefixes);
+        let mut prefixes = self.prefixes.lock();
         if prefixes.len() > 10_000 {
             prefixes.clear();
         }
@@ -317,7 +318,7 @@ impl Simulation {
         let shared = Duration::from_secs_f64(bytes as f64 * 8.0 / (self.options.profile.nic_gbit_s * 1e9));
         let now = Instant::now();
         let nic_done = {
-            let mut nic_free = lock(&self.nic_free);
+            let mut nic_free = self.nic_free.lock();
             let done = nic_free.map_or(now, |at| at.max(now)) + shared;
             *nic_free = Some(done);
             done
@@ -581,10 +582,6 @@ fn fnv(parts: &[&[u8]]) -> u64 {
 
 fn millis(ms: f64) -> Duration {
     Duration::from_secs_f64(ms.max(0.0) / 1e3)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

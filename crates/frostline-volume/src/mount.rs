@@ -594,10 +594,10 @@ impl Meter {
             eta_s: absent_bytes.checked_div(bytes_per_s),
             demand_hits: lazy.counts.hits.load(Ordering::Relaxed),
             demand_misses: lazy.counts.misses.load(Ordering::Relaxed),
-            damaged_chunks: lazy::lock(&lazy.counts.damaged).len() as u64,
-            trouble: lazy::lock(&lazy.counts.trouble).clone(),
-            filling: *lazy::lock(&lazy.counts.filling),
-            order: lazy::lock(&lazy.counts.order).clone(),
+            damaged_chunks: lazy.counts.damaged.lock().len() as u64,
+            trouble: lazy.counts.trouble.lock().clone(),
+            filling: *lazy.counts.filling.lock(),
+            order: lazy.counts.order.lock().clone(),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Options from the command line, the environment and a TOML file, in order of precedence.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -168,7 +169,7 @@ const LIVE_SPLIT_BYTES: u64 = 1 << 20;
 fn tell_of_retries(serves: bool) -> impl Fn(&Retry) {
     let told: Mutex<Option<Instant>> = Mutex::new(None);
     move |retry| {
-        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = told.lock();
         if retry.attempt > 3 && told.is_none_or(|told| told.elapsed() >= Duration::from_secs(1)) {
             *told = Some(Instant::now());
             match serves {

@@ -15,7 +15,7 @@ async fn what_does_not_fit_is_dropped_at_once_and_a_flush_waits_for_the_rest() {
         behind.push(number, bytes, move || {
             tokio::task::spawn_blocking(move || {
                 worker.work(|_| {
-                    let _ = gate.lock().unwrap().recv();
+                    let _ = gate.lock().recv();
                     done.fetch_add(1, Ordering::SeqCst);
                 })
             });

@@ -1,10 +1,10 @@
 // A list of one range is what many calls ask for.
 #![allow(clippy::single_range_in_vec_init)]
 
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use frostline_base::ErrorKind;
@@ -268,19 +268,19 @@ struct Stuck {
     stops_reads: bool,
     is_in_memory: AtomicBool,
     open: Mutex<bool>,
-    opened: std::sync::Condvar,
+    opened: parking_lot::Condvar,
     waiting: AtomicU32,
 }
 
 impl Stuck {
     fn open(&self) {
-        *self.open.lock().unwrap() = true;
+        *self.open.lock() = true;
         self.opened.notify_all();
     }
 
     fn wait(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
+        self.opened.wait_while(&mut self.open.lock(), |open| !*open);
     }
 }
 
@@ -564,7 +564,7 @@ impl Volume for Shaky {
             SHORT => return Err(io::ErrorKind::UnexpectedEof.into()),
             _ => {}
         }
-        let held = self.bytes.lock().unwrap();
+        let held = self.bytes.lock();
         for (at, byte) in (at as usize..).zip(bytes.iter_mut()) {
             *byte = held.get(at).copied().unwrap_or(0);
         }
@@ -586,7 +586,7 @@ impl Volume for Shaky {
             READ_ONLY => return Err(io::ErrorKind::ReadOnlyFilesystem.into()),
             _ => {}
         }
-        let mut held = self.bytes.lock().unwrap();
+        let mut held = self.bytes.lock();
         let end = at as usize + bytes.len();
         let len = held.len().max(end);
         held.resize(len, 0);

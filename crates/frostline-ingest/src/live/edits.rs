@@ -15,9 +15,10 @@
 
 mod rewrite;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Result, STAGE, SplitId};
@@ -345,7 +346,7 @@ impl Edits {
     }
 
     fn editor(&self, index: &IndexName) -> Arc<Editor> {
-        let mut editors = self.editors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut editors = self.editors.lock();
         let editor = editors.entry(index.clone()).or_insert_with(|| {
             let edits = Edits { editors: Arc::default(), ..self.clone() };
             Arc::new(Editor { name: index.clone(), edits, queue: Mutex::default(), known: Mutex::default() })
@@ -482,7 +483,7 @@ impl Editor {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     /// What became of all operations.
@@ -606,7 +607,7 @@ impl Editor {
     }
 
     fn lock_known(&self) -> MutexGuard<'_, Option<Index>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Does the operations one after the other, and then the removals.

@@ -1,7 +1,8 @@
 //! Gathers the requests of one index into groups.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use frostline_base::{IndexName, Result};
 use frostline_catalog::Index;
@@ -148,10 +149,10 @@ impl Writer {
     }
 
     fn lock_known(&self) -> MutexGuard<'_, Option<Index>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }

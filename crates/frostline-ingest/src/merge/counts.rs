@@ -1,8 +1,8 @@
 //! What was merged in each index since the process started.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::ops::AddAssign;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use frostline_catalog::Index;
@@ -78,7 +78,7 @@ impl MergeCounts {
 
     fn all(&self) -> MutexGuard<'_, HashMap<String, MergeFigures>> {
         // The map is whole even if a thread died while it held the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,5 +1,6 @@
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use frostline_catalog::{SplitEntry, Vacuum};
@@ -42,12 +43,12 @@ async fn progress_ends_where_the_plan_does() {
     let (bench, before) = web_logs(1_000).await;
     let seen = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&seen);
-    let merge = merge(&bench).with_progress(move |now| told.lock().unwrap().push(*now));
+    let merge = merge(&bench).with_progress(move |now| told.lock().push(*now));
     let plan = merge.open(&name(), &tens()).await.unwrap().plan();
     let rewritten: u64 = plan.iter().map(super::Group::bytes).sum();
     let report = merge.run(&name(), &tens()).await.unwrap();
     assert_eq!((plan.len(), report.merges, report.splits_after), (3, 3, 1));
-    let seen: Vec<MergeProgress> = std::mem::take(&mut seen.lock().unwrap());
+    let seen: Vec<MergeProgress> = std::mem::take(&mut seen.lock());
     assert_eq!((seen[0].bytes_done, seen[0].bytes_planned), (0, rewritten));
     assert!(seen.windows(2).all(|two| two[0].bytes_done <= two[1].bytes_done));
     let last = seen.last().unwrap();

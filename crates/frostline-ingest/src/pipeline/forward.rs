@@ -3,9 +3,10 @@
 //! Batches are as those of an ingest, smaller. Several threads parse and deliver one each, so a slow receiver slows the
 //! reader down, and memory is bounded by the batches that are under way.
 
+use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use frostline_base::{Clock, Error, Result};
@@ -209,7 +210,7 @@ impl Carrier {
     /// Parses and delivers batches until there are no more. The first error stops the run.
     fn carry(&self, jobs: &Mutex<mpsc::Receiver<Job>>) -> Result<()> {
         loop {
-            let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let job = jobs.lock().recv();
             let Ok(job) = job else { return Ok(()) };
             let Some(batch) = self.batch(job) else { continue };
             match self.deliver.deliver(batch) {

@@ -1,9 +1,10 @@
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use arrow::array::AsArray;
 use frostline_base::{ErrorKind, FixedClock, IndexName, Meter, ReadRanges, Result, Share, SplitId};
@@ -184,7 +185,7 @@ async fn every_format_of_a_folder_lands_once() {
     let report = bench
         .ingest(&bench.repository())
         .with_rejects(fs::File::create(&rejects).unwrap())
-        .with_progress(move |now| progress.lock().unwrap().push(*now))
+        .with_progress(move |now| progress.lock().push(*now))
         .run(Inputs::from_arguments(std::slice::from_ref(&folder)).unwrap(), &name(), small())
         .await
         .unwrap();
@@ -193,7 +194,7 @@ async fn every_format_of_a_folder_lands_once() {
     assert_eq!(bench.documents().await.len(), 255);
     let index = bench.index().await;
     assert!(index.mapping().field("clientip").is_some() && index.mapping().field("what").is_some());
-    let last = *seen.lock().unwrap().last().unwrap();
+    let last = *seen.lock().last().unwrap();
     assert_eq!((last.documents, last.rejected, last.splits), (255, 3, report.splits));
 
     let lines: Vec<Value> = fs::read_to_string(&rejects)
@@ -891,10 +892,10 @@ async fn progress_ends_where_the_input_does_and_tells_of_splits_being_sealed() {
     let told: Arc<Mutex<Vec<Progress>>> = Arc::default();
     let ingest = bench.ingest(&bench.repository()).with_progress({
         let told = Arc::clone(&told);
-        move |progress| told.lock().unwrap().push(*progress)
+        move |progress| told.lock().push(*progress)
     });
     ingest.run(Inputs::from_arguments(&[path]).unwrap(), &name(), small()).await.unwrap();
-    let told = told.lock().unwrap();
+    let told = told.lock();
     let last = told.last().unwrap();
     assert_eq!((last.bytes_taken, last.sealing, last.documents), (lines.len() as u64, 0, 1_000));
     assert!(told.iter().any(|progress| progress.sealing > 0));
@@ -1012,7 +1013,7 @@ async fn the_first_lines_do_not_fix_the_format_of_a_pipe() {
     // The rest comes when the first line is ingested.
     let ingest = bench.ingest(&bench.repository()).with_progress(move |progress| {
         if progress.splits > 0
-            && let Some(sender) = sender.lock().unwrap().take()
+            && let Some(sender) = sender.lock().take()
         {
             sender.send(&b"{\"n\":1}\npanic: x\n{\"n\":2}\n"[..]).unwrap();
         }

@@ -1,8 +1,9 @@
 //! Turns batches into uploaded splits.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 
 use frostline_base::{Error, Result};
 use frostline_split::{Identity, Mapping, SplitWriter};
@@ -58,7 +59,7 @@ impl Worker {
     /// Works until there are no more batches.
     pub(super) fn work(self) {
         loop {
-            let job = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let job = self.jobs.lock().recv();
             let Ok(job) = job else { return };
             let finished = match self.batch(job) {
                 Ok(None) => continue,

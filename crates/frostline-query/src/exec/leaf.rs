@@ -1,7 +1,8 @@
 //! The leaves of our plans: each searches some splits, and can be serialized and run where those splits are cached.
 
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -133,7 +134,7 @@ impl LeafExec {
     /// What it has done so far, if it ran in this process: the cost of a plan whose answer has no column for it.
     pub(crate) fn report(&self) -> Report {
         let mut all = Report::default();
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.told.lock();
         told.iter().for_each(|told| all.add(told()));
         all
     }
@@ -194,7 +195,7 @@ impl ExecutionPlan for LeafExec {
             return Err(external(Error::internal(format!("{} has no stream {partition}", self.leaf.name()))));
         }
         let (batches, told) = self.leaf.run(partition, &context).map_err(external)?;
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+        self.told.lock().push(told);
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches.map_err(external).boxed())))
     }
 }

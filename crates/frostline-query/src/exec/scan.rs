@@ -2,11 +2,12 @@
 //!
 //! A [`Scan`] lives as long as one leaf runs, and is shared only by that leaf's tasks.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::Schema;
@@ -137,7 +138,7 @@ impl Scan {
             splits_min: searcher.settings.pack_splits_min,
         };
         let expected = Expected::of(&searcher.packs, &self.packs, &entries, context).await;
-        *self.expected.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(expected));
+        *self.expected.lock() = Some(Arc::new(expected));
     }
 
     pub(crate) fn tally(&self) -> &Tally {
@@ -150,7 +151,7 @@ impl Scan {
     }
 
     pub(crate) async fn open(&self, target: &Target) -> Result<Arc<OpenSplit>> {
-        let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let expected = self.expected.lock().clone();
         let packed = async { expected?.take(target.entry.id).await };
         self.local.searcher.open(&target.entry, packed, &self.meter).await
     }
@@ -274,20 +275,20 @@ impl Scan {
             kind: kind.to_owned(),
             reason: chain(&error),
         };
-        let mut failed = self.tally.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = self.tally.failed.lock();
         failed.entry(target.ordinal).or_insert(failure);
         Ok(None)
     }
 
     /// Whether a split failed, and is reported so.
     pub(crate) fn has_failed(&self, ordinal: u32) -> bool {
-        self.tally.failed.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&ordinal)
+        self.tally.failed.lock().contains_key(&ordinal)
     }
 
     /// The report on `splits`, including those that the filter rules out. The cost is the meter's, which
     /// other scans may share.
     pub(crate) fn report(&self, splits: &Splits) -> Report {
-        let failed = self.tally.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failed = self.tally.failed.lock().clone();
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Report {
             answered: splits.ordinals().filter(|ordinal| !failed.contains_key(ordinal)).collect(),

@@ -1,7 +1,8 @@
 //! Reads each range of a split's index and documents once, however many parts of a filter need it.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use frostline_base::{ByteRange, Caches, Meter, ObjectRef, ReadRanges, Reading, Share};
@@ -34,7 +35,7 @@ impl<'r> Once<'r> {
 
     /// For each range the read that has it, and which of its ranges it is. What nobody has asked for is one read.
     fn reads(&self, ranges: &[ByteRange], share: Share) -> Vec<(Read<'r>, usize)> {
-        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reads = self.reads.lock();
         let mut new: Vec<ByteRange> = Vec::new();
         for range in ranges {
             if !reads.contains_key(range) && !new.contains(range) {

@@ -4,9 +4,10 @@
 //! at a time and a few reads ahead, and each split takes its own. What a pack does not have, or has damaged, is read from
 //! the split.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use datafusion::common::runtime::SpawnedTask;
@@ -252,10 +253,10 @@ impl Expected {
 
     /// The hot footer of a split; none where no pack has it, or it was taken before.
     pub(crate) async fn take(&self, split: SplitId) -> Option<Bytes> {
-        let (number, place) = lock(&self.places).remove(&split)?;
+        let (number, place) = self.places.lock().remove(&split)?;
         self.groups.iter().skip(number).take(READS_AHEAD).for_each(|group| self.start(group));
         let group = self.groups.get(number)?;
-        let read = match &*lock(&group.state) {
+        let read = match &*group.state.lock() {
             State::Reading(read) => Some(read.clone()),
             State::Waiting | State::Over => None,
         };
@@ -264,7 +265,7 @@ impl Expected {
             None => None,
         };
         if group.left.fetch_sub(1, Ordering::AcqRel) == 1
-            && let State::Reading(_) = std::mem::replace(&mut *lock(&group.state), State::Over)
+            && let State::Reading(_) = std::mem::replace(&mut *group.state.lock(), State::Over)
         {
             self.held.fetch_sub(1, Ordering::AcqRel);
         }
@@ -275,7 +276,7 @@ impl Expected {
 
     /// Begins to read a group, unless it has begun or there is no memory for it now.
     fn start(&self, group: &Group) {
-        let mut state = lock(&group.state);
+        let mut state = group.state.lock();
         if !matches!(*state, State::Waiting) || self.held.load(Ordering::Acquire) >= READS_AHEAD {
             return;
         }
@@ -296,11 +297,6 @@ impl Expected {
         *state = State::Reading(async move { task.await.ok().flatten() }.boxed().shared());
         self.held.fetch_add(1, Ordering::AcqRel);
     }
-}
-
-/// Nothing is left half done while a lock is held.
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 //! the indices that were asked last. What cannot be opened covers no split, so it costs requests and no answer. A segment
 //! of one split is left alone: its directory and a page are as many requests as opening the split.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use frostline_base::{
@@ -119,13 +120,13 @@ impl Segments {
             let Wanted { index, object, directory, .. } = wanted;
             let segment = read_segment(index, object, directory, &open.key, reader, reads, meter).await;
             segment.map(|segment| Some(Arc::new(segment))).or_else(|error| {
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut failed = failed.lock();
                 failed.push(error.clone().with("object", &object.key));
                 if is_settled(&error) { Ok(None) } else { Err(error) }
             })
         };
         join_all(wanted.iter().map(|wanted| wanted.opened.get_or_try_init(|| read(wanted)))).await;
-        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let failed = failed.into_inner();
         if let Some(error) = failed.first() {
             let segments = failed.len();
             tracing::warn!(segments, ?error, "needle segments cannot be read: their splits are opened");
@@ -198,7 +199,7 @@ impl Segments {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // The tables are whole even if a thread died while it held the lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The documents that a search has read before it knew which of them it shows.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use frostline_base::SplitId;
 use roaring::RoaringBitmap;
@@ -53,7 +53,7 @@ impl Shown {
 
     fn read(&self) -> MutexGuard<'_, Texts> {
         // The map is whole even if a thread died while it held the lock.
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+        self.read.lock()
     }
 }
 

@@ -160,11 +160,6 @@ impl Analyzer {
         }
     }
 
-    /// Whether it takes a text as one word, as it is written.
-    pub(crate) fn is_whole(&self) -> bool {
-        *self == whole()
-    }
-
     /// How the text that a name means is searched; none where it means no text. One that is not known yet has text.
     pub(crate) fn of_name(mapping: &Mapping, name: &str) -> Option<Analyzer> {
         if let Some(analysis) = mapping.analysis_of(name) {

@@ -3,8 +3,9 @@
 //! It is kept in the memory of this process, for whoever began it, until it is deleted or expires. Deleting one that
 //! runs ends it.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -86,7 +87,7 @@ impl AsyncSearches {
     /// Those that have not expired.
     fn kept(&self, now_us: i64) -> MutexGuard<'_, BTreeMap<String, Kept>> {
         // The map is whole even if a thread died while it held the lock.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.retain(|_, kept| kept.until_us > now_us);
         kept
     }

@@ -1,8 +1,9 @@
 //! Documents by `_id`: `_doc`, `_create`, `_source`, `_mget` and `_update`.
 
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
@@ -224,29 +225,31 @@ impl Updated {
 
     /// Has no more of it shown than its index does.
     pub(crate) fn keep_only(&self, kept: &SourceFilter) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone_from(kept);
+        self.kept.lock().clone_from(kept);
     }
 
     fn keep(&self, document: Option<Bytes>) {
-        *self.document.lock().unwrap_or_else(PoisonError::into_inner) = document;
+        *self.document.lock() = document;
     }
 
     /// The answer of which the document is a part, if it can be read.
     pub(crate) fn beside(&self, about: Value, seq_no: i64) -> WithDocument {
-        let document = self.document.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let document = self.document.lock().clone();
         let Some(text) = document else {
             let get = Get { seq_no: None, primary_term: None, found: false, source: None };
             return WithDocument::new(about, Some(get));
         };
         // It is stored, whatever can be shown of it.
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let kept = self.kept.lock().clone();
         let part = match kept {
             SourceFilter::All => Some(text),
             kept => {
                 shown(&text, &kept).ok().flatten().map(|part| Bytes::copy_from_slice(part.get().as_bytes()))
             }
         };
-        let source = part.and_then(|text| shown(&text, &self.filter).ok().flatten().map(|shown| shown.into_owned().into()));
+        let source = part.and_then(|text| {
+            shown(&text, &self.filter).ok().flatten().map(|shown| shown.into_owned().into())
+        });
         let get = Get { seq_no: Some(seq_no), primary_term: Some(1), found: true, source };
         WithDocument::new(about, Some(get))
     }
@@ -289,11 +292,11 @@ impl Upsert {
     }
 
     pub(crate) fn get(&self) -> Bytes {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     pub(crate) fn set(&self, document: Bytes) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = document;
+        *self.0.lock() = document;
     }
 }
 

@@ -1,7 +1,8 @@
 //! Ingest pipelines: put, shown, deleted, tried.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use frostline_catalog::{INDEX_SETTINGS, Records};
@@ -52,7 +53,7 @@ impl Compiled {
     /// Counts a document that goes through a pipeline, while `run` does what is to be done. Whether that failed is `is_failure`.
     pub(crate) fn counted<T>(&self, id: &str, run: impl FnOnce() -> T, is_failure: impl Fn(&T) -> bool) -> T {
         let change = |change: &dyn Fn(&mut Counts)| {
-            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counts = self.counts.lock();
             match counts.get_mut(id) {
                 Some(counts) => change(counts),
                 None => change(counts.entry(id.to_owned()).or_default()),
@@ -72,7 +73,7 @@ impl Compiled {
 
     /// What pipelines have done since this server started, as `_nodes/stats` shows it.
     pub(crate) fn stats(&self, records: &Records) -> Value {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.counts.lock();
         let total = counts.values().fold(Counts::default(), |sum, counts| Counts {
             documents: sum.documents + counts.documents,
             failed: sum.failed + counts.failed,
@@ -94,14 +95,14 @@ impl Compiled {
             let (from, pipeline) = compiled.get(id)?;
             (from == json).then(|| Arc::clone(pipeline))
         };
-        let lock = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.read.lock();
         if let Some(pipeline) = read(&lock()) {
             return Ok(Some(pipeline));
         }
         let pipeline = Arc::new(parsed(json)?);
         let mut compiled = lock();
         compiled.retain(|id, _| records.other(KEPT.record, id).is_some());
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         counts.retain(|id, counts| counts.now > 0 || records.other(KEPT.record, id).is_some());
         compiled.insert(id.to_owned(), (json.clone(), Arc::clone(&pipeline)));
         Ok(Some(pipeline))
@@ -349,7 +350,7 @@ impl Pipelines for Tried {
     fn get(&self, id: &str) -> Option<Arc<Pipeline>> {
         let found = self.given.get(id).cloned().or_else(|| self.known.get(id));
         if found.is_some() {
-            self.executed.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
+            self.executed.lock().push(id.to_owned());
         }
         found
     }
@@ -381,9 +382,9 @@ impl Tried {
 
     fn shown(&self, simulated: Simulated, asked: Option<&str>) -> Result<Value> {
         let Simulated { mut document, .. } = simulated;
-        self.executed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.executed.lock().clear();
         let outcome = self.run(&mut document, asked);
-        let executed = std::mem::take(&mut *self.executed.lock().unwrap_or_else(PoisonError::into_inner));
+        let executed = std::mem::take(&mut *self.executed.lock());
         let mut shown = json!({
             "_index": document.index(), "_id": document.id(), "_version": -3, "_source": document.source(),
             "executed_pipelines": executed,

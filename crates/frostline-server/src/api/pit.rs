@@ -2,8 +2,8 @@
 //!
 //! A point in time is in its id and in the repository, and any server knows it. Lists are of those that this server has opened.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use frostline_query::language::PointInTime;
@@ -58,7 +58,7 @@ impl Pits {
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Opened>> {
         // The map is whole even if a thread died while it held the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

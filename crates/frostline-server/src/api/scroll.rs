@@ -3,8 +3,9 @@
 //! A scroll is a point in time and the position that it has reached. It ends when it is cleared, when it is not asked
 //! for in the time that it was kept for, or with the server.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use frostline_catalog::Index;
@@ -110,7 +111,7 @@ impl Scrolls {
 
     fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
         // The map is whole even if a thread died while it held the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

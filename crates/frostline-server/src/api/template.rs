@@ -260,7 +260,7 @@ pub(crate) async fn put(call: Call, kind: Kind) -> Result<Answer> {
     let aliases = template.and_then(|template| template.get("aliases"));
     check_filters(&call.state, &About::read_all(aliases)?).await?;
     let create = call.params.flag("create")?.unwrap_or(false);
-    let refused = std::sync::Mutex::new(None);
+    let refused = parking_lot::Mutex::new(None);
     let plan = |records: &Records| match conflict(records, kind, &name, &body, create) {
         Ok(()) => {
             let value = Some(body.clone());
@@ -268,12 +268,12 @@ pub(crate) async fn put(call: Call, kind: Kind) -> Result<Answer> {
         }
         Err(error) => {
             let reason = error.reason.clone();
-            *refused.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+            *refused.lock() = Some(error);
             Err(frostline_base::Error::invalid(reason))
         }
     };
     let put = call.state.node.catalog().change_records("template", plan).await;
-    let refused = refused.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let refused = refused.into_inner();
     put.map_err(|e| refused.unwrap_or_else(|| e.into()))?;
     let settings =
         if kind == Kind::Legacy { body.get("settings") } else { body.pointer("/template/settings") };

@@ -1,6 +1,7 @@
 //! The keys of an issuer, as they were read last.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use frostline_base::{Error, Result, chain};
 
@@ -104,7 +105,7 @@ impl Keys {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         // It is whole even if a thread died while it held the lock.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -306,7 +306,7 @@ struct Served {
     fails: AtomicBool,
 }
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 impl Served {
     async fn start() -> Arc<Served> {
@@ -342,7 +342,7 @@ impl Served {
             }
             "/keys" => {
                 self.asked.fetch_add(1, Ordering::Relaxed);
-                ("200 OK", json!({ "keys": *self.keys.lock().unwrap() }))
+                ("200 OK", json!({ "keys": *self.keys.lock() }))
             }
             _ => ("404 Not Found", json!(null)),
         };
@@ -360,7 +360,7 @@ impl Served {
 async fn keys_are_found_by_discovery_and_read_again_when_they_change() {
     let served = Served::start().await;
     let (old, new) = (Private::p256(), Private::ed25519());
-    *served.keys.lock().unwrap() = vec![old.public("old")];
+    *served.keys.lock() = vec![old.public("old")];
     let jwt = JwtSettings { issuer: served.issuer(), jwks: None, ..settings("") };
     let jwt = Jwt::new(&jwt).unwrap();
     let mut claims = claims();
@@ -382,14 +382,14 @@ async fn keys_are_found_by_discovery_and_read_again_when_they_change() {
     assert_eq!((status(&by_old, 10).await, served.asked()), (200, 1));
     // A key that is not known makes it look again, and not more often than once in ten seconds.
     assert_eq!((status(&by_new, 19).await, served.asked()), (401, 1));
-    served.keys.lock().unwrap().push(new.public("new"));
+    served.keys.lock().push(new.public("new"));
     assert_eq!((status(&by_new, 20).await, served.asked()), (200, 2));
     for _ in 0..20 {
         assert_eq!(status(&by_old.replace("eyJ", "eyK"), 25).await, 401);
     }
     assert_eq!(served.asked(), 2);
     // Later it looks again beside the requests: a key that was taken away ends.
-    served.keys.lock().unwrap().remove(0);
+    served.keys.lock().remove(0);
     assert_eq!(status(&by_old, 20 + 300).await, 200);
     while served.asked() < 3 || status(&by_old, 20 + 301).await == 200 {
         tokio::task::yield_now().await;
@@ -404,7 +404,7 @@ async fn keys_are_found_by_discovery_and_read_again_when_they_change() {
 #[tokio::test]
 async fn descriptions_of_other_issuers_are_refused() {
     let served = Served::start().await;
-    *served.keys.lock().unwrap() = vec![Private::p256().public("a")];
+    *served.keys.lock() = vec![Private::p256().public("a")];
     // The same place by another name.
     let issuer = served.issuer().trim_end_matches('/').to_owned();
     let jwt = Jwt::new(&JwtSettings { issuer, jwks: None, ..settings("") }).unwrap();

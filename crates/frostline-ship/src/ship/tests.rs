@@ -42,7 +42,7 @@ impl Server {
     }
 
     fn numbers(&self) -> Vec<u64> {
-        let documents = lock(&self.documents);
+        let documents = self.documents.lock();
         let mut numbers: Vec<u64> =
             documents.values().map(|document| document["n"].as_u64().unwrap()).collect();
         numbers.sort_unstable();
@@ -55,11 +55,11 @@ impl Post for Server {
         let reply =
             |status: u16, body: Value| Reply { status, body: body.to_string().into(), ..Reply::default() };
         if request.path == otlp::PATH {
-            lock(&self.records).push(serde_json::from_slice(&request.body).unwrap());
+            self.records.lock().push(serde_json::from_slice(&request.body).unwrap());
             return Ok(reply(200, json!({})));
         }
         assert!(request.path.starts_with("/logs/_bulk?"), "{}", request.path);
-        let does = lock(&self.does).pop_front();
+        let does = self.does.lock().pop_front();
         if let Some(Does::Refuses(status, seconds)) = does {
             let retry_after = seconds.map(Duration::from_secs);
             return Ok(Reply { retry_after, ..reply(status, json!({ "error": { "reason": "no room" } })) });
@@ -76,7 +76,7 @@ impl Post for Server {
         if self.at_once_max.is_some_and(|max| lines.len() / 2 > max) {
             return Ok(reply(413, json!({})));
         }
-        let mut documents = lock(&self.documents);
+        let mut documents = self.documents.lock();
         let mut items = Vec::new();
         for (at, pair) in lines.chunks(2).enumerate() {
             let id = pair[0]["create"]["_id"].as_str().unwrap().to_owned();
@@ -104,7 +104,7 @@ struct Sink(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        lock(&self.0).extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -165,12 +165,12 @@ impl Run {
             random: Arc::new(|| 7),
             rejects: Box::new(self.rejects.clone()),
             cancel: self.cancel.clone(),
-            tell: Arc::new(move |text| lock(&told).push(text.to_owned())),
+            tell: Arc::new(move |text| told.lock().push(text.to_owned())),
             progress: Arc::new(|_| {}),
             own: Own::default(),
             wait: Some(Arc::new(move |time| {
                 clock.advance_us(time.as_micros() as i64);
-                lock(&waits).push(time);
+                waits.lock().push(time);
             })),
             pause: None,
         };
@@ -230,11 +230,11 @@ fn a_server_without_room_is_waited_for_as_it_asks() {
     let report = run.run(&[&file]).unwrap();
     assert_eq!((report.documents, report.requests, report.repeated), (100, 4, 3));
     assert_eq!(run.server.numbers(), (0..100).collect::<Vec<u64>>());
-    let waits = lock(&run.waits).clone();
+    let waits = run.waits.lock().clone();
     assert_eq!(waits[0], Duration::from_secs(40));
     let is_backoff = |wait: &Duration| (125..=1_000).contains(&wait.as_millis());
     assert!(waits[1..].iter().all(is_backoff), "{waits:?}");
-    let told = lock(&run.told).clone();
+    let told = run.told.lock().clone();
     assert_eq!(told[0], "the server accepts no documents now: status 429: no room; trying again");
     assert_eq!(told[1], "the server takes documents again, after 40 s");
 }
@@ -258,7 +258,7 @@ fn what_is_refused_is_kept_with_its_place_and_stops_nothing() {
     let file = run.write("a.log", "{\"n\":1}\n{\"n\":\"x\"}\n\u{0}\n{\"n\":2}\n");
     let report = run.run(&[&file]).unwrap();
     assert_eq!((report.documents, report.refused_total()), (2, 2));
-    let rejects = String::from_utf8(lock(&run.rejects.0).clone()).unwrap();
+    let rejects = String::from_utf8(run.rejects.0.lock().clone()).unwrap();
     let rejects: Vec<Value> = rejects.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let name = file.display().to_string();
     assert_eq!(
@@ -291,7 +291,7 @@ fn a_server_that_stays_away_ends_the_run_where_that_is_wanted() {
     let error = run.run(&[&file]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(error.what(), "the server accepted no documents for 60 s: status 503: no room");
-    assert!(lock(&run.waits).iter().all(|wait| *wait <= Duration::from_secs(30)));
+    assert!(run.waits.lock().iter().all(|wait| *wait <= Duration::from_secs(30)));
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn opentelemetry_gets_records() {
     (run.options.api, run.options.index) = (Api::Otlp, None);
     let file = run.write("a.log", "2024-01-01T00:00:00Z started\n");
     assert_eq!(run.run(&[&file]).unwrap().documents, 1);
-    let record = &lock(&run.server.records)[0]["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0];
+    let record = &run.server.records.lock()[0]["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0];
     assert_eq!(record["body"]["stringValue"], "2024-01-01T00:00:00Z started");
     assert_eq!(Api::of("http://a:4318/v1/logs/"), (Api::Otlp, "http://a:4318"));
     assert_eq!(Api::of("http://a:9200/"), (Api::Bulk, "http://a:9200"));

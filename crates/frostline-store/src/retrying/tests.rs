@@ -181,10 +181,8 @@ async fn a_listener_is_told_of_each_retry() {
     let bench = bench([Mishap::SlowDown, Mishap::Lost]);
     let heard = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&heard);
-    bench
-        .store
-        .on_retry(Box::new(move |retry| told.lock().unwrap().push((retry.attempt, retry.why.clone()))));
+    bench.store.on_retry(Box::new(move |retry| told.lock().push((retry.attempt, retry.why.clone()))));
     bench.store.put(&Path::from("k"), "x".into()).await.unwrap();
     let expected = [(2, "the store answered 503 SlowDown"), (3, "the store did not answer in time")];
-    assert_eq!(*heard.lock().unwrap(), expected.map(|(attempt, why)| (attempt, why.to_owned())));
+    assert_eq!(*heard.lock(), expected.map(|(attempt, why)| (attempt, why.to_owned())));
 }

@@ -12,14 +12,15 @@
 mod call;
 mod event;
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use nix::sched::CloneFlags;
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
@@ -35,7 +36,7 @@ use self::call::Call;
 use self::event::{Event, OPEN, PRE_ACCESS};
 pub(super) use self::event::{answer, close_and_answer, events};
 use super::guardian::{self, Guardian, Heir};
-use super::lazy::{Lazy, LazyFile, lock};
+use super::lazy::{Lazy, LazyFile};
 use super::place::{Place, Record};
 use super::reach::{self, Attached};
 use crate::scan;
@@ -209,7 +210,7 @@ impl Session {
     fn answer_all(self: &Arc<Session>, buffer: &mut [u8]) {
         let mut is_shown = true;
         while !self.ends.load(Ordering::Acquire) {
-            let line = lock(&self.guardian).as_ref().map(Guardian::line);
+            let line = self.guardian.lock().as_ref().map(Guardian::line);
             let mut polled = vec![
                 PollFd::new(&self.group, PollFlags::IN),
                 PollFd::new(&self.mounts, PollFlags::PRI),
@@ -248,7 +249,7 @@ impl Session {
     }
 
     fn guard_again(&self) {
-        let mut guardian = lock(&self.guardian);
+        let mut guardian = self.guardian.lock();
         drop(guardian.take());
         match Guardian::start(&self.command, &self.directory, self.group.as_fd()) {
             Ok(started) => *guardian = Some(started),
@@ -261,7 +262,7 @@ impl Session {
     /// Takes what the kernel asks now. Nothing here may wait for a file: those who fill files are asked for as well.
     fn take(self: &Arc<Session>, buffer: &mut [u8]) {
         let read = {
-            let _reading = lock(&self.numbers);
+            let _reading = self.numbers.lock();
             rustix::io::read(&self.group, &mut buffer[..])
         };
         let length = match read {
@@ -310,7 +311,7 @@ impl Session {
 
     fn is_used_for(&self, event: &Event) -> Wanted {
         let wanted = Wanted::of(event, Call::of(event.thread));
-        if event.mask == OPEN && !lock(&self.attached).has(event.file) {
+        if event.mask == OPEN && !self.attached.lock().has(event.file) {
             guardian::note_lent(&self.state);
             return Wanted { range: 0..u64::MAX, ..wanted };
         }
@@ -329,7 +330,7 @@ impl Session {
     fn answer(&self, event: &Event, refused: Option<Errno>) {
         // Other errors than these cannot be given.
         let refused = refused.map(|errno| if errno == Errno::NOSPC { errno } else { Errno::IO });
-        let _answering = lock(&self.numbers);
+        let _answering = self.numbers.lock();
         if let Err(error) = close_and_answer(&self.group, event, refused)
             && error != Errno::NOENT
         {
@@ -339,7 +340,7 @@ impl Session {
 
     /// Nobody is asked any more for files that are whole.
     pub(super) fn let_go(&self) {
-        let mut marks = lock(&self.marks);
+        let mut marks = self.marks.lock();
         let is_whole = |inode: &u64| self.lazy.file(*inode).is_none_or(|file| file.is_whole());
         for (_, fd) in marks.extract_if(|inode, _| is_whole(inode)) {
             let path = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
@@ -358,7 +359,7 @@ impl Session {
     /// Nothing is guarded any more: all is whole, or nobody can reach what is not.
     pub(super) fn dismiss(&self) {
         guardian::forget_shown(&self.state);
-        if let Some(guardian) = lock(&self.guardian).take() {
+        if let Some(guardian) = self.guardian.lock().take() {
             guardian.dismiss();
         }
     }

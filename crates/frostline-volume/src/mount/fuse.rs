@@ -5,6 +5,7 @@
 //! comes here. All others are opened as *passthrough* where the kernel can: it reads and writes them itself. A file cannot
 //! be open in both ways, so one that became whole is passed through when nobody has it open from before.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,7 +15,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
@@ -31,7 +32,7 @@ use tokio::runtime::Handle as Runtime;
 
 use frostline_base::Result;
 
-use super::lazy::{Lazy, LazyFile, lock, read};
+use super::lazy::{Lazy, LazyFile, read};
 use crate::scan;
 
 /// Its name in lists of mounts.
@@ -177,7 +178,7 @@ struct Listing {
 impl Listing {
     /// The names, of which those from `offset` on are wanted.
     fn names(&self, offset: u64) -> Answer<Names> {
-        let mut known = lock(&self.names);
+        let mut known = self.names.lock();
         if let Some(names) = known.as_ref().filter(|_| offset > 0) {
             return Ok(Arc::clone(names));
         }
@@ -225,7 +226,7 @@ impl Inode {
 impl Beneath {
     fn inode(&self, number: INodeNo) -> Answer<Arc<Inode>> {
         let number = if number == INodeNo::ROOT { self.root } else { number.0 };
-        lock(&self.inodes).get(&number).cloned().ok_or(Errno::ESTALE)
+        self.inodes.lock().get(&number).cloned().ok_or(Errno::ESTALE)
     }
 
     fn lazy_file(&self, inode: &Inode) -> Option<Arc<LazyFile>> {
@@ -257,7 +258,7 @@ impl Beneath {
         let fd = rustix::fs::openat(&parent.fd, name, flags, Mode::empty()).map_err(errno)?;
         let number = rustix::fs::fstat(&fd).map_err(errno)?.st_ino;
         let inode = {
-            let mut inodes = lock(&self.inodes);
+            let mut inodes = self.inodes.lock();
             let new = || Arc::new(Inode { fd, number, lookups: AtomicU64::new(0), opened: Mutex::default() });
             let inode = inodes.entry(number).or_insert_with(new);
             inode.lookups.fetch_add(1, Ordering::Relaxed);
@@ -268,7 +269,7 @@ impl Beneath {
 
     fn forget(&self, number: INodeNo, lookups: u64) {
         let gone = {
-            let mut inodes = lock(&self.inodes);
+            let mut inodes = self.inodes.lock();
             let Some(inode) = inodes.get(&number.0).filter(|_| number != INodeNo::ROOT) else { return };
             match inode.lookups.fetch_sub(lookups, Ordering::Relaxed) <= lookups {
                 true => inodes.remove(&number.0),
@@ -283,7 +284,7 @@ impl Beneath {
     /// A file that has no name and that nobody has open needs no data.
     fn give_up_nameless(&self, inode: &Inode) {
         let Some(file) = self.lazy.file(inode.number) else { return };
-        if lock(&inode.opened).here == 0
+        if inode.opened.lock().here == 0
             && self.lazy.is_nameless(file)
             && let Err(error) = self.lazy.give_up(file)
         {
@@ -293,12 +294,12 @@ impl Beneath {
 
     fn remember(&self, handle: Handle) -> FileHandle {
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        lock(&self.handles).insert(number, handle);
+        self.handles.lock().insert(number, handle);
         FileHandle(number)
     }
 
     fn open_file(&self, handle: FileHandle) -> Answer<Arc<OpenFile>> {
-        match lock(&self.handles).get(&handle.0) {
+        match self.handles.lock().get(&handle.0) {
             Some(Handle::File(file)) => Ok(Arc::clone(file)),
             _ => Err(Errno::EBADF),
         }
@@ -330,7 +331,7 @@ impl Beneath {
             // What is read of it may not be seen.
             self.lazy.note(file, &(0..1));
         }
-        let mut opened = lock(&inode.opened);
+        let mut opened = inode.opened.lock();
         let mut passed = opened.passed.upgrade();
         let mut way = opened.way(is_whole, passed.is_some() || self.can_pass(&file));
         if way == Way::Passed && passed.is_none() {
@@ -401,7 +402,7 @@ impl Beneath {
         let number = rustix::fs::statat(&parent.fd, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_ino);
         rustix::fs::unlinkat(&parent.fd, name, flags).map_err(errno)?;
         if let Ok(number) = number
-            && let Some(inode) = lock(&self.inodes).get(&number).cloned()
+            && let Some(inode) = self.inodes.lock().get(&number).cloned()
         {
             self.give_up_nameless(&inode);
         }
@@ -702,7 +703,7 @@ impl Filesystem for Tree {
                 rustix::fs::statat(&to.fd, new_name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_ino);
             let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
             rustix::fs::renameat_with(&from.fd, name, &to.fd, new_name, flags).map_err(errno)?;
-            let replaced = replaced.ok().and_then(|number| lock(&self.0.inodes).get(&number).cloned());
+            let replaced = replaced.ok().and_then(|number| self.0.inodes.lock().get(&number).cloned());
             if let Some(replaced) = replaced {
                 self.0.give_up_nameless(&replaced);
             }
@@ -851,12 +852,12 @@ impl Filesystem for Tree {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        let released = lock(&self.0.handles).remove(&handle.0);
+        let released = self.0.handles.lock().remove(&handle.0);
         if let Some(Handle::File(open)) = released
             && open.way != Way::Passed
         {
             let is_last = {
-                let mut opened = lock(&open.inode.opened);
+                let mut opened = open.inode.opened.lock();
                 opened.here -= 1;
                 opened.direct -= usize::from(open.way == Way::Direct);
                 opened.here == 0
@@ -893,7 +894,7 @@ impl Filesystem for Tree {
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let Some(Handle::Directory(listing)) = lock(&self.0.handles).get(&handle.0).cloned() else {
+        let Some(Handle::Directory(listing)) = self.0.handles.lock().get(&handle.0).cloned() else {
             return reply.error(Errno::EBADF);
         };
         let names = match listing.names(offset) {
@@ -909,7 +910,7 @@ impl Filesystem for Tree {
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        lock(&self.0.handles).remove(&handle.0);
+        self.0.handles.lock().remove(&handle.0);
         reply.ok();
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use frostline_base::Result;
 use frostline_store::{Fills, fill, pause_filling};
 
-use super::lazy::{Lazy, lock};
+use super::lazy::Lazy;
 use super::stages::{self, Batch, FillStage, Known, Stages};
 use crate::snapshot::blocking;
 use crate::traces::Traces;
@@ -38,10 +38,10 @@ async fn in_order(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) -> Resul
     let (known, _) = tokio::join!(Known::read(lazy, traces), started);
     let at = Arc::clone(lazy);
     let all = blocking(move || Ok([first, stages.others(&known, at.roots())].concat())).await?;
-    *lock(&lazy.counts.order) = stages::parts(&lazy.tree, &all);
+    *lazy.counts.order.lock() = stages::parts(&lazy.tree, &all);
     loop {
         fill(&chunks, all.clone().into(), rate).await;
-        *lock(&lazy.counts.filling) = None;
+        *lazy.counts.filling.lock() = None;
         if lazy.counts.absent_bytes.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
@@ -65,7 +65,7 @@ impl Fills for Chunks<'_> {
     }
 
     async fn fetch(&self, batch: &Batch) -> Result<()> {
-        *lock(&self.0.counts.filling) = Some::<FillStage>(batch.stage);
+        *self.0.counts.filling.lock() = Some::<FillStage>(batch.stage);
         self.0.prefetch(&batch.chunks).await.map(drop)
     }
 }

@@ -9,6 +9,7 @@
 
 mod native;
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
@@ -16,7 +17,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use rustix::fs::{FallocateFlags, Timespec, Timestamps, XattrFlags};
@@ -135,15 +136,11 @@ struct Claimed<'a> {
 
 impl Drop for Claimed<'_> {
     fn drop(&mut self) {
-        let mut flying = lock(&self.flights.chunks);
+        let mut flying = self.flights.chunks.lock();
         flying.retain(|chunk| !self.chunks.contains(chunk));
         drop(flying);
         self.flights.landed.notify_waiters();
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The second name of a file.
@@ -410,7 +407,7 @@ impl Lazy {
             let fetched = self.fetch(&[chunk]).await.map_err(|e| self.told(file, chunk, &e))?;
             absent.extend(fetched);
         }
-        let _still = lock(&file.lock);
+        let _still = file.lock.lock();
         let mut bytes = read(open, &range)?;
         let end = range.start + bytes.len() as u64;
         for (chunk, number, pages) in file.touched(&(range.start..end)) {
@@ -475,7 +472,7 @@ impl Lazy {
 
     /// Chunks that will be wanted after these, if the reader reads on.
     fn ahead(&self, file: &LazyFile, first: usize, end: usize) -> Range<usize> {
-        let mut ahead = lock(&file.ahead);
+        let mut ahead = file.ahead.lock();
         ahead.window = match first <= ahead.next && ahead.next <= end && ahead.next > 0 {
             true => (ahead.window * 2).clamp(1, AHEAD_MAX),
             false => 0,
@@ -521,14 +518,14 @@ impl Lazy {
 
     /// Those of these chunks that nobody fetches yet and that are not whole.
     fn claim(&self, wanted: &[usize]) -> Claimed<'_> {
-        let mut flying = lock(&self.flights.chunks);
+        let mut flying = self.flights.chunks.lock();
         let is_free = |chunk: &&usize| self.is_absent(**chunk) && flying.insert(**chunk);
         let chunks = wanted.iter().filter(is_free).copied().collect();
         Claimed { flights: &self.flights, chunks }
     }
 
     fn is_flying(&self, chunks: &[usize]) -> bool {
-        let flying = lock(&self.flights.chunks);
+        let flying = self.flights.chunks.lock();
         chunks.iter().any(|chunk| flying.contains(chunk))
     }
 
@@ -561,7 +558,7 @@ impl Lazy {
             "cannot read a chunk of a mounted snapshot"
         );
         if error.kind() == ErrorKind::Corrupt || error.kind() == ErrorKind::NotFound {
-            lock(&self.counts.damaged).insert(chunk);
+            self.counts.damaged.lock().insert(chunk);
         }
         let errno = if error.kind() == ErrorKind::Exhausted { Errno::NOSPC } else { Errno::IO };
         errno.into()
@@ -614,7 +611,7 @@ impl Lazy {
         let Tree { key, packs, chunks, .. } = &*self.tree;
         let bytes = assemble(key.as_ref(), packs, &chunks[chunk], pieces)?;
         self.counts.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        lock(&self.counts.damaged).remove(&chunk);
+        self.counts.damaged.lock().remove(&chunk);
         Ok(bytes)
     }
 
@@ -623,7 +620,7 @@ impl Lazy {
     pub(super) async fn prefetch(self: &Arc<Lazy>, chunks: &[usize]) -> Result<bool> {
         let claimed = self.claim(chunks);
         let done = self.bring(&claimed.chunks).await;
-        *lock(&self.counts.trouble) = done.as_ref().err().map(ToString::to_string);
+        *self.counts.trouble.lock() = done.as_ref().err().map(ToString::to_string);
         let Err(error) = done else { return Ok(true) };
         if matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable) {
             return Err(error);
@@ -652,7 +649,7 @@ impl Lazy {
         let number = file.numbers.get(chunk - file.chunks.start).copied().unwrap_or_default();
         let filled = || {
             let _working = self.working();
-            let _writing = lock(&file.lock);
+            let _writing = file.lock.lock();
             let absent = file.all(number) & !self.pages.get(chunk);
             if absent == 0 || file.is_whole() {
                 return Ok(());
@@ -708,7 +705,7 @@ impl Lazy {
 
     /// Writes to an open file; what [`Lazy::need_for_write`] says is in place.
     pub(super) fn write(&self, file: &LazyFile, open: &File, offset: u64, data: &[u8]) -> io::Result<()> {
-        let _writing = lock(&file.lock);
+        let _writing = file.lock.lock();
         self.touch(file)?;
         let range = offset..offset + data.len() as u64;
         file.edges(&range).iter().for_each(|edge| self.note(file, edge));
@@ -735,7 +732,7 @@ impl Lazy {
     /// Sets the length. What was behind a new end will be zeros and never what the snapshot has there: that is on the
     /// disk before anybody can extend the file again.
     fn cut(&self, file: &LazyFile, open: &File, bytes: u64) -> io::Result<()> {
-        let _writing = lock(&file.lock);
+        let _writing = file.lock.lock();
         self.touch(file)?;
         open.set_len(bytes)?;
         if bytes >= file.bytes || file.is_whole() {
@@ -756,7 +753,7 @@ impl Lazy {
         mode: FallocateFlags,
         range: &ByteRange,
     ) -> io::Result<()> {
-        let _writing = lock(&file.lock);
+        let _writing = file.lock.lock();
         self.touch(file)?;
         Ok(rustix::fs::fallocate(open, mode, range.start, range.end - range.start)?)
     }
@@ -777,7 +774,7 @@ impl Lazy {
 
     /// The first byte from `at` on that is data, or that is none, as `lseek` tells it.
     pub(super) fn seek(&self, file: &LazyFile, open: &File, at: u64, data: bool) -> io::Result<u64> {
-        let _still = lock(&file.lock);
+        let _still = file.lock.lock();
         let end = open.metadata()?.len();
         if at >= end {
             return Err(Errno::NXIO.into());
@@ -807,7 +804,7 @@ impl Lazy {
 
     /// The last name of a file and its last user went: nothing of it is wanted.
     pub(super) fn give_up(&self, file: &LazyFile) -> io::Result<()> {
-        let _writing = lock(&file.lock);
+        let _writing = file.lock.lock();
         if file.is_whole() {
             return Ok(());
         }
@@ -830,7 +827,7 @@ impl Lazy {
         file: &LazyFile,
         open: impl std::os::fd::AsFd,
     ) -> rustix::io::Result<rustix::fs::Stat> {
-        let _still = lock(&file.lock);
+        let _still = file.lock.lock();
         let mut stat = rustix::fs::fstat(open)?;
         if !file.is_whole() {
             stat.st_nlink -= 1;
@@ -851,7 +848,7 @@ impl Lazy {
         rustix::fs::syncfs(&self.root).map_err(|e| failed(e.into()))?;
         self.pages.sync(&words).map_err(failed)?;
         for file in full {
-            let _writing = lock(&file.lock);
+            let _writing = file.lock.lock();
             match std::fs::remove_file(self.second(file)) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
                 _ => file.whole.store(true, Ordering::Release),

@@ -4,11 +4,11 @@
 //! memory at least, also when the process is killed. The other one says only what is on the disk; it is believed after a
 //! restart of the machine, which is told by the identity that the kernel draws when it starts.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use frostline_base::{Error, Result};
 
@@ -99,7 +99,7 @@ impl Pages {
 
     /// The pages that these words say are on the disk, and so is that they are.
     pub(super) fn sync(&self, words: &[(usize, u64)]) -> std::io::Result<()> {
-        let file = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = self.synced.lock();
         let mut new = Vec::new();
         for (chunk, word) in words {
             let Some(known) = self.on_disk.get(*chunk) else { continue };

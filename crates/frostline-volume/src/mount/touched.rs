@@ -1,9 +1,8 @@
 //! Which chunks the users of a mount wanted, in the order in which they first did.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::lazy::lock;
 use crate::trace::CHUNKS_MAX;
 
 /// The chunks that were wanted. To note one that was noted before takes no lock.
@@ -26,17 +25,17 @@ impl Touched {
         if word.load(Ordering::Relaxed) & bit != 0 || word.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
             return;
         }
-        let mut order = lock(&self.order);
+        let mut order = self.order.lock();
         if (order.len() as u64) < CHUNKS_MAX {
             order.push(chunk);
         }
     }
 
     pub(super) fn count(&self) -> usize {
-        lock(&self.order).len()
+        self.order.lock().len()
     }
 
     pub(super) fn in_order(&self) -> Vec<usize> {
-        lock(&self.order).clone()
+        self.order.lock().clone()
     }
 }

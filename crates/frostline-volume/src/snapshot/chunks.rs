@@ -1,10 +1,11 @@
 //! Reading chunks, and deciding how each is stored.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
@@ -268,7 +269,7 @@ impl<'a> Directories<'a> {
     }
 
     fn cell(&self, pack: u32) -> Arc<OnceCell<Option<Directory>>> {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.read.lock();
         if read.len() >= DIRECTORIES_MAX && !read.contains_key(&pack) {
             read.clear();
         }

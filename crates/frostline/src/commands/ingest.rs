@@ -15,7 +15,7 @@ use frostline_show::{note, parse_bytes, printable, say, say_json, show_bytes, sh
 use frostline_split::Mapping;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rand::Rng;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::args;

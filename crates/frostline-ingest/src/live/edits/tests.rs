@@ -696,7 +696,7 @@ impl FindIds for Deleting {
         with_text: bool,
     ) -> BoxFuture<'a, Result<LookedUp>> {
         let deletes = {
-            let mut left = self.left.lock().unwrap();
+            let mut left = self.left.lock();
             let deletes = *left > 0;
             *left = left.saturating_sub(1);
             deletes

@@ -1,8 +1,9 @@
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use frostline_base::{FixedClock, Result};
@@ -97,7 +98,7 @@ async fn several_files_are_followed_and_sealed_by_age() {
         .ingest_at(&bench.repository(), clock)
         .with_cancel(&cancel)
         .with_pause(script)
-        .with_progress(move |now| progress.lock().unwrap().push(now.splits));
+        .with_progress(move |now| progress.lock().push(now.splits));
     let pattern = folder.join("*/*.log");
     let report = ingest.follow(vec![pattern], &name(), options()).await.unwrap();
     assert_eq!((report.documents, report.rejected_total(), report.cancelled), (5, 0, true));
@@ -190,22 +191,22 @@ async fn a_follower_tells_at_once_what_it_does_not_read() {
     let (seen, at_step) = (Arc::clone(&told), Arc::new(Mutex::new(0)));
     let mut steps: VecDeque<(i64, Step)> = (0..4).map(|_| (4, Box::new(|| {}) as Step)).collect();
     let (before_end, count) = (Arc::clone(&told), Arc::clone(&at_step));
-    steps.push_back((4, Box::new(move || *count.lock().unwrap() = before_end.lock().unwrap().len())));
+    steps.push_back((4, Box::new(move || *count.lock() = before_end.lock().len())));
     let script = Script { steps, clock: Arc::clone(&clock), cancel: cancel.clone() };
     let ingest = bench
         .ingest_at(&bench.repository(), clock)
         .with_cancel(&cancel)
         .with_pause(script)
-        .with_notes(move |text| seen.lock().unwrap().push(text.to_owned()));
+        .with_notes(move |text| seen.lock().push(text.to_owned()));
     let watched = vec![folder.clone(), folder.join("later.log")];
     let report = ingest.follow(watched, &name(), options()).await.unwrap();
-    let told = told.lock().unwrap();
+    let told = told.lock();
     let at = |name: &str| folder.join(name).display().to_string();
     assert_eq!(told[0], format!("waiting for {}", at("later.log")));
     assert_eq!(told[1], format!("skipped {}: a zip archive: unpack it first", at("a.zip")));
     assert_eq!(told[2], format!("a line of {} is refused: the line is not a JSON object", at("b.log")));
     assert_eq!((told.len(), report.documents), (3, 1));
-    assert!(*at_step.lock().unwrap() >= 2, "told while it runs");
+    assert!(*at_step.lock() >= 2, "told while it runs");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -306,7 +307,7 @@ impl Logs {
     }
 
     fn write(&self, bytes: usize) {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         let mut text = std::mem::take(&mut state.rest);
         while text.len() < bytes {
             text.push_str(&line(state.lines));
@@ -318,9 +319,9 @@ impl Logs {
 
     /// A writer rotates between lines. Where the log goes; `None` where there is nothing to rotate.
     fn rotated(&self) -> Option<PathBuf> {
-        let rest = self.state.lock().unwrap().rest.len();
+        let rest = self.state.lock().rest.len();
         self.write(rest);
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         if fs::metadata(self.log()).is_ok_and(|metadata| metadata.len() > 0) {
             state.rotations += 1;
             let path = self.folder.join(format!("app.log.{}", state.rotations));
@@ -331,7 +332,7 @@ impl Logs {
     }
 
     fn pack(&self) {
-        let Some(path) = self.state.lock().unwrap().rotated.pop_front() else { return };
+        let Some(path) = self.state.lock().rotated.pop_front() else { return };
         let packed = zstd::encode_all(&fs::read(&path).unwrap()[..], 1).unwrap();
         fs::write(
             path.with_extension(format!("{}.zst", path.extension().unwrap().to_str().unwrap())),
@@ -364,14 +365,14 @@ impl Logs {
                             if let Some(path) = logs.rotated() {
                                 let whole = fs::read(logs.log()).unwrap();
                                 fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-                                *first.lock().unwrap() = Some(path);
+                                *first.lock() = Some(path);
                             }
                         }),
                     ),
                     (
                         1,
                         Box::new(move || {
-                            if let Some(path) = target.lock().unwrap().take() {
+                            if let Some(path) = target.lock().take() {
                                 fs::write(path, fs::read(then.log()).unwrap()).unwrap();
                                 File::options().write(true).open(then.log()).unwrap().set_len(0).unwrap();
                             }
@@ -424,16 +425,16 @@ async fn each_line_lands_once(events: Vec<Event>) {
             (
                 1,
                 Box::new(move || {
-                    if let Some((_, mut step)) = left.lock().unwrap().pop_front() {
+                    if let Some((_, mut step)) = left.lock().pop_front() {
                         step()
                     }
                 }),
             )
         };
-        let seconds: Vec<i64> = left.lock().unwrap().iter().map(|(seconds, _)| *seconds).collect();
+        let seconds: Vec<i64> = left.lock().iter().map(|(seconds, _)| *seconds).collect();
         let script = seconds.into_iter().map(|seconds| (seconds, next().1)).collect();
         let followed = follow(&bench, &repository, folder.clone(), script).await;
-        let left = std::mem::take(&mut *left.lock().unwrap());
+        let left = std::mem::take(&mut *left.lock());
         left.into_iter().for_each(|(_, mut step)| step());
         if followed.is_err() {
             repository = bench.repository();
@@ -453,9 +454,9 @@ async fn each_line_lands_once(events: Vec<Event>) {
         }
     }
     let lines = {
-        let rest = logs.state.lock().unwrap().rest.len();
+        let rest = logs.state.lock().rest.len();
         logs.write(rest);
-        logs.state.lock().unwrap().lines
+        logs.state.lock().lines
     };
     let inputs = Inputs::from_arguments(std::slice::from_ref(&folder)).unwrap();
     bench.ingest(&bench.repository()).run(inputs, &name(), options()).await.unwrap();

@@ -1,4 +1,4 @@
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use frostline_base::{Meter, Share};
 
@@ -26,10 +26,10 @@ async fn all_of_an_index_is_brought_here_and_searched_without_the_repository() {
     assert_eq!(not_mounted.unwrap_err().kind(), ErrorKind::NotFound);
     node.mount(&name("web"), CacheSize::Whole).await.unwrap();
     let (meter, told) = (Meter::default(), Mutex::new(Vec::new()));
-    let tell = |state: &Hydrated| told.lock().unwrap().push(*state);
+    let tell = |state: &Hydrated| told.lock().push(*state);
     let done = node.hydrate(&name("web"), Hydrate::Now, &meter, tell).await.unwrap();
     assert!(done.is_whole && done.done_bytes == done.bytes && done.bytes >= bytes, "{done:?}");
-    assert_eq!(told.lock().unwrap().last(), Some(&done));
+    assert_eq!(told.lock().last(), Some(&done));
     assert_eq!(node.mounts().find(&name("web")).unwrap().hydrate, Hydrate::Now);
     node.close().await;
     // All bytes of all splits are here, for a process that begins now, too.

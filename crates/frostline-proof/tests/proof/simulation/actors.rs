@@ -1,9 +1,10 @@
 //! What an actor does in one round.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use frostline_base::{Clock, Error, ErrorKind, IndexName, ReadRanges, Result};
@@ -89,7 +90,7 @@ pub(crate) fn index() -> IndexName {
 
 impl Actor {
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 
     pub(super) fn repository(&self) -> Repository {
@@ -139,7 +140,7 @@ impl Actor {
             return Err(Error::internal(format!("good lines were refused: {report:?}")));
         }
         self.ledger().acknowledge(&log.lines, began);
-        *log.is_done.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *log.is_done.lock() = true;
         Ok(())
     }
 
@@ -210,7 +211,7 @@ impl Actor {
     }
 
     async fn page(&self, reader: &Mutex<Reader>) -> Result<Vec<String>> {
-        let at = reader.lock().unwrap_or_else(PoisonError::into_inner).at.take();
+        let at = reader.lock().at.take();
         let (repository, mut faults) = (self.repository(), Vec::new());
         let catalog = self.catalog(&repository);
         let mut at = match at {
@@ -235,7 +236,7 @@ impl Actor {
                 if is_ours && !expired {
                     faults.push(format!("a pinned version is gone: {error:?}"));
                 } else if error.kind() != ErrorKind::NotFound {
-                    reader.lock().unwrap_or_else(PoisonError::into_inner).at = Some(at);
+                    reader.lock().at = Some(at);
                 }
                 return if faults.is_empty() { Err(error) } else { Ok(faults) };
             }
@@ -248,7 +249,7 @@ impl Actor {
         at.seen.extend(numbers(&answer));
         at.after =
             answer["hits"]["hits"].as_array().and_then(|hits| hits.last()).map(|hit| hit["sort"].clone());
-        let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reader = reader.lock();
         if at.after.is_some() {
             reader.at = Some(at);
             return Ok(faults);

@@ -1,10 +1,11 @@
 //! Files that are followed: how they are written and rotated, and what the follower says of them.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use frostline_base::{Clock, Error, Result};
@@ -86,7 +87,7 @@ impl Logs {
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock()
     }
 
     fn path(&self, log: usize) -> PathBuf {
@@ -106,7 +107,7 @@ impl Logs {
                     files.whole.push(line);
                     text.push_str(&super::tests::line(line));
                 }
-                ledger.lock().unwrap_or_else(PoisonError::into_inner).begin(&files.written);
+                ledger.lock().begin(&files.written);
                 if half && let Some(line) = files.whole.pop_if(|_| lines > 0) {
                     let start = text.trim_end().rfind('\n').map_or(0, |at| at + 1);
                     let rest = text.split_off(start + (text.len() - start) / 2);
@@ -212,15 +213,15 @@ struct Committed {
 
 impl Committed {
     fn tell(&self, left: u64) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = left;
+        *self.left.lock() = left;
         self.changed.notify_all();
     }
 
     /// Waits for everything to be committed; not for ever, as the run may have failed.
     fn wait(&self, at_most: Duration) -> bool {
-        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(left, at_most, |left| *left > 0);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+        let mut left = self.left.lock();
+        self.changed.wait_while_for(&mut left, |left| *left > 0, at_most);
+        *left == 0
     }
 }
 

@@ -1,7 +1,8 @@
 //! Clients that send documents to a process.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use frostline_base::{Error, ErrorKind, Result};
@@ -67,7 +68,7 @@ impl Requests {
 
 impl Sent {
     fn is_done(&self) -> MutexGuard<'_, bool> {
-        self.is_done.lock().unwrap_or_else(PoisonError::into_inner)
+        self.is_done.lock()
     }
 }
 

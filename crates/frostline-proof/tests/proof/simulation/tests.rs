@@ -1,7 +1,8 @@
+use parking_lot::Mutex;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 
 use frostline_ingest::MergePolicy;
 use serde_json::json;
@@ -131,7 +132,7 @@ async fn simulate(seed: u64, races: Races) -> Run {
         }
         let checker = actor(0);
         // The `_id`s of earlier rounds, which merging keeps.
-        let known = ledger.lock().unwrap().ids();
+        let known = ledger.lock().ids();
         let ids: Vec<String> = known.iter().map(|(_, id)| id.clone()).collect();
         match checker.with_ids(&ids).await {
             Ok(Some(mut found)) => {
@@ -145,7 +146,7 @@ async fn simulate(seed: u64, races: Races) -> Run {
         }
         match checker.everything().await {
             Ok(found) => {
-                let mut ledger = ledger.lock().unwrap();
+                let mut ledger = ledger.lock();
                 if alone && found.is_none() {
                     ledger.deleted_alone();
                 }
@@ -165,7 +166,7 @@ async fn simulate(seed: u64, races: Races) -> Run {
         let hours = *dice.one(&[0, 1, 7, 30, 200]);
         world.clock.advance_us(hours * 3_600_000_000);
     }
-    let sums = Sums { requests, lines: ledger.lock().unwrap().sure(), pagings: reader.lock().unwrap().ended };
+    let sums = Sums { requests, lines: ledger.lock().sure(), pagings: reader.lock().ended };
     // Files are named by a folder that is another each time.
     let story = story.replace(&folder.path().display().to_string(), "");
     Run { faults, story, sums }
@@ -220,7 +221,7 @@ fn follow(dice: &mut Dice, logs: &Arc<Logs>) -> Follow {
 
 /// A file that is not ingested yet, or a new one.
 fn next_log(dice: &mut Dice, logs: &mut Vec<Arc<Log>>, folder: &Path, line: &mut i64) -> Arc<Log> {
-    let open = logs.iter().find(|log| !*log.is_done.lock().unwrap());
+    let open = logs.iter().find(|log| !*log.is_done.lock());
     if let (Some(log), true) = (open, dice.chance(0.8)) {
         return Arc::clone(log);
     }

@@ -1,7 +1,8 @@
 //! Whose request goes next.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{Notify, oneshot};
 
@@ -43,7 +44,7 @@ pub(crate) struct Turn {
 
 impl Turns {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits for the actor's turn; none when nobody lets requests through.

@@ -1,8 +1,9 @@
 //! The store below all actors, and the actors' handles on it.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -108,7 +109,7 @@ struct Objects {
 
 impl Objects {
     fn aged(&self, mut meta: ObjectMeta) -> ObjectMeta {
-        let modified = self.modified.lock().unwrap_or_else(PoisonError::into_inner);
+        let modified = self.modified.lock();
         let at_us = modified.get(&meta.location).copied().unwrap_or(START_US);
         meta.last_modified = (SystemTime::UNIX_EPOCH + Duration::from_micros(at_us as u64)).into();
         meta
@@ -125,7 +126,7 @@ impl fmt::Display for Objects {
 impl ObjectStore for Objects {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let put = self.inner.put_opts(path, payload, options).await?;
-        let mut modified = self.modified.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut modified = self.modified.lock();
         modified.insert(path.clone(), self.clock.now_us());
         Ok(put)
     }

@@ -13,25 +13,25 @@ pub(super) struct Working<'a> {
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
-        lock(self.workers).remove(&self.thread);
+        self.workers.lock().remove(&self.thread);
     }
 }
 
 impl Lazy {
     pub(super) fn working(&self) -> Working<'_> {
         let thread = nix::unistd::gettid().as_raw();
-        lock(&self.workers).insert(thread);
+        self.workers.lock().insert(thread);
         Working { workers: &self.workers, thread }
     }
 
     /// Whether a thread uses files for others.
     pub(in crate::mount) fn is_working(&self, thread: i32) -> bool {
-        lock(&self.workers).contains(&thread)
+        self.workers.lock().contains(&thread)
     }
 
     /// Whether any thread does.
     pub(in crate::mount) fn is_at_work(&self) -> bool {
-        !lock(&self.workers).is_empty()
+        !self.workers.lock().is_empty()
     }
 
     /// Whether all of a range is in place and on the disk.
@@ -58,7 +58,7 @@ impl Lazy {
         let synced = move || {
             let _working = lazy.working();
             // Who waits here may find that the one before it has synced for it, too.
-            let _turn = lock(&file.settling);
+            let _turn = file.settling.lock();
             if lazy.is_settled(&file, &range) {
                 return Ok(());
             }
@@ -79,7 +79,7 @@ impl Lazy {
         if file.is_whole() || !self.untouched.has(file.entry) {
             return Ok(());
         }
-        let _writing = lock(&file.lock);
+        let _writing = file.lock.lock();
         self.touch(file)
     }
 

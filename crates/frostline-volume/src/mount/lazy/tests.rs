@@ -399,7 +399,7 @@ async fn damage_fails_the_read_and_is_counted_and_the_rest_is_served() {
     let (other, other_open) = named(&place, &lazy, "other");
     let error = read(&lazy, &other, &other_open, 0..10).await.unwrap_err();
     assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
-    assert_eq!(lock(&lazy.counts.damaged).len(), 1);
+    assert_eq!(lazy.counts.damaged.lock().len(), 1);
     let all: Vec<usize> = (0..rig.tree.chunks.len()).collect();
     assert!(!lazy.prefetch(&all).await.unwrap());
     let original = fs::read(rig.source.path().join("file")).unwrap();
@@ -408,7 +408,7 @@ async fn damage_fails_the_read_and_is_counted_and_the_rest_is_served() {
     // What the repository has again is served again.
     rig.bench.store.write(&key, sound).await;
     assert_eq!(read(&lazy, &other, &other_open, 0..10).await.unwrap(), noise(2, 300_000)[..10]);
-    assert_eq!((lock(&lazy.counts.damaged).len(), lazy.checkpoint().unwrap()), (0, 0));
+    assert_eq!((lazy.counts.damaged.lock().len(), lazy.checkpoint().unwrap()), (0, 0));
 }
 
 /// A store's retries take long enough once.
@@ -424,12 +424,12 @@ async fn a_repository_that_does_not_answer_is_asked_once_for_each_read() {
     assert_eq!(rig.bench.store.requests().gets - before, 1);
     let all: Vec<usize> = (0..rig.tree.chunks.len()).collect();
     assert_eq!(lazy.prefetch(&all).await.unwrap_err().kind(), ErrorKind::Unavailable);
-    assert!(lock(&lazy.counts.trouble).is_some() && lock(&lazy.counts.damaged).is_empty());
+    assert!(lazy.counts.trouble.lock().is_some() && lazy.counts.damaged.lock().is_empty());
     rig.bench.store.mute_reads(false);
     let original = fs::read(rig.source.path().join("file")).unwrap();
     assert!(read(&lazy, &file, &open, 0..FILE_BYTES as u64).await.unwrap() == original);
     assert!(lazy.prefetch(&all).await.unwrap());
-    assert_eq!(*lock(&lazy.counts.trouble), None);
+    assert_eq!(*lazy.counts.trouble.lock(), None);
 }
 
 /// Fills behind nobody until no more than this is absent, for so long at most.
