@@ -240,8 +240,8 @@ pub(crate) fn match_in(
     let text_owned = text.to_owned();
     let filter = if let Some(analysis) = &options.analysis {
         if options.phrase || exact || own.is_some() {
-            let why =
-                "words by another analysis are asked for one by one, of fields that have those of all text";
+            let why = "only match, match_bool_prefix and multi_match take another one than the field has, \
+                       and only for text of which the mapping names none";
             return Err(at.unsupported("analyzer", why));
         }
         match_words(target, analysis, text, options, at)?

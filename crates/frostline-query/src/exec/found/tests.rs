@@ -10,7 +10,7 @@ fn hits(documents: &[Option<&str>]) -> RecordBatch {
 }
 
 fn found(hits: Vec<RecordBatch>) -> Found {
-    Found { hits, state: Some(Buffer::from(vec![1, 2])), report: Report::default() }
+    Found { hits, state: Some(Buffer::from(vec![1_u8, 2])), report: Report::default() }
 }
 
 #[test]

@@ -229,7 +229,7 @@ async fn a_query_may_take_its_text_apart_itself() {
     for (query, reason) in [
         (
             json!({ "match_phrase": { "line": by("brown fox", "simple") } }),
-            "only match, match_bool_prefix and multi_match take [simple]",
+            "only match, match_bool_prefix and multi_match take another one",
         ),
         (json!({ "match": { "host": by("a", "simple") } }), "[analyzer] is not supported"),
         (json!({ "match": { "line": by("a", "lowercase") } }), "[analyzer] is not supported"),
