@@ -302,7 +302,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::High,
         confidence: Confidence::High,
         needs: NOTHING,
-        explanation: "tmpfs and ramfs are empty after a reboot, and overlay, the root of a container, when the container is replaced. What was acknowledged is lost then.",
+        explanation: "tmpfs and ramfs lose everything at a reboot. An overlay, the root of a container, loses everything when the container is replaced. Acknowledged writes are lost with it.",
         fixes: &[Fix::typed(
             Side::Service,
             "Use a folder on a disk: --data for Frostline, data_directory for PostgreSQL, path.data for a search node",
@@ -323,7 +323,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Medium,
         confidence: Confidence::High,
         needs: "the output of zfs get",
-        explanation: "With sync=disabled, fsync returns before anything is on disk. ZFS writes what has gathered every five seconds, as one transaction group: a power cut or a kernel panic loses up to these five seconds, although they were acknowledged. The order of writes is kept, so a database starts again, but without its last transactions. A separate log device (SLOG) on a fast disk makes fsync fast without this loss.",
+        explanation: "fsync returns before anything is on disk. ZFS writes a transaction group every five seconds. A power cut or a kernel panic loses up to five seconds of acknowledged writes. The order of writes is kept, so a database starts again, but without its last transactions. A separate log device (SLOG) on a fast disk makes fsync fast without this loss.",
         fixes: &[Fix::typed(
             Side::Service,
             "Let fsync wait for the disk again; if that is too slow, add a log device",
@@ -349,7 +349,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Medium,
         confidence: Confidence::Medium,
         needs: ROOT,
-        explanation: "The ARC caches reads, and may grow to half of memory, since OpenZFS 2.3 to nearly all of it. It gives memory back only after memory has run short. Until then, servers that allocate theirs wait, or the kernel kills one of them.",
+        explanation: "The ARC caches reads. It may grow to half of memory, from OpenZFS 2.3 on to nearly all of it. It gives memory back only after memory has run short. Until then, servers that allocate theirs wait, or the kernel kills one of them.",
         fixes: &[Fix::typed(
             Side::Service,
             "Limit the ARC to what the servers leave (to make it permanent: zfs_arc_max in /etc/modprobe.d/zfs.conf)",

@@ -67,7 +67,7 @@ pub fn pareto(needed_mib_per_s: Option<f64>, points: &[Point]) -> String {
     let mut html = format!(
         "<section class=pareto><p class=key>{}</p>",
         both(
-            "MiB/s that are sustained, upwards, by dollars a month",
+            "sustained MiB/s (vertical) over dollars a month (horizontal)",
             "월 비용(달러, 가로)에 따른 지속 처리량(MiB/s, 세로)"
         )
     );

@@ -87,8 +87,8 @@ pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()
             let why = match Analysis::analyzer(name) {
                 Some(_) => format!("only match, match_bool_prefix and multi_match take [{name}]"),
                 None => format!(
-                    "[{name}] is none of default, keyword, simple, standard, stop and whitespace, and the settings \
-                     of the index define none of this name"
+                    "unknown analyzer [{name}]: use default, keyword, simple, standard, stop, whitespace, or one \
+                     that the settings of the index define"
                 ),
             };
             return Err(at.unsupported(key, &why));

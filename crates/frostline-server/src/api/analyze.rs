@@ -59,7 +59,7 @@ pub(crate) async fn of_text(call: Call) -> Result<Answer> {
             })?)
         }
         (None, None, Some(_), None) => {
-            return Err(ApiError::invalid("[field] is a field of an index: the path names none"));
+            return Err(ApiError::invalid("[field] needs an index: name one in the path"));
         }
         (None, None, Some(field), Some(mapping)) => Analyzer::of_name(mapping, field).ok_or_else(|| {
             ApiError::invalid(format!(

@@ -444,7 +444,7 @@ pub(crate) fn run(
             Err(Error::invalid(format!("failed to execute script: {}", failure.reason)))
         }
         Err(Unfinished::Spent) => Err(Error::exhausted(
-            "the scripts of the request look at too much together: send fewer updates at a time",
+            "the scripts of the request read too much in total: send fewer updates at a time",
         )),
     }
 }

@@ -64,7 +64,7 @@ pub(crate) async fn clone(call: Call) -> Result<Answer> {
             "Can't update non dynamic settings [[index.time_field]]: a clone has the time field of its source",
         ));
     }
-    settings::refuse_analysis(settings, "a clone has that of its source")?;
+    settings::refuse_analysis(settings, "a clone keeps the analysis of its source")?;
     let records = call.state.node.catalog().records().await?;
     [Access::Read, Access::ReadMetadata]
         .into_iter()

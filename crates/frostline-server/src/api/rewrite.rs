@@ -254,7 +254,7 @@ impl Found {
         let text = text.map_err(|error| match error.kind() {
             // The same request would end so again.
             ErrorKind::Exhausted => ApiError::invalid(
-                "the scripts of the request look at too much together: ask for fewer documents, or let the script do less",
+                "the scripts of the request read too much in total: select fewer documents, or make the script read less",
             ),
             _ => error.into(),
         })?;

@@ -909,7 +909,7 @@ impl Said {
             Some(settings @ Value::Object(_)) => Some(settings),
             Some(_) => return Err(ApiError::unparsed("[index_settings] is an object")),
         };
-        settings::refuse_analysis(settings, "an index that is brought back has that which it had")?;
+        settings::refuse_analysis(settings, "a restored index keeps its own analysis")?;
         if settings::time_field(settings)?.is_some() {
             return Err(ApiError::invalid(
                 "cannot modify setting [index.time_field] on restore: documents keep the field of their time",

@@ -530,7 +530,7 @@ async fn a_closed_index_takes_further_analyzers() {
     assert_eq!(copied, settings);
     let wrong = format!("{{\"settings\":{more}}}");
     let (_, _, reason) = tested.error("PUT", "/web/_clone/other", &wrong).await;
-    assert!(reason.contains("a clone has that of its source"), "{reason}");
+    assert!(reason.contains("a clone keeps the analysis of its source"), "{reason}");
 }
 
 #[tokio::test]

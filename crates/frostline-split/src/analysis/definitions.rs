@@ -102,7 +102,7 @@ impl Definitions {
             let mut parts = name.splitn(3, '.');
             let (Some(kind), Some(name), Some(option)) = (parts.next(), parts.next(), parts.next()) else {
                 return Err(Error::invalid(format!(
-                    "[index.analysis.{name}] is no definition: give an object of options under the kind and the name"
+                    "[index.analysis.{name}] must be an object of options: analysis.KIND.NAME = {{…}}"
                 )));
             };
             if ![ANALYZER, CHAR_FILTER, FILTER, NORMALIZER, TOKENIZER].contains(&kind) {
@@ -153,8 +153,8 @@ impl Definitions {
             };
             if let Some((name, _)) = parts.iter().find(is_other) {
                 return Err(Error::invalid(format!(
-                    "Can't update the setting [index.analysis.{kind}.{name}]: fields may be compared by it; make \
-                     another index with it, and _reindex into that"
+                    "Can't update the setting [index.analysis.{kind}.{name}]: fields may already use it; create \
+                     an index with the new definition and _reindex into it"
                 )));
             }
         }
@@ -313,8 +313,8 @@ impl Definitions {
             }
             other => {
                 return Err(Error::invalid(format!(
-                    "Unknown analyzer type [{other}] for [{name}]: there are {}; words are not reduced to their stems, and for \
-                     a language a custom analyzer of lowercase and stop, with a list of its words, comes nearest",
+                    "Unknown analyzer type [{other}] for [{name}]: there are {}; there is no stemming. For a \
+                     language, define a custom analyzer with the filters lowercase and stop, and a list of its stop words",
                     listed(&ANALYZERS)
                 )));
             }
@@ -577,7 +577,7 @@ impl Definitions {
                 let (shortest, longest) = self.gram_lengths(options, "NGram", only_first)?;
                 let keeps = options.flag("preserve_original")?.unwrap_or(false);
                 if options.text("side")?.is_some_and(|side| side != "front") {
-                    return Err(options.invalid("[side] is front: put [reverse] before and behind it"));
+                    return Err(options.invalid("[side] can only be front: for back, put a [reverse] filter before and after this one"));
                 }
                 TokenFilter::Grams { shortest, longest, only_first, keeps }
             }
@@ -667,14 +667,14 @@ impl Part {
             Value::String(name) => Ok(Part::Named(name.clone())),
             Value::Object(options) => {
                 let ty = options.get("type").and_then(Value::as_str);
-                let ty = ty.ok_or_else(|| Error::invalid(format!("a {kind} has its [type]")))?.to_owned();
+                let ty = ty.ok_or_else(|| Error::invalid(format!("a {kind} needs a [type]")))?.to_owned();
                 // What is described in the request has no name of its own.
                 let name = format!("__anonymous__{ty}");
                 let mut options = options.clone();
                 options.remove("type");
                 Ok(Part::Described { ty, name, options })
             }
-            other => Err(Error::invalid(format!("[{kind}] has {other}, no name of a {kind}"))),
+            other => Err(Error::invalid(format!("[{kind}] takes names or objects, not {other}"))),
         }
     }
 }

@@ -43,7 +43,7 @@ impl Pattern {
 
     pub(super) fn new(written: String) -> Result<Pattern> {
         let regex = compiled(&written).map_err(|error| {
-            let what = format!("{written:?} is no regular expression that is understood");
+            let what = format!("{written:?} is not a supported regular expression");
             Error::invalid(what).with_source(error)
         })?;
         Ok(Pattern { written, compiled: OnceLock::from(Some(regex)) })

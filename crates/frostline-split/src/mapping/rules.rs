@@ -642,7 +642,7 @@ fn matcher(key: &str, pattern: &str, is_regex: bool) -> Result<Matcher> {
     }
     let regex = Regex::new(&format!("^(?s:{pattern})$"));
     regex.map(Matcher::Regex).map_err(|error| {
-        Error::invalid(format!("{key:?} is no regular expression that is understood")).with_source(error)
+        Error::invalid(format!("{key:?} is not a supported regular expression")).with_source(error)
     })
 }
 

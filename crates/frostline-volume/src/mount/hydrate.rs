@@ -19,7 +19,7 @@ const START_MAX: Duration = Duration::from_secs(60);
 /// all others.
 pub(super) async fn hydrate(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) {
     if let Err(error) = in_order(lazy, traces, rate).await {
-        tracing::error!(?error, "nothing is fetched that nobody waits for");
+        tracing::error!(?error, "background fetching has stopped: only reads fetch data");
     }
 }
 

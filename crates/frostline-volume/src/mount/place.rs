@@ -76,7 +76,7 @@ pub(super) fn paths(directory: &Path) -> Result<(PathBuf, PathBuf)> {
     hidden.push(HIDDEN);
     if hidden.len() > NAME_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "{} cannot be mounted on: its name has to have room for that of a hidden directory beside it, {} bytes",
+            "cannot mount on {}: its name is too long, because the hidden directory beside it needs {} more bytes",
             directory.display(),
             HIDDEN.len() + 1
         )));

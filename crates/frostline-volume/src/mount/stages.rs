@@ -114,7 +114,10 @@ fn hot_of(text: &[u8], tree: &Tree, cluster: &[u8], sizes: Sizes) -> Option<Hot>
 /// What is read, unless it takes so long that filling had better begin without it.
 async fn in_time<T>(read: impl Future<Output = T>) -> Option<T> {
     let read = tokio::time::timeout(KNOWN_MAX, read).await;
-    read.inspect_err(|_| tracing::warn!("the repository is slow: it is not known what to fetch first")).ok()
+    read.inspect_err(|_| {
+        tracing::warn!("the repository is slow: fetching starts without all that decides its order")
+    })
+    .ok()
 }
 
 /// The beginning of a file as the snapshot has it; none if there is no such file, or it cannot be had.

@@ -183,7 +183,7 @@ fn lock(marker: &File, path: &Path) -> Result<()> {
         }
     }
     Err(Error::conflict(format!(
-        "another process restores into {}: wait for its end, or end it",
+        "another process is restoring into {}: wait until it ends, or stop it",
         path.display()
     )))
 }
