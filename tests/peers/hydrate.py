@@ -12,7 +12,7 @@ fill     volume mount until all data is in place and synced, beside volume resto
 demand   reads of 8 KiB of absent data, each in a chunk of its own: nothing else fetched; filling at 28.4 MiB/s; unlimited
 hot      pgbench -S over a tenth of the rows on a mount that fills at 28.4 MiB/s: nothing is known of what is hot; the
          snapshot has autoprewarm.blocks; an earlier mount has left a trace. Beside it a plain copy
-running  PostgreSQL on a mount with --mode fanotify, started at once and never restarted, beside one on a plain copy: pgbench
+running  PostgreSQL and fio on a mount with --mode fanotify, started at once and never restarted, beside those on a plain copy:
          before all data is in place, and after
 after    fio and pgbench on a plain copy, on a second one (which shows what the machine alone does to a ratio), on the mount
          when all data is in place, and after umount
@@ -22,6 +22,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import time
@@ -290,16 +291,61 @@ def reached(row, plain, share):
     return float("inf")
 
 
-def running(volume, rounds, seconds):
-    """Both servers run all the time; the one that is measured takes turns, so that neither has more of the machine."""
-    plain, target = volume.work / "plain", volume.work / "running"
-    plain.mkdir()
-    plain.chmod(0o755)
-    subprocess.run(["cp", "-a", volume.work / "pg" / "data", plain / "data"], check=True)
+class Reader:
+    """fio that reads 8 KiB at random places of an open file. It is stopped, but for its turns."""
+
+    def __init__(self, file, direct):
+        command = ["fio", "--name=r", f"--filename={file}", "--rw=randread", "--bs=8k", "--readonly", "--thread", "--time_based", "--runtime=86400"]
+        command += ["--ioengine=psync", "--invalidate=0", f"--direct={direct}"]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while not any(os.path.realpath(link) == str(file) for link in Path(f"/proc/{self.process.pid}/fd").iterdir()):
+            time.sleep(0.01)
+        self.process.send_signal(signal.SIGSTOP)
+
+    def reads(self):
+        with open(f"/proc/{self.process.pid}/io") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("syscr"))
+
+    def rate(self, seconds):
+        """Reads a second in one turn."""
+        self.process.send_signal(signal.SIGCONT)
+        before, since = self.reads(), time.monotonic()
+        time.sleep(seconds)
+        after, took = self.reads(), time.monotonic() - since
+        self.process.send_signal(signal.SIGSTOP)
+        return (after - before) / took
+
+    def end(self):
+        assert self.process.poll() is None, "it was never restarted"
+        self.process.kill()
+        self.process.wait()
+
+
+def running(volume, mounts, rounds, seconds):
+    """All servers and readers run all the time; the one that is measured takes turns, so that none has more of the machine.
+    What a process has by chance, such as the places of its memory, stays with it, so each of several mounts has servers of its own."""
+    rows = []
+    for number in range(mounts):
+        rows += [{"mount": number, **row} for row in running_once(volume, number, rounds, seconds)]
+    return rows
+
+
+def running_once(volume, number, rounds, seconds):
+    target = volume.work / "running"
+    places = {"plain": volume.work / "plain", "plain again": volume.work / "again", "running": target}
+    for name in ("plain", "plain again"):
+        places[name].mkdir()
+        places[name].chmod(0o755)
+        shutil.copy(volume.work / "noise" / "file", places[name] / "file")
+        subprocess.run(["cp", "-a", volume.work / "pg" / "data", places[name] / "data"], check=True)
     cold()
-    mounted = Mounted(volume, "pg", target, rate=32 << 20, mode="fanotify")
-    ports = {"plain": 5598, "running": 5597}
-    servers = {"plain": serve(plain / "data", ports["plain"]), "running": serve(target / "data", ports["running"])}
+    mounted = Mounted(volume, "both", target, rate=32 << 20, mode="fanotify")
+    readers = {what: {name: Reader(place / "file", direct) for name, place in places.items()} for what, direct in (("fio cached", 0), ("fio direct", 1))}
+    ports = {name: 5596 + index for index, name in enumerate(places)}
+    # Who starts first takes turns, too.
+    order = list(places)
+    order = order[number % 3:] + order[: number % 3]
+    servers = {name: serve(places[name] / "data", ports[name]) for name in order}
 
     def tps(name, select):
         command, options = postgres("pgbench", "-h", "/tmp", "-p", ports[name], "-U", "postgres", "-n", *(["-S"] if select else []), "-c", 2, "-T", seconds, "postgres")
@@ -310,24 +356,31 @@ def running(volume, rounds, seconds):
     rows = []
 
     def measure(when, number):
-        names = list(ports) if number % 2 else list(ports)[::-1]
-        for what in ("SELECT", "all"):
-            row = {"when": when, "what": what, **{name: tps(name, what == "SELECT") for name in names}, "psi": pressure()}
-            rows.append(row)
-            print(json.dumps(row), flush=True)
+        names = order[number % 3:] + order[: number % 3]
+        for what in ("SELECT", "all", *readers):
+            if what in readers and when == "after":
+                # What others threw out of the page cache is there again.
+                for place in places.values():
+                    subprocess.run(["cat", str(place / "file")], check=True, stdout=subprocess.DEVNULL)
+            of = {name: readers[what][name].rate(3) if what in readers else tps(name, what == "SELECT") for name in names}
+            rows.append({"when": when, "what": what, **of, "psi": pressure()})
+            print(json.dumps(rows[-1]), flush=True)
 
     measure("while it fills", 0)
     assert mounted.process.wait() == 0
     rows.append({"when": "whole", "s": time.monotonic() - mounted.since})
     assert not os.path.ismount(target)
-    for number in range(rounds):
-        measure("after", number)
+    for round_ in range(rounds):
+        measure("after", round_)
+    for reader in (reader for of in readers.values() for reader in of.values()):
+        reader.end()
     for server in servers.values():
         assert server.poll() is None, "it was never restarted"
         server.terminate()
         server.wait()
-    for folder in (plain, target):
-        shutil.rmtree(folder)
+    for place in places.values():
+        shutil.rmtree(place)
+    shutil.rmtree(mounted.state, ignore_errors=True)
     return rows
 
 
@@ -358,9 +411,12 @@ def table(record):
             misses = [row["demand_misses"] for row in of] if way != "plain" else [0]
             print(f"hot, {way}: half of plain speed after {spread(half)} s, nine tenths after {spread(near)} s, accepting after {spread([row['accepting_s'] for row in of])} s, first four seconds over plain {spread(first)}, misses {statistics.median(misses)} ({min(misses)}-{max(misses)})")
     for when in ("while it fills", "after"):
-        for what in ("SELECT", "all"):
+        for what in ("SELECT", "all", "fio cached", "fio direct"):
             if rows := [row for row in record.get("running", []) if row["when"] == when and row["what"] == what]:
-                print(f"running, pgbench {what}, {when}: plain {statistics.median(row['plain'] for row in rows):.0f}/s, running over plain {spread([row['running'] / row['plain'] for row in rows])}")
+                for name in [name for name in ("running", "plain again") if name in rows[0]]:
+                    print(f"running, {what}, {when}: plain {statistics.median(row['plain'] for row in rows):.0f}/s, {name} over plain {spread([row[name] / row['plain'] for row in rows])}")
+                    by_mount = [statistics.median(row[name] / row["plain"] for row in rows if row.get("mount") == mount) for mount in dict.fromkeys(row.get("mount") for row in rows)]
+                    print(f"  by mount: {', '.join(f'{ratio:.3f}' for ratio in by_mount)}")
     for what in dict.fromkeys(row["what"] for row in record.get("after", [])):
         rows = [row for row in record["after"] if row["what"] == what]
         for index, label in enumerate(("SELECT", "all")) if what == "pgbench" else [(None, "")]:
@@ -397,8 +453,6 @@ def main():
         server = Server(volume.work / "pg" / "data", time.monotonic())
         run("pgbench", "-i", "-q", "-s", given.scale, "-h", "/tmp", "-p", 5599, "-U", "postgres", "postgres")
         server.stop()
-        volume.snapshot(volume.work / "pg", "pg")
-    if "after" in names:
         both = volume.work / "both"
         both.mkdir()
         both.chmod(0o755)
@@ -411,7 +465,7 @@ def main():
         "fill": lambda: fill(volume, given.rounds),
         "demand": lambda: demand(volume, given.bytes, given.rounds, given.reads),
         "hot": lambda: hot(volume, given.scale, given.rounds, given.seconds),
-        "running": lambda: running(volume, given.after_rounds, given.seconds),
+        "running": lambda: running(volume, given.rounds, given.after_rounds, given.seconds),
         "after": lambda: after(volume, given.after_rounds, given.seconds, given.bytes),
     }
     for name in names:

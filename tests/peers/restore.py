@@ -127,7 +127,8 @@ class Lazy:
 
     def __init__(self, given, first):
         folder = os.path.abspath("emulated")
-        command = [given.volumes, "--gib", "4", "--lazy-mib-per-s", "28.4", "--first-touch-ms", "35", "--folder", folder,
+        gib = (os.path.getsize("image") >> 30) + 1
+        command = [given.volumes, "--gib", str(gib), "--lazy-mib-per-s", "28.4", "--first-touch-ms", "35", "--folder", folder,
                    "--", "sh", "-c", "echo $VOLUMES && read end"]
         self.daemon = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.device = self.daemon.stdout.readline().strip()
