@@ -271,20 +271,21 @@ impl Beneath {
         let gone = {
             let mut inodes = self.inodes.lock();
             let Some(inode) = inodes.get(&number.0).filter(|_| number != INodeNo::ROOT) else { return };
-            match inode.lookups.fetch_sub(lookups, Ordering::Relaxed) <= lookups {
-                true => inodes.remove(&number.0),
-                false => None,
-            }
+            let known = inode.lookups.load(Ordering::Relaxed).saturating_sub(lookups);
+            inode.lookups.store(known, Ordering::Release);
+            if known == 0 { inodes.remove(&number.0) } else { None }
         };
         if let Some(inode) = gone {
             self.give_up_nameless(&inode);
         }
     }
 
-    /// A file that has no name and that nobody has open needs no data.
+    /// A file that has no name, that nobody has open, and that the kernel has forgotten, needs no data. One that the kernel
+    /// knows may still be opened: by a process that found it when it had a name, through a descriptor, or where it is mounted.
     fn give_up_nameless(&self, inode: &Inode) {
         let Some(file) = self.lazy.file(inode.number) else { return };
-        if inode.opened.lock().here == 0
+        if inode.lookups.load(Ordering::Acquire) == 0
+            && inode.opened.lock().here == 0
             && self.lazy.is_nameless(file)
             && let Err(error) = self.lazy.give_up(file)
         {
@@ -399,14 +400,7 @@ impl Beneath {
 
     fn remove(&self, parent: INodeNo, name: &OsStr, flags: AtFlags) -> Answer<()> {
         let parent = self.inode(parent)?;
-        let number = rustix::fs::statat(&parent.fd, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_ino);
-        rustix::fs::unlinkat(&parent.fd, name, flags).map_err(errno)?;
-        if let Ok(number) = number
-            && let Some(inode) = self.inodes.lock().get(&number).cloned()
-        {
-            self.give_up_nameless(&inode);
-        }
-        Ok(())
+        rustix::fs::unlinkat(&parent.fd, name, flags).map_err(errno)
     }
 
     async fn set_attributes(
@@ -427,7 +421,10 @@ impl Beneath {
             };
             set.map_err(|e| io_errno(&e))?;
         }
+        let file = self.lazy_file(inode);
         let set = || {
+            // Filling puts back what it has cost a file, and not what was set meanwhile.
+            let _still = file.as_ref().map(|file| file.still());
             if wanted.owner.is_some() || wanted.group.is_some() {
                 rustix::fs::chownat(&inode.fd, "", wanted.owner, wanted.group, AtFlags::EMPTY_PATH)?;
             }
@@ -699,15 +696,8 @@ impl Filesystem for Tree {
     ) {
         let done = || {
             let (from, to) = (self.0.inode(parent)?, self.0.inode(new_parent)?);
-            let replaced =
-                rustix::fs::statat(&to.fd, new_name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_ino);
             let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-            rustix::fs::renameat_with(&from.fd, name, &to.fd, new_name, flags).map_err(errno)?;
-            let replaced = replaced.ok().and_then(|number| self.0.inodes.lock().get(&number).cloned());
-            if let Some(replaced) = replaced {
-                self.0.give_up_nameless(&replaced);
-            }
-            Ok(())
+            rustix::fs::renameat_with(&from.fd, name, &to.fd, new_name, flags).map_err(errno)
         };
         answer_empty(reply, done());
     }
@@ -953,6 +943,8 @@ impl Filesystem for Tree {
         let flags = XattrFlags::from_bits_retain(flags as u32);
         let done = self.0.inode(number).and_then(|inode| {
             self.0.touch(&inode)?;
+            let file = self.0.lazy_file(&inode);
+            let _still = file.as_ref().map(|file| file.still());
             rustix::fs::setxattr(inode.path(), name, value, flags).map_err(errno)?;
             if name == RIGHTS { take_set_group(&inode, request).map_err(errno) } else { Ok(()) }
         });
@@ -990,6 +982,8 @@ impl Filesystem for Tree {
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let done = self.0.inode(number).and_then(|inode| {
             self.0.touch(&inode)?;
+            let file = self.0.lazy_file(&inode);
+            let _still = file.as_ref().map(|file| file.still());
             rustix::fs::removexattr(inode.path(), name).map_err(errno)
         });
         answer_empty(reply, done);

@@ -9,7 +9,7 @@
 
 mod native;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
@@ -166,6 +166,11 @@ impl LazyFile {
             ahead: Mutex::default(),
             root: OnceLock::new(),
         })
+    }
+
+    /// As long as this is held nobody writes to it, and it is not filled.
+    pub(super) fn still(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock()
     }
 
     /// Whether all of its data is in place and on the disk.

@@ -152,6 +152,40 @@ async fn times_before_1970_are_what_they_are_set_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_found_a_file_reads_it_though_its_name_is_gone() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let (at, plain) = (target.clone(), source.path().to_owned());
+    calls(move || {
+        let find = |name: &str| {
+            let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+            rustix::fs::openat(CWD, at.join(name), flags, Mode::empty()).unwrap()
+        };
+        let read = |found: &std::os::fd::OwnedFd| {
+            fs::read(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(found))).unwrap()
+        };
+        let (removed, replaced, opened) = (find("a/b/f1"), find("a/b/f2"), find("a/b/f3"));
+        fs::remove_file(at.join("a/b/f1")).unwrap();
+        fs::write(at.join("new"), b"new").unwrap();
+        fs::rename(at.join("new"), at.join("a/b/f2")).unwrap();
+        let open = fs::File::open(at.join("a/b/f3")).unwrap();
+        fs::remove_file(at.join("a/b/f3")).unwrap();
+        drop(open);
+        for (found, name) in [(&removed, "a/b/f1"), (&replaced, "a/b/f2"), (&opened, "a/b/f3")] {
+            assert!(read(found) == fs::read(plain.join(name)).unwrap(), "{name}");
+        }
+        assert_eq!(fs::read(at.join("a/b/f2")).unwrap(), b"new");
+    })
+    .await;
+    served.unmount().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_is_read_from_its_beginning_again_shows_what_was_made_meanwhile() {
     if !can_mount() {
         return;
