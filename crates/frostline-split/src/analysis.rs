@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use chars::{CharFilter, Filtered};
 pub use definitions::{DEFINITIONS_BYTES_MAX, Definitions};
-use filters::{TokenFilter, lowered};
+use filters::{MADE_BYTES_MAX, TokenFilter, lowered};
 use tokenizers::Tokenizer;
 
 /// How the texts of a field are taken apart, and those that it is asked for. Cheap to clone.
@@ -156,9 +156,9 @@ impl Analysis {
         self.of_queries().fold(text)
     }
 
-    /// What becomes of a text, step by step.
-    pub fn steps(&self, text: &str) -> Steps {
-        self.values.steps(text)
+    /// What becomes of a text, step by step; none where a step makes more words than these, or all of them too much.
+    pub fn steps(&self, text: &str, words_max: usize) -> Option<Steps> {
+        self.values.steps(text, words_max)
     }
 
     fn of_queries(&self) -> &Chain {
@@ -204,7 +204,9 @@ impl Chain {
         let mut filtered = Filtered::of(text);
         self.char_filters.iter().for_each(|(_, filter)| filtered = filter.apply(&filtered));
         let words = tokenizer.words(filtered.text()).into_iter();
-        words.map(|word| Word { place: filtered.place(&word.place), ..word.into_owned() }).collect()
+        tokenizers::with_room(
+            words.map(|word| Word { place: filtered.place(&word.place), ..word.into_owned() }),
+        )
     }
 
     fn fold<'t>(&self, text: &'t str) -> Cow<'t, str> {
@@ -218,19 +220,25 @@ impl Chain {
         self.filters.iter().fold(folded, |folded, (_, filter)| filter.folded(folded))
     }
 
-    fn steps(&self, text: &str) -> Steps {
+    fn steps(&self, text: &str, words_max: usize) -> Option<Steps> {
+        let mut left = MADE_BYTES_MAX;
         let (mut filtered, mut char_filters) = (Filtered::of(text), Vec::new());
         for (name, filter) in &self.char_filters {
             filtered = filter.apply(&filtered);
+            left = left.checked_sub(filtered.text().len())?;
             char_filters.push((name.clone(), filtered.text().to_owned()));
         }
         let mut words: Vec<Word<'static>> = self.tokens(text).into_iter().map(Word::into_owned).collect();
-        let tokenizer = (self.tokenizer.0.clone(), words.clone());
+        let mut step = |words: &[Word<'static>]| {
+            left = left.checked_sub(words.iter().map(|word| word.text.len()).sum())?;
+            (words.len() <= words_max).then(|| words.to_vec())
+        };
+        let tokenizer = (self.tokenizer.0.clone(), step(&words)?);
         let filters = self.filters.iter().map(|(name, filter)| {
             filter.apply(&mut words);
-            (name.clone(), words.clone())
+            Some((name.clone(), step(&words)?))
         });
-        Steps { char_filters, tokenizer, filters: filters.collect() }
+        Some(Steps { char_filters, tokenizer, filters: filters.collect::<Option<_>>()? })
     }
 }
 

@@ -83,7 +83,8 @@ fn answer(analyzer: &Analyzer, texts: &[&str], explain: bool, has_steps: bool) -
             return Ok(json!({ "detail": { "custom_analyzer": false, "analyzer": analyzer } }));
         }
     };
-    let steps: Vec<(&str, Steps)> = texts.iter().map(|text| (*text, analysis.steps(text))).collect();
+    let steps = texts.iter().map(|text| Some((*text, analysis.steps(text, TOKENS_MAX)?)));
+    let steps: Vec<(&str, Steps)> = steps.collect::<Option<_>>().ok_or_else(too_many)?;
     let Some((_, first)) = steps.first() else { return Ok(json!({})) };
     let step = |words_of: &dyn Fn(&Steps) -> &[Word<'static>]| -> Result<Value> {
         let mut steps = steps.iter();

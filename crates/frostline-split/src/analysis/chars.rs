@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::pattern::Pattern;
 
+/// A text grows by no more bytes. What would make it longer stays as it was.
+pub(super) const GROWTH_BYTES_MAX: usize = 4 << 20;
+
 /// A change of characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum CharFilter {
@@ -75,18 +78,11 @@ impl Filtered {
 impl CharFilter {
     pub(super) fn apply(&self, to: &Filtered) -> Filtered {
         let text = to.text();
+        let most = (to.written + GROWTH_BYTES_MAX).saturating_sub(text.len());
         match self {
             CharFilter::Html { kept } => to.with(markup(text, kept).into_iter()),
-            CharFilter::Mapping(all) => to.with(mapped(text, all).into_iter()),
-            CharFilter::Replace { pattern, by } => {
-                let found = pattern.regex().into_iter().flat_map(|regex| regex.captures_iter(text));
-                let changes = found.filter_map(|found| {
-                    let mut expanded = String::new();
-                    found.expand(by, &mut expanded);
-                    Some((found.get(0)?.range(), expanded))
-                });
-                to.with(changes)
-            }
+            CharFilter::Mapping(all) => to.with(mapped(text, all, most).into_iter()),
+            CharFilter::Replace { pattern, by } => to.with(pattern.changes(text, by, most)),
         }
     }
 
@@ -96,7 +92,8 @@ impl CharFilter {
     }
 }
 
-fn mapped(text: &str, all: &BTreeMap<String, String>) -> Vec<(Range<usize>, String)> {
+fn mapped(text: &str, all: &BTreeMap<String, String>, most: usize) -> Vec<(Range<usize>, String)> {
+    let mut left = most;
     let longest = all.keys().map(String::len).max().unwrap_or(0);
     let (mut changes, mut at) = (Vec::new(), 0);
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
@@ -104,6 +101,8 @@ fn mapped(text: &str, all: &BTreeMap<String, String>) -> Vec<(Range<usize>, Stri
         let found = { fits }.find_map(|bytes| all.get_key_value(rest.get(..bytes)?));
         at += match found {
             Some((written, by)) => {
+                let Some(less) = left.checked_sub(by.len()) else { return changes };
+                left = less;
                 changes.push((at..at + written.len(), by.clone()));
                 written.len()
             }
@@ -141,7 +140,7 @@ fn tag(text: &str, kept: &BTreeSet<String>) -> Option<(usize, Option<String>)> {
         return Some((text.find("-->").map_or(text.len(), |at| at + 3), Some(String::new())));
     }
     if text.starts_with("<!") || text.starts_with("<?") {
-        return Some((text.find('>')? + 1, Some(String::new())));
+        return Some((text.find('>').map_or(text.len(), |at| at + 1), Some(String::new())));
     }
     let is_end = text.starts_with("</");
     let name = text.get(if is_end { 2 } else { 1 }..)?;

@@ -585,7 +585,8 @@ impl Definitions {
                 let pattern = options.pattern(None)?;
                 let by = options.text("replacement")?.unwrap_or_default();
                 let all = options.flag("all")?.unwrap_or(true);
-                TokenFilter::Replace { pattern, by: replacement_of_java(&by), all }
+                let by = replacement_of_java(&by, &pattern);
+                TokenFilter::Replace { pattern, by, all }
             }
             _ => return Ok(None),
         };
@@ -647,7 +648,8 @@ fn char_filter_of(ty: &str, options: &mut Options<'_>) -> Result<Option<CharFilt
         "pattern_replace" => {
             let pattern = options.pattern(None)?;
             let by = options.text("replacement")?.unwrap_or_default();
-            CharFilter::Replace { pattern, by: replacement_of_java(&by) }
+            let by = replacement_of_java(&by, &pattern);
+            CharFilter::Replace { pattern, by }
         }
         _ => return Ok(None),
     };

@@ -7,6 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::ascii::in_ascii;
+use super::chars::GROWTH_BYTES_MAX;
 use super::pattern::Pattern;
 use super::{STOP_WORDS, Word};
 
@@ -76,11 +77,13 @@ impl TokenFilter {
                 add(word);
             }),
             TokenFilter::Grams { shortest, longest, only_first, keeps } => with_others(words, |word, add| {
-                let parts = grams(&word.text, *shortest, *longest, *only_first);
-                let is_part = parts.contains(&(0..word.text.len()));
-                for part in parts {
+                let mut is_part = false;
+                for part in grams(&word.text, *shortest, *longest, *only_first) {
+                    is_part |= part == (0..word.text.len());
                     let own = word.text.get(part).unwrap_or_default().to_owned();
-                    add(Word { text: Cow::Owned(own), ..word.clone() });
+                    if !add(Word { text: Cow::Owned(own), ..word.clone() }) {
+                        return;
+                    }
                 }
                 if *keeps && !is_part {
                     add(word);
@@ -99,7 +102,13 @@ impl TokenFilter {
             TokenFilter::Limit { most } => words.truncate(*most),
             TokenFilter::Unique { same_place } => unique(words, *same_place),
             of_each => {
-                words.iter_mut().for_each(|word| word.text = of_each.of_text(std::mem::take(&mut word.text)));
+                let mut room = Room::default();
+                let has_room = |word: &mut Word<'_>| {
+                    word.text = of_each.of_text(std::mem::take(&mut word.text));
+                    room.takes(word)
+                };
+                let kept = words.iter_mut().map(has_room).take_while(|has_room| *has_room).count();
+                words.truncate(kept);
             }
         }
     }
@@ -125,12 +134,15 @@ impl TokenFilter {
     fn of_text<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
         match self {
             TokenFilter::Lowercase => lowered(text),
-            TokenFilter::Uppercase => match text.chars().any(|c| c.is_lowercase() || !c.is_ascii()) {
-                true => Cow::Owned(text.chars().flat_map(char::to_uppercase).collect()),
-                false => text,
+            TokenFilter::Uppercase => match text.chars().all(|c| upper(c) == c) {
+                true => text,
+                false => Cow::Owned(text.chars().map(upper).collect()),
             },
             TokenFilter::AsciiFolding { .. } => in_ascii_alone(text),
-            TokenFilter::Trim if text.trim().len() < text.len() => Cow::Owned(text.trim().to_owned()),
+            TokenFilter::Trim => match text.trim_matches(is_space) {
+                trimmed if trimmed.len() < text.len() => Cow::Owned(trimmed.to_owned()),
+                _ => text,
+            },
             TokenFilter::Reverse => Cow::Owned(text.chars().rev().collect()),
             TokenFilter::Apostrophe => match text.find(['\'', '’']) {
                 Some(at) => Cow::Owned(text.get(..at).unwrap_or_default().to_owned()),
@@ -141,15 +153,19 @@ impl TokenFilter {
                 None => text,
             },
             TokenFilter::Replace { pattern, by, all } => {
-                let Some(regex) = pattern.regex() else { return text };
-                let replaced = match all {
-                    true => regex.replace_all(&text, by.as_str()),
-                    false => regex.replace(&text, by.as_str()),
-                };
-                match replaced {
-                    Cow::Borrowed(_) => text,
-                    Cow::Owned(replaced) => Cow::Owned(replaced),
+                let changes = pattern.changes(&text, by, GROWTH_BYTES_MAX);
+                let changes = changes.take(if *all { usize::MAX } else { 1 });
+                let (mut replaced, mut at) = (String::new(), 0);
+                for (part, by) in changes {
+                    replaced.push_str(text.get(at..part.start).unwrap_or_default());
+                    replaced.push_str(&by);
+                    at = part.end;
                 }
+                if at == 0 && replaced.is_empty() {
+                    return text;
+                }
+                replaced.push_str(text.get(at..).unwrap_or_default());
+                Cow::Owned(replaced)
             }
             _ => text,
         }
@@ -158,10 +174,61 @@ impl TokenFilter {
 
 /// A text in lower case, each character by itself: a text does not say how a sigma ends a prefix of it.
 pub(super) fn lowered(text: Cow<'_, str>) -> Cow<'_, str> {
-    let is_lower = |c: char| if c.is_ascii() { !c.is_ascii_uppercase() } else { c.to_lowercase().eq([c]) };
-    match text.chars().all(is_lower) {
+    match text.chars().all(|c| lower(c) == c) {
         true => text,
-        false => Cow::Owned(text.chars().flat_map(char::to_lowercase).collect()),
+        false => Cow::Owned(text.chars().map(lower).collect()),
+    }
+}
+
+/// A character in lower case, as one character: that of `İ` is `i`, as in Elasticsearch.
+fn lower(c: char) -> char {
+    c.to_lowercase().next().unwrap_or(c)
+}
+
+/// A character in upper case, as one character; itself, as `ß`, where that would be several.
+fn upper(c: char) -> char {
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(only), None) => only,
+        // Greek letters with an iota below have a form for titles.
+        _ => match c {
+            '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' => {
+                char::from_u32(c as u32 + 8).unwrap_or(c)
+            }
+            '\u{1fb3}' | '\u{1fc3}' | '\u{1ff3}' => char::from_u32(c as u32 + 9).unwrap_or(c),
+            c => c,
+        },
+    }
+}
+
+/// White space of Java, which a space that does not break is not.
+pub(super) fn is_space(c: char) -> bool {
+    match c {
+        '\u{1c}'..='\u{1f}' => true,
+        '\u{85}' | '\u{a0}' | '\u{2007}' | '\u{202f}' => false,
+        c => c.is_whitespace(),
+    }
+}
+
+/// What may still be made of a text.
+#[derive(Debug)]
+pub(super) struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Room {
+        Room(MADE_BYTES_MAX)
+    }
+}
+
+impl Room {
+    /// Whether there is room for another word, which then takes it.
+    pub(super) fn takes(&mut self, word: &Word<'_>) -> bool {
+        let own = if let Cow::Owned(text) = &word.text { text.len() } else { 0 };
+        match self.0.checked_sub(own + size_of::<Word<'_>>()) {
+            Some(left) => self.0 = left,
+            None => self.0 = 0,
+        }
+        self.0 > 0
     }
 }
 
@@ -179,10 +246,25 @@ fn in_ascii_alone(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
-/// Puts several words in place of each.
-fn with_others<'t>(words: &mut Vec<Word<'t>>, each: impl Fn(Word<'t>, &mut dyn FnMut(Word<'t>))) {
-    let mut all = Vec::with_capacity(words.len());
-    words.drain(..).for_each(|word| each(word, &mut |word| all.push(word)));
+/// What is made of one text has at most so many bytes, with what is known of each word. Words beyond that are left out.
+pub(super) const MADE_BYTES_MAX: usize = 64 << 20;
+
+/// Puts several words in place of each, as long as there is room.
+fn with_others<'t>(words: &mut Vec<Word<'t>>, each: impl Fn(Word<'t>, &mut dyn FnMut(Word<'t>) -> bool)) {
+    let (mut all, mut room) = (Vec::with_capacity(words.len()), Room::default());
+    let mut has_room = true;
+    for word in words.drain(..) {
+        each(word, &mut |word| {
+            has_room = has_room && room.takes(&word);
+            if has_room {
+                all.push(word);
+            }
+            has_room
+        });
+        if !has_room {
+            break;
+        }
+    }
     *words = all;
 }
 
@@ -206,13 +288,26 @@ fn unique(words: &mut Vec<Word<'_>>, same_place: bool) {
 }
 
 /// Where the parts of a text are that have so many characters.
-pub(super) fn grams(text: &str, shortest: usize, longest: usize, only_first: bool) -> Vec<Range<usize>> {
+pub(super) fn grams(
+    text: &str,
+    shortest: usize,
+    longest: usize,
+    only_first: bool,
+) -> impl Iterator<Item = Range<usize>> + use<> {
     let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
-    let starts = if only_first { 1 } else { ends.len() };
-    let mut parts = Vec::new();
-    for (number, start) in ends.iter().enumerate().take(starts) {
-        let ends = (shortest.max(1)..=longest).map_while(|length| ends.get(number + length));
-        parts.extend(ends.map(|end| *start..*end));
-    }
-    parts
+    let (mut start, mut length) = (0, shortest.max(1));
+    std::iter::from_fn(move || {
+        loop {
+            let end = if length <= longest { ends.get(start + length) } else { None };
+            if let Some(end) = end {
+                length += 1;
+                return Some(*ends.get(start)?..*end);
+            }
+            start += 1;
+            length = shortest.max(1);
+            if only_first || start + length > ends.len() {
+                return None;
+            }
+        }
+    })
 }

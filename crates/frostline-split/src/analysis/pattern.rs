@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
@@ -49,6 +50,26 @@ impl Pattern {
         Ok(Pattern { written, compiled: OnceLock::from(Some(regex)) })
     }
 
+    /// What is to be in place of what matches, until `most` bytes were put there.
+    pub(super) fn changes<'t>(
+        &'t self,
+        text: &'t str,
+        by: &'t str,
+        most: usize,
+    ) -> impl Iterator<Item = (Range<usize>, String)> + 't {
+        let (groups, mut left) = (by.matches('$').count(), most);
+        let found = self.regex().into_iter().flat_map(|regex| regex.captures_iter(text));
+        found.map_while(move |found| {
+            let whole = found.get(0)?;
+            // No group is longer than all that matched.
+            left.checked_sub(by.len() + groups * whole.len())?;
+            let mut expanded = String::new();
+            found.expand(by, &mut expanded);
+            left = left.saturating_sub(expanded.len());
+            Some((whole.range(), expanded))
+        })
+    }
+
     /// None where what came from another process is no such expression.
     pub(super) fn regex(&self) -> Option<&Regex> {
         self.compiled.get_or_init(|| compiled(&self.written).ok()).as_ref()
@@ -82,8 +103,9 @@ fn in_ascii(written: &str) -> String {
     own
 }
 
-/// A replacement of Java, in which `$12` is a group whatever follows.
-pub(super) fn replacement_of_java(written: &str) -> String {
+/// A replacement of Java, in which `$12` is the twelfth group where the pattern has one, else the first and a `2`.
+pub(super) fn replacement_of_java(written: &str, pattern: &Pattern) -> String {
+    let groups = pattern.regex().map_or(0, |regex| regex.captures_len() - 1);
     let mut own = String::with_capacity(written.len());
     let mut characters = written.chars().peekable();
     while let Some(c) = characters.next() {
@@ -95,9 +117,16 @@ pub(super) fn replacement_of_java(written: &str) -> String {
             },
             '$' if characters.peek().is_some_and(char::is_ascii_digit) => {
                 own.push_str("${");
-                while let Some(digit) = characters.next_if(char::is_ascii_digit) {
-                    own.push(digit);
+                let mut number = 0;
+                while let Some(digit) = characters.peek().and_then(|c| c.to_digit(10)) {
+                    let longer = number * 10 + digit as usize;
+                    if number > 0 && longer > groups {
+                        break;
+                    }
+                    number = longer;
+                    characters.next();
                 }
+                own.push_str(&number.to_string());
                 own.push('}');
             }
             '$' if characters.peek() != Some(&'{') => own.push_str("$$"),

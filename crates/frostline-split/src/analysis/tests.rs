@@ -46,7 +46,7 @@ fn words_are_those_of_the_analyzers_of_these_names() {
         check(&named(name), "", &[]);
     }
     check(&lowercase, "", &[(0, "")]);
-    check(&lowercase, "ÄÖ ẞ İ", &[(0, "äö ß i\u{307}")]);
+    check(&lowercase, "ÄÖ ẞ İ", &[(0, "äö ß i")]);
 }
 
 #[test]
@@ -359,7 +359,8 @@ fn each_step_is_told() {
     let steps = of(json!({
         "tokenizer": "whitespace", "char_filter": ["html_strip"], "filter": ["lowercase", { "type": "stop" }],
     }))
-    .steps("<b>The</b> Fox");
+    .steps("<b>The</b> Fox", 10)
+    .unwrap();
     assert_eq!(steps.char_filters, [("html_strip".to_owned(), "The Fox".to_owned())]);
     let texts =
         |words: &[super::Word<'_>]| words.iter().map(|word| word.text.to_string()).collect::<Vec<_>>();
@@ -371,4 +372,51 @@ fn each_step_is_told() {
         steps.filters.iter().map(|(name, words)| (name.as_str(), texts(words))).collect();
     assert_eq!(filters[0], ("lowercase", vec!["the".to_owned(), "fox".to_owned()]));
     assert_eq!(filters[1], ("__anonymous__stop", vec!["fox".to_owned()]));
+}
+
+#[test]
+fn characters_become_one_character_as_in_elasticsearch() {
+    let lower = of(json!({ "tokenizer": "keyword", "filter": ["lowercase"] }));
+    check(&lower, "İSTANBUL", &[(0, "istanbul")]);
+    let upper = of(json!({ "tokenizer": "keyword", "filter": ["uppercase"] }));
+    check(&upper, "straße ᾳ", &[(0, "STRAßE ᾼ")]);
+}
+
+#[test]
+fn words_are_those_of_elasticsearch_where_there_are_no_spaces() {
+    let standard = of(json!({ "tokenizer": "standard" }));
+    check(&standard, "ไทย ok 😀!", &[(0, "ไทย"), (1, "ok"), (2, "😀")]);
+    check(&of(json!({ "tokenizer": "whitespace" })), "10\u{a0}km far", &[(0, "10\u{a0}km"), (1, "far")]);
+    check(&of(json!({ "tokenizer": "keyword", "filter": ["trim"] })), " a\u{a0} ", &[(0, "a\u{a0}")]);
+}
+
+#[test]
+fn a_group_of_a_replacement_has_the_digits_that_the_pattern_has_groups_for() {
+    let filter = json!({ "type": "pattern_replace", "pattern": "(a)", "replacement": "$12" });
+    check(&of(json!({ "tokenizer": "keyword", "filter": [filter] })), "abc", &[(0, "a2bc")]);
+}
+
+#[test]
+fn what_is_made_of_a_text_is_bounded() {
+    let growing = json!({ "type": "pattern_replace", "pattern": "x", "replacement": "x".repeat(60_000) });
+    let text = "x".repeat(20_000);
+    let bytes_of = |analysis: &Analysis, text: &str| {
+        analysis.words(text).iter().map(|word| word.text.len() + 48).sum::<usize>()
+    };
+    let characters = of(json!({ "tokenizer": "keyword", "char_filter": vec![growing.clone(); 8] }));
+    assert!(bytes_of(&characters, &text) < 5 << 20);
+    let words = of(json!({ "tokenizer": "keyword", "filter": vec![growing; 40] }));
+    assert!(bytes_of(&words, &text) <= 64 << 20);
+    let grams = json!({ "type": "edge_ngram", "min_gram": 1, "max_gram": 256 });
+    let starts = of(json!({ "tokenizer": "whitespace", "filter": [grams] }));
+    let long = ("x".repeat(255) + " ").repeat(3_000);
+    let found = starts.words(&long);
+    assert!(found.len() > 100_000 && found.len() < 3_000 * 255, "{}", found.len());
+    assert!(
+        found.iter().enumerate().all(|(n, word)| word.text.len() == n % 255 + 1),
+        "the first ones are there"
+    );
+    let swapped = json!({ "type": "path_hierarchy", "replacement": "-" });
+    let paths = of(json!({ "tokenizer": swapped }));
+    assert!(bytes_of(&paths, &"/a".repeat(100_000)) <= 64 << 20);
 }

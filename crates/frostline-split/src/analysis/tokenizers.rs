@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Word;
-use super::filters::{grams, lowered};
+use super::filters::{Room, grams, is_space, lowered};
 use super::pattern::Pattern;
 
 /// A word is cut where it is longer, in characters.
@@ -48,11 +48,10 @@ impl Tokenizer {
     pub(super) fn words<'t>(&self, text: &'t str) -> Vec<Word<'t>> {
         match self {
             Tokenizer::Standard { most } => {
-                let words = text.unicode_word_indices().map(|(at, word)| at..at + word.len());
-                numbered(text, words.flat_map(|place| cut(text, place, *most)))
+                numbered(text, by_boundaries(text).flat_map(|place| cut(text, place, *most)))
             }
             Tokenizer::Whitespace { most } => {
-                let words = between(text, char::is_whitespace);
+                let words = between(text, is_space);
                 numbered(text, words.flat_map(|place| cut(text, place, *most)))
             }
             Tokenizer::Keyword => vec![Word::part(text, 0..text.len(), 0)],
@@ -70,26 +69,66 @@ impl Tokenizer {
                 let places = found.filter_map(|found| found.get(*group).map(|part| part.range()));
                 numbered(text, places.filter(|place| !place.is_empty()))
             }
-            Tokenizer::Paths { delimiter, by, reverse, skip } => paths(text, *delimiter, *reverse, *skip)
-                .map(|place| {
+            Tokenizer::Paths { delimiter, by, reverse, skip } => {
+                let words = paths(text, *delimiter, *reverse, *skip).map(|place| {
                     let mut word = Word::part(text, place, 0);
                     if by != delimiter {
                         word.text = Cow::Owned(word.text.replace(*delimiter, &by.to_string()));
                     }
                     word
-                })
-                .collect(),
+                });
+                with_room(words)
+            }
             Tokenizer::Grams { shortest, longest, only_first, between } => {
                 let parts = split(text, between.as_ref());
                 let places = parts.flat_map(|part| {
                     let own = text.get(part.clone()).unwrap_or_default();
                     let places = grams(own, *shortest, *longest, *only_first);
-                    places.into_iter().map(move |place| part.start + place.start..part.start + place.end)
+                    places.map(move |place| part.start + place.start..part.start + place.end)
                 });
-                numbered(text, places)
+                with_room(places.enumerate().map(|(at, place)| Word::part(text, place, at)))
             }
         }
     }
+}
+
+/// Those words that there is room for.
+pub(super) fn with_room<'t>(words: impl Iterator<Item = Word<'t>>) -> Vec<Word<'t>> {
+    let mut room = Room::default();
+    words.take_while(|word| room.takes(word)).collect()
+}
+
+/// The words between the boundaries of Unicode. A run in a script without spaces is one word, as in Elasticsearch, and a
+/// pictograph is one, too.
+fn by_boundaries(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    let is_run = |part: &str| part.chars().all(is_without_spaces);
+    let mut parts = text.split_word_bound_indices().peekable();
+    std::iter::from_fn(move || {
+        loop {
+            let (at, part) = parts.next()?;
+            let mut end = at + part.len();
+            if is_run(part) {
+                while let Some((at, part)) = parts.next_if(|(_, part)| is_run(part)) {
+                    end = at + part.len();
+                }
+            }
+            if part.chars().any(|c| c.is_alphanumeric() || is_pictograph(c)) {
+                return Some(at..end);
+            }
+        }
+    })
+}
+
+/// Thai, Lao, Myanmar, Khmer and their kin.
+fn is_without_spaces(c: char) -> bool {
+    matches!(c,
+        '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{1950}'..='\u{19ff}'
+        | '\u{1a20}'..='\u{1aaf}' | '\u{a9e0}'..='\u{a9ff}' | '\u{aa60}'..='\u{aadf}')
+        && !matches!(c, '\u{e3f}' | '\u{e50}'..='\u{e59}' | '\u{ed0}'..='\u{ed9}')
+}
+
+fn is_pictograph(c: char) -> bool {
+    matches!(c, '\u{2600}'..='\u{27bf}' | '\u{2b50}' | '\u{2b55}' | '\u{1f1e6}'..='\u{1f1ff}' | '\u{1f300}'..='\u{1faff}')
 }
 
 /// Words that come one after another.

@@ -319,7 +319,7 @@ async fn endless_scripts_of_one_request_end_together() {
     assert_eq!(statuses[4..8], [&json!(429); 4], "{answer}");
     assert_eq!(statuses[8], &json!(200));
     let reason = answer["items"][7]["update"]["error"]["reason"].as_str().unwrap();
-    assert!(reason.contains("look at too much together: send fewer updates at a time"), "{reason}");
+    assert!(reason.contains("read too much in total: send fewer updates at a time"), "{reason}");
 }
 
 /// Each of those who count at once is counted, by whichever request the script runs again.

@@ -223,10 +223,7 @@ async fn slow_scripts_end_a_request() {
     let tested = tested().await;
     let body = r#"{"script":"for (int i = 0; i < 120000; i++) {}"}"#;
     let (status, _, reason) = tested.error("POST", "/web/_update_by_query", body).await;
-    assert!(
-        status == 400 && reason.contains("look at too much together: ask for fewer documents"),
-        "{reason}"
-    );
+    assert!(status == 400 && reason.contains("read too much in total: select fewer documents"), "{reason}");
     assert!(documents(&tested, "web").await.values().all(|hit| hit["_version"] == 1));
 }
 

@@ -142,7 +142,7 @@ fn what_is_no_template_is_refused() {
     );
     check_refused(
         template(json!({ "match": "[", "match_pattern": "regex", "mapping": {} })),
-        "no regular expression",
+        "not a supported regular expression",
     );
     check_refused(
         template(json!({ "match": "a", "mapping": { "type": "join" } })),
