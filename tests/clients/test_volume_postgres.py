@@ -248,25 +248,27 @@ def test_a_mount_fills_what_the_server_had_in_its_buffers_before_the_rest(frostl
     assert len({path for path, _ in blocks}) == 2 and len(blocks) > 300
     cold, _, size = relation("cold")
     copy = clusters("copy", binaries=source.binaries)
-    with frostline.start("volume", "mount", taken["name"], copy.data, "--rate", "16MiB") as mount:
+    with frostline.start("volume", "mount", taken["name"], copy.data, "--rate", "4MiB") as mount:
         try:
             while not all(in_place(copy.data, path, offset) for path, offset in blocks):
                 assert mount.poll() is None
             absent = sum(not in_place(copy.data, cold, offset) for offset in range(0, int(size), 512 << 10))
             assert absent > int(size) / (512 << 10) / 2, "most of what nobody read is still to come"
             copy.start()
-            assert {name: read(copy, name) for name in ranges} == want
-            copy.sql("SET enable_seqscan = off; SELECT sum(hashtext(word)) FROM cold WHERE id BETWEEN 20000 AND 20400")
-            while not (order := frostline.ok("volume", "status", copy.data)["order"]):
-                assert mount.poll() is None
-            assert [part["stage"] for part in order] == ["start", "autoprewarm", "rest"]
-            assert order[1]["bytes"] < order[2]["bytes"] / 2
+            try:
+                assert {name: read(copy, name) for name in ranges} == want
+                copy.sql("SET enable_seqscan = off; SELECT sum(hashtext(word)) FROM cold WHERE id BETWEEN 20000 AND 20400")
+                while not (order := frostline.ok("volume", "status", copy.data)["order"]):
+                    assert mount.poll() is None
+                assert [part["stage"] for part in order] == ["start", "autoprewarm", "rest"]
+                assert order[1]["bytes"] < order[2]["bytes"] / 2
+            finally:
+                copy.stop("fast")
         finally:
-            copy.stop("fast")
             frostline.run("volume", "umount", copy.data)
     # What the server read on it is known to the next mount, wherever that is.
     again = clusters("again", binaries=source.binaries)
-    with frostline.start("volume", "mount", taken["name"], again.data, "--rate", "1MiB") as mount:
+    with frostline.start("volume", "mount", taken["name"], again.data, "--rate", "8MiB") as mount:
         try:
             while not os.path.ismount(again.data) or not (order := frostline.ok("volume", "status", again.data)["order"]):
                 assert mount.poll() is None

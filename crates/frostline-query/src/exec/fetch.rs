@@ -96,8 +96,7 @@ impl Fetch {
         let (mut read, memory) = (Vec::new(), reservation(&scan.local.memory, "documents"));
         while let Some(part) = reads.try_next().await? {
             if let Some((ordinal, batch, _room)) = part {
-                // What is shown of documents is what was read.
-                memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
+                memory.try_grow(batch.get_array_memory_size() * COPIES).map_err(internal)?;
                 read.push((ordinal, batch));
             }
         }
@@ -142,6 +141,8 @@ impl Fetch {
 /// Of so many documents those of each row group are rendered by themselves. Pages of columns that are shown beside fewer of
 /// them would be read once for each row group.
 const ROWS_APART_MIN: u64 = 1_024;
+/// Where a part of a document is shown, it is held as it was read, as it was parsed, and as it is shown.
+const COPIES: usize = 3;
 
 #[cfg(test)]
 mod tests;
