@@ -298,9 +298,18 @@ class Reader:
         command = ["fio", "--name=r", f"--filename={file}", "--rw=randread", "--bs=8k", "--readonly", "--thread", "--time_based", "--runtime=86400"]
         command += ["--ioengine=psync", "--invalidate=0", f"--direct={direct}"]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        while not any(os.path.realpath(link) == str(file) for link in Path(f"/proc/{self.process.pid}/fd").iterdir()):
+        while not self.has_open(file):
             time.sleep(0.01)
         self.process.send_signal(signal.SIGSTOP)
+
+    def has_open(self, file):
+        for link in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            try:
+                if os.readlink(link) == str(file):
+                    return True
+            except FileNotFoundError:
+                pass  # It was closed meanwhile.
+        return False
 
     def reads(self):
         with open(f"/proc/{self.process.pid}/io") as file:
