@@ -1,6 +1,5 @@
 //! A node under measurement: started, queried and metered.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,7 @@ use frostline_query::{Response, Search, Searcher};
 use frostline_show::note;
 use futures::future::try_join_all;
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -3,9 +3,9 @@
 //! Pushing never blocks. Work that does not fit is dropped, so a slow volume causes pages not to be cached, but no
 //! delay.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, VecDeque};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 /// Bytes that may be queued or in progress. A single larger piece of work is allowed.

@@ -9,7 +9,6 @@
 //! - No reader waits for a write. The queue of pages to write is bounded, and pages beyond the bound are not cached.
 //! - Lock order: the table's before the slots'. No volume I/O while the slots are locked.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
@@ -20,6 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use frostline_base::{ObjectRef, Share};
 use futures::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::behind::Behind;
 use crate::flight::{Flight, Landing, Pages};

@@ -12,14 +12,13 @@
 mod entry;
 mod registry;
 
-use parking_lot::Mutex;
 use std::sync::Arc;
-
-use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt as _};
 
 use frostline_base::{Error, Result};
 use frostline_commits::{Appended, CommitLog, Layout, Replica, objects};
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt as _};
+use parking_lot::Mutex;
 
 pub(crate) use entry::{LogEntry, Record};
 pub use registry::index_of_folder;

@@ -7,7 +7,6 @@
 //!    its last whole line.
 //! 3. Only regular files are opened: a FIFO or a device node in a capture neither blocks nor has an effect.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
@@ -16,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use frostline_base::{Error, Result};
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, ResolveFlags};
 use rustix::io::Errno;
 

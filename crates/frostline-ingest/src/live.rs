@@ -21,7 +21,6 @@ mod group;
 mod land;
 mod upkeep;
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -32,6 +31,7 @@ use frostline_base::{Error, IndexName, Result, STAGE};
 use frostline_catalog::{Catalog, Index};
 use frostline_split::{Mapping, Origin};
 use frostline_store::Repository;
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tracing::{Span, info_span};
 use xxhash_rust::xxh3::Xxh3;

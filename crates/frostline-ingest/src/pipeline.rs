@@ -29,7 +29,6 @@ mod reading;
 mod target;
 mod worker;
 
-use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -42,6 +41,7 @@ use frostline_base::{Clock, Cost, Error, IndexName, Result};
 use frostline_catalog::{Catalog, Index, Records};
 use frostline_split::{Mapping, WriterOptions};
 use frostline_store::Repository;
+use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 
 use crate::identity::Mark;

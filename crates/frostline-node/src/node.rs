@@ -1,6 +1,5 @@
 //! The node itself.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use frostline_cache::{CacheOptions, RegionCache};
 use frostline_catalog::{Catalog, Index, Records, Resolve};
 use frostline_query::{Results, SearchOptions, Searcher, Worth};
 use frostline_store::{OpenOptions, Repository, RetryOptions};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::OnceCell;
 use tracing::field::Empty;
 use tracing::{Instrument, info_span};

@@ -1,6 +1,5 @@
 //! One reader for all indices of a repository, mounted or not.
 
-use parking_lot::RwLock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -8,6 +7,7 @@ use frostline_base::{ByteRange, Caches, IndexName, Meter, ObjectRef, ReadRanges,
 use frostline_cache::RegionCache;
 use frostline_catalog::index_of_folder;
 use frostline_store::Repository;
+use parking_lot::RwLock;
 
 /// Reads objects of mounted indices through the region cache and all others from the repository.
 #[derive(Debug)]

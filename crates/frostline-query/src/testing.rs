@@ -1,6 +1,5 @@
 //! In-memory indices for tests.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +15,7 @@ use frostline_needle::{
 };
 use frostline_split::{Identity, Mapping, SplitWriter, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::exec::order::Documents;

@@ -4,7 +4,6 @@
 //! kept: it has 256 random bits, which nobody guesses. Passwords can be guessed, so that their hashes are slow; whoever
 //! has been let in is remembered by this process for as long as the record does not change.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -16,6 +15,7 @@ use frostline_base::Error;
 use frostline_catalog::Records;
 use http::StatusCode;
 use http::header::{AUTHORIZATION, HeaderMap};
+use parking_lot::Mutex;
 use ring::{digest, hmac, pbkdf2};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -3,7 +3,6 @@
 //! Counts are of this server alone, and end with it. An index that is deleted and made anew begins again. Whatever is counted
 //! is counted once it is done; only the counts of what is being done go down again, however it ends.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +12,7 @@ use frostline_base::IndexName;
 use frostline_catalog::{Index, Records};
 use frostline_query::Response;
 use http::StatusCode;
+use parking_lot::{Mutex, MutexGuard};
 
 /// The counts of the indices, by the id of their tables.
 #[derive(Debug, Default)]

@@ -3,11 +3,11 @@
 //! The answer to such a request names a task, and `GET /_tasks/{task_id}` tells whether it is done and what came of it: of
 //! those that run, and of the last that have ended. They are this server's, and end with it.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use frostline_base::Error;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::watch;
 

@@ -3,9 +3,10 @@
 //! Rates are token buckets. Of a bucket only the time is kept at which it is full again: taking a token moves it by the
 //! time that a token takes to come back.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::net::IpAddr;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::{ApiError, Result};
 use crate::settings::Settings;

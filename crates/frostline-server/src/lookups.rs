@@ -5,7 +5,6 @@
 //! and what it was before stays in use; so a file that is being copied does no harm. What is in use never changes: who
 //! has it keeps it.
 
-use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -14,6 +13,7 @@ use std::sync::Arc;
 
 use frostline_base::{Error, Result};
 use frostline_pipeline::{Addresses, Agents};
+use parking_lot::RwLock;
 
 /// The longest file, which is held in memory.
 const FILE_BYTES_MAX: u64 = 2 << 30;

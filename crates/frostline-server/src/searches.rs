@@ -1,6 +1,5 @@
 //! Where searches run: on threads of their own, so that connections are served meanwhile.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +8,7 @@ use std::time::Instant;
 use frostline_base::{Error, STAGE};
 use frostline_query::SEARCH_STACK_BYTES;
 use http::StatusCode;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;

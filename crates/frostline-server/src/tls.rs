@@ -1,10 +1,10 @@
 //! TLS of connections.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use frostline_base::{Error, Result};
+use parking_lot::{Mutex, MutexGuard};
 use ring::digest;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring::default_provider;

@@ -15,12 +15,12 @@ mod request;
 mod variables;
 mod wire;
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
 use frostline_base::{Clock, Result, STAGE};
 use frostline_ingest::Random;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::Subscriber;

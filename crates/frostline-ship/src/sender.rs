@@ -1,6 +1,5 @@
 //! Sends the documents of a batch until the server has all of them.
 
-use parking_lot::Mutex;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,6 +7,7 @@ use std::time::Duration;
 
 use frostline_base::{Clock, Error, Result};
 use frostline_ingest::{Batch, Cancel, Deliver, Delivery, Random, Reject, Rejects};
+use parking_lot::Mutex;
 
 use crate::http::{NoAnswer, Post, Reply, Request};
 use crate::ledger::Ledger;

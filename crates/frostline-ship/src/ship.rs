@@ -1,6 +1,5 @@
 //! A run: files are read, and their documents delivered.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,6 +11,7 @@ use frostline_base::{Clock, Error, Result};
 use frostline_ingest::{
     Cancel, Format, Forward, ForwardOptions, Inputs, Multiline, Own, Pause, Random, Rejects, Skipped,
 };
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::http::Post;

@@ -11,7 +11,6 @@ mod unpacked;
 
 pub use known::KnownTexts;
 
-use parking_lot::Mutex;
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatch
 use arrow::datatypes::{DataType, Field as ArrowField, Fields, Float64Type, Schema, SchemaRef};
 use bytes::Bytes;
 use frostline_base::{ByteRange, Error, Result};
+use parking_lot::Mutex;
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,

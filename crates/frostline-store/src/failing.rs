@@ -1,6 +1,5 @@
 //! A store that injects faults, for tests: by a script, or by seed.
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
@@ -17,6 +16,7 @@ use object_store::{
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
     UploadPart,
 };
+use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 

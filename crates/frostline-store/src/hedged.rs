@@ -4,7 +4,6 @@
 //! slowest request. Only a small share of the reads is hedged, so hedging does not double the load on a store that
 //! is slow for everybody.
 
-use parking_lot::Mutex;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use object_store::{
     CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::fault::{Fault, Trouble, trouble};

@@ -1,11 +1,11 @@
 //! Whether a store that has stopped answering is asked at all.
 
-use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::Result;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::fault::{Fault, Trouble, said, trouble};

@@ -7,7 +7,6 @@
 //!   succeed, which is harmless.
 //! - Parts of a multipart upload are not retried here: the caller, which has the bytes, starts the upload again.
 
-use parking_lot::Mutex;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
@@ -25,6 +24,7 @@ use object_store::{
     MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload,
     PutResult, RenameOptions, Result,
 };
+use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio::time::Instant;

@@ -5,7 +5,6 @@
 //! the same latencies in any order. Time passes on tokio's clock: a test with paused time is instant.
 //! Bytes, requests and results are those of the store below; only times and 503s are simulated.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -23,6 +22,7 @@ use object_store::{
     CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
 };
+use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio::time::Instant;

@@ -1,6 +1,5 @@
 //! Options from the command line, the environment and a TOML file, in order of precedence.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use frostline_node::{Node, Settings};
 use frostline_server::Traces;
 use frostline_show::{note, parse_bytes};
 use frostline_store::Retry;
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 use crate::args::Global;

@@ -1,13 +1,13 @@
 // A list of one range is what many calls ask for.
 #![allow(clippy::single_range_in_vec_init)]
 
-use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use frostline_base::ErrorKind;
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use tempfile::TempDir;
 

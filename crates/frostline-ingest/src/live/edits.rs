@@ -15,7 +15,6 @@
 
 mod rewrite;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +24,7 @@ use frostline_base::{Clock, Error, ErrorKind, IndexName, Result, STAGE, SplitId}
 use frostline_catalog::{Access, Catalog, Change, Index, Located, LookedUp, Numbers, Settings, SplitEntry};
 use frostline_split::{Document, Identity, Limits, Mapping, SplitWriter, WriterOptions, parse_document};
 use futures::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use roaring::RoaringBitmap;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};

@@ -1,11 +1,11 @@
 //! Gathers the requests of one index into groups.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use frostline_base::{IndexName, Result};
 use frostline_catalog::Index;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep_until};
 

@@ -1,11 +1,11 @@
 //! What was merged in each index since the process started.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
 use frostline_catalog::Index;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Group;
 

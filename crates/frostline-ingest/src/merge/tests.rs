@@ -1,10 +1,10 @@
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use frostline_catalog::{SplitEntry, Vacuum};
 use frostline_corpus::{Generator, GeneratorOptions};
+use parking_lot::Mutex;
 
 use super::{Merge, MergeCounts, MergeFigures, MergePolicy, MergeProgress};
 use crate::inputs::{Input, Inputs};

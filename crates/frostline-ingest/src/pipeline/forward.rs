@@ -3,13 +3,13 @@
 //! Batches are as those of an ingest, smaller. Several threads parse and deliver one each, so a slow receiver slows the
 //! reader down, and memory is bounded by the batches that are under way.
 
-use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use frostline_base::{Clock, Error, Result};
+use parking_lot::Mutex;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::reader::{ReadReport, Reader};

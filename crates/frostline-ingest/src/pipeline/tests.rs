@@ -1,4 +1,3 @@
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -13,6 +12,7 @@ use frostline_corpus::{Generator, GeneratorOptions, Kubernetes};
 use frostline_needle::About;
 use frostline_split::{Identity, Mapping, Origin, Split, parse_date};
 use frostline_store::{Failing, Mishap, OpenOptions, Repository};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{Cancel, Ingest, IngestOptions, IngestReport, Progress, Random};

@@ -1,12 +1,12 @@
 //! Turns batches into uploaded splits.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
 use frostline_base::{Error, Result};
 use frostline_split::{Identity, Mapping, SplitWriter};
+use parking_lot::Mutex;
 
 use super::{Finished, LINE_BYTES_MAX, Part, Run};
 use crate::blocks::{Line, LineEnds, Piece, line_feeds};

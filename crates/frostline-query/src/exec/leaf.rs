@@ -1,6 +1,5 @@
 //! The leaves of our plans: each searches some splits, and can be serialized and run where those splits are cached.
 
-use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 
 use crate::errors::external;
 use crate::exec::fetch::Fetch;

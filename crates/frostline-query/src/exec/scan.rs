@@ -2,7 +2,6 @@
 //!
 //! A [`Scan`] lives as long as one leaf runs, and is shared only by that leaf's tasks.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
@@ -19,6 +18,7 @@ use frostline_catalog::{Index, SplitEntry};
 use frostline_split::{row_numbers, row_parts};
 use futures::FutureExt;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 

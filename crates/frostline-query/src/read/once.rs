@@ -1,12 +1,12 @@
 //! Reads each range of a split's index and documents once, however many parts of a filter need it.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use frostline_base::{ByteRange, Caches, Meter, ObjectRef, ReadRanges, Reading, Share};
 use futures::future::{BoxFuture, FutureExt, Shared};
+use parking_lot::Mutex;
 
 use crate::read::view::View;
 

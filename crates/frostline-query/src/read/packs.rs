@@ -4,7 +4,6 @@
 //! at a time and a few reads ahead, and each split takes its own. What a pack does not have, or has damaged, is read from
 //! the split.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +16,7 @@ use frostline_catalog::{Index, SplitEntry};
 use frostline_split::{Pack, PackAbout};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared, join_all};
+use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use serde::{Deserialize, Serialize};

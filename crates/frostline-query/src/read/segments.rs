@@ -4,7 +4,6 @@
 //! the indices that were asked last. What cannot be opened covers no split, so it costs requests and no answer. A segment
 //! of one split is left alone: its directory and a page are as many requests as opening the split.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use frostline_base::{
 use frostline_catalog::{FileEntry, Index};
 use frostline_needle::{About, Needle, Scope, Segment, TermKey};
 use futures::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use roaring::RoaringBitmap;

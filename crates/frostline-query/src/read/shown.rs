@@ -1,10 +1,10 @@
 //! The documents that a search has read before it knew which of them it shows.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use frostline_base::SplitId;
+use parking_lot::{Mutex, MutexGuard};
 use roaring::RoaringBitmap;
 
 /// The documents that a search has read before it knew which of them it shows.

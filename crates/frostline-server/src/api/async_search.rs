@@ -3,7 +3,6 @@
 //! It is kept in the memory of this process, for whoever began it, until it is deleted or expires. Deleting one that
 //! runs ends it.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use bytes::Bytes;
 use frostline_base::STAGE;
 use frostline_node::seen_will_do;
 use http::StatusCode;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

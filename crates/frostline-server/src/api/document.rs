@@ -1,6 +1,5 @@
 //! Documents by `_id`: `_doc`, `_create`, `_source`, `_mget` and `_update`.
 
-use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use frostline_pipeline::{Edited, Script, Unfinished};
 use frostline_query::language::SourceFilter;
 use frostline_query::{Json, Source, seen_source};
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

@@ -1,6 +1,5 @@
 //! Ingest pipelines: put, shown, deleted, tried.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,6 +7,7 @@ use std::time::Instant;
 use frostline_catalog::{INDEX_SETTINGS, Records};
 use frostline_pipeline::{Addresses, Agents, Document, Failure, Outcome, Pipeline, Pipelines, Status, Trace};
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;

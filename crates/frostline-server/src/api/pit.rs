@@ -2,11 +2,11 @@
 //!
 //! A point in time is in its id and in the repository, and any server knows it. Lists are of those that this server has opened.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use frostline_query::language::PointInTime;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;

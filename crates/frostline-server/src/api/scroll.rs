@@ -3,7 +3,6 @@
 //! A scroll is a point in time and the position that it has reached. It ends when it is cleared, when it is not asked
 //! for in the time that it was kept for, or with the server.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use frostline_query::Response;
 use frostline_query::language::{HITS_WINDOW_MAX, PointInTime};
 use futures::future::try_join_all;
 use http::StatusCode;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde_json::{Value, json};
 

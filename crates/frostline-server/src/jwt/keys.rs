@@ -1,9 +1,9 @@
 //! The keys of an issuer, as they were read last.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 use frostline_base::{Error, Result, chain};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::jwt::issuer::Issuer;
 use crate::jwt::signature::{self, Key};

@@ -12,7 +12,6 @@
 mod call;
 mod event;
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sched::CloneFlags;
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
+use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;

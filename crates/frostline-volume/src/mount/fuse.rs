@@ -5,7 +5,6 @@
 //! comes here. All others are opened as *passthrough* where the kernel can: it reads and writes them itself. A file cannot
 //! be open in both ways, so one that became whole is passed through when nobody has it open from before.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -24,6 +23,7 @@ use fuser::{
     ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
+use parking_lot::Mutex;
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags,
 };

@@ -9,7 +9,6 @@
 
 mod native;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
@@ -20,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FallocateFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 use tokio::sync::Notify;

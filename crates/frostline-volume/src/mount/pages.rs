@@ -4,13 +4,13 @@
 //! memory at least, also when the process is killed. The other one says only what is on the disk; it is believed after a
 //! restart of the machine, which is told by the identity that the kernel draws when it starts.
 
-use parking_lot::Mutex;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use frostline_base::{Error, Result};
+use parking_lot::Mutex;
 
 use crate::scan;
 

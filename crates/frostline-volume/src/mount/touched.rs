@@ -1,7 +1,8 @@
 //! Which chunks the users of a mount wanted, in the order in which they first did.
 
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 
 use crate::trace::CHUNKS_MAX;
 

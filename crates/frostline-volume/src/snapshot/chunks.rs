@@ -1,6 +1,5 @@
 //! Reading chunks, and deciding how each is stored.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -8,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use frostline_base::{ByteRange, Error, ErrorKind, Result};

@@ -1,4 +1,3 @@
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,6 +7,7 @@ use std::time::Duration;
 
 use frostline_base::{FixedClock, Result};
 use frostline_store::{Mishap, Repository};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::super::tests::{Bench, assert_each_once, name, small};

@@ -1,6 +1,5 @@
 //! What an actor does in one round.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use frostline_catalog::{Catalog, Index, Pin, Resolve, Vacuum};
 use frostline_ingest::{Format, Ingest, IngestOptions, Inputs, Merge, MergePolicy};
 use frostline_query::{Search, SearchOptions, Searcher, Settings};
 use frostline_store::Repository;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use super::{Follow, Ledger, Serve, World};

@@ -1,6 +1,5 @@
 //! Files that are followed: how they are written and rotated, and what the follower says of them.
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use frostline_base::{Clock, Error, Result};
 use frostline_ingest::{Cancel, IngestOptions, MergePolicy, Pause};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::runtime::Handle;
 
 use super::actors::index;

@@ -1,6 +1,5 @@
 //! Clients that send documents to a process.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use frostline_base::{Error, ErrorKind, Result};
 use frostline_ingest::{Append, Appended, Live, LiveOptions, Outcome};
 use frostline_split::Mapping;
 use futures::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Actor;
 use super::actors::index;

@@ -1,10 +1,10 @@
-use parking_lot::Mutex;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use frostline_ingest::MergePolicy;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::actors::{Log, Reader};

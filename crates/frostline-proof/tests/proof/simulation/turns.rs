@@ -1,9 +1,9 @@
 //! Whose request goes next.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
 use crate::dice::Dice;

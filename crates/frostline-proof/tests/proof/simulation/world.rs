@@ -1,6 +1,5 @@
 //! The store below all actors, and the actors' handles on it.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use parking_lot::Mutex;
 
 use super::Turns;
 

@@ -432,7 +432,8 @@ async fn a_repository_that_does_not_answer_is_asked_once_for_each_read() {
     assert_eq!(*lazy.counts.trouble.lock(), None);
 }
 
-/// Fills behind nobody until no more than this is absent, for so long at most.
+/// Fills behind nobody until no more than this is absent, for so long at most. Its callers pause the clock, which goes on
+/// while all wait.
 async fn filled(rig: &Rig, lazy: &Arc<Lazy>, absent_max: u64, seconds_max: u64) {
     let volumes = rig.bench.volumes();
     let traces = Traces::new(&volumes.repository, &volumes.random, &rig.snapshot.volume, None);
