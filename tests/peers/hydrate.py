@@ -19,6 +19,7 @@ after    fio and pgbench on a plain copy, on a second one (which shows what the 
 """
 import argparse
 import json
+import math
 import os
 import random
 import shutil
@@ -357,30 +358,34 @@ def running_once(volume, number, rounds, seconds):
     servers = {name: serve(places[name] / "data", ports[name]) for name in order}
 
     def tps(name, select):
-        command, options = postgres("pgbench", "-h", "/tmp", "-p", ports[name], "-U", "postgres", "-n", *(["-S"] if select else []), "-c", 2, "-T", seconds, "postgres")
+        command, options = postgres("pgbench", "-h", "/tmp", "-p", ports[name], "-U", "postgres", "-n", *(["-S"] if select else []), "-c", 2, "-T", 1, "postgres")
         ran = subprocess.run(command, capture_output=True, text=True, **options)
         assert ran.returncode == 0, ran.stderr
         return float(next(line for line in ran.stdout.splitlines() if line.startswith("tps")).split()[2])
 
     rows = []
+    turns = random.Random(number)
 
-    def measure(when, number):
-        names = order[number % 3:] + order[: number % 3]
+    def measure(when):
         for what in ("SELECT", "all", *readers):
             if what in readers and when == "after":
                 # What others threw out of the page cache is there again.
                 for place in places.values():
                     subprocess.run(["cat", str(place / "file")], check=True, stdout=subprocess.DEVNULL)
-            of = {name: readers[what][name].rate(3) if what in readers else tps(name, what == "SELECT") for name in names}
-            rows.append({"when": when, "what": what, **of, "psi": pressure()})
+            of = {name: [] for name in places}
+            # The machine changes from second to second, so turns are short and their order is drawn.
+            for _ in range(seconds):
+                for name in turns.sample(order, len(order)):
+                    of[name].append(readers[what][name].rate(1) if what in readers else tps(name, what == "SELECT"))
+            rows.append({"when": when, "what": what, **{name: statistics.mean(rates) for name, rates in of.items()}, "psi": pressure()})
             print(json.dumps(rows[-1]), flush=True)
 
-    measure("while it fills", 0)
+    measure("while it fills")
     assert mounted.process.wait() == 0
     rows.append({"when": "whole", "s": time.monotonic() - mounted.since})
     assert not os.path.ismount(target)
-    for round_ in range(rounds):
-        measure("after", round_)
+    for _ in range(rounds):
+        measure("after")
     for reader in (reader for of in readers.values() for reader in of.values()):
         reader.end()
     for server in servers.values():
@@ -395,6 +400,15 @@ def running_once(volume, number, rounds, seconds):
 
 def spread(values):
     return f"{statistics.median(values):.3f} ({min(values):.3f}-{max(values):.3f})"
+
+
+def interval(logs):
+    """The 95 % interval of what a ratio is over such mounts, from the logarithm of each mount's: Student's t."""
+    t = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365}.get(len(logs))
+    if t is None:
+        return ""
+    mean, half = statistics.mean(logs), t * statistics.stdev(logs) / math.sqrt(len(logs))
+    return f"; mean {math.exp(mean):.3f} ({math.exp(mean - half):.3f}-{math.exp(mean + half):.3f})"
 
 
 def table(record):
@@ -424,8 +438,8 @@ def table(record):
             if rows := [row for row in record.get("running", []) if row["when"] == when and row["what"] == what]:
                 for name in [name for name in ("running", "plain again") if name in rows[0]]:
                     print(f"running, {what}, {when}: plain {statistics.median(row['plain'] for row in rows):.0f}/s, {name} over plain {spread([row[name] / row['plain'] for row in rows])}")
-                    by_mount = [statistics.median(row[name] / row["plain"] for row in rows if row.get("mount") == mount) for mount in dict.fromkeys(row.get("mount") for row in rows)]
-                    print(f"  by mount: {', '.join(f'{ratio:.3f}' for ratio in by_mount)}")
+                    by_mount = [statistics.mean(math.log(row[name] / row["plain"]) for row in rows if row.get("mount") == mount) for mount in dict.fromkeys(row.get("mount") for row in rows)]
+                    print(f"  by mount: {', '.join(f'{math.exp(ratio):.3f}' for ratio in by_mount)}{interval(by_mount)}")
     for what in dict.fromkeys(row["what"] for row in record.get("after", [])):
         rows = [row for row in record["after"] if row["what"] == what]
         for index, label in enumerate(("SELECT", "all")) if what == "pgbench" else [(None, "")]:
