@@ -212,7 +212,12 @@ impl Node {
             Ok(index) => Arc::new(index),
             Err(e) => {
                 match e.kind() {
-                    ErrorKind::NotFound => drop(self.opened().remove(name)),
+                    ErrorKind::NotFound => {
+                        let gone = self.opened().remove(name);
+                        if let Some(gone) = gone {
+                            self.searcher.close_gone(&gone.index, None);
+                        }
+                    }
                     ErrorKind::Unavailable => {
                         if let Some(seen) = self.seen(name) {
                             return Ok(seen);
@@ -232,7 +237,11 @@ impl Node {
             {
                 return Ok(Arc::clone(other));
             }
-            Some(kept) => kept.index = Arc::clone(&index),
+            Some(kept) => {
+                let before = std::mem::replace(&mut kept.index, Arc::clone(&index));
+                drop(opened);
+                self.searcher.close_gone(&before, Some(&index));
+            }
             None => {
                 let kept = Opened { index: Arc::clone(&index), refreshes: Arc::default() };
                 opened.insert(name.clone(), kept);
@@ -462,7 +471,6 @@ impl Node {
     }
 
     fn opened(&self) -> MutexGuard<'_, BTreeMap<IndexName, Opened>> {
-        // The map is whole even if a thread died while it held the lock.
         self.opened.lock()
     }
 }

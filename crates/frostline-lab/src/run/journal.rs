@@ -56,6 +56,8 @@ impl Journal {
         let run = report::read_run(folder)?;
         let text = folder.join(STUDY);
         let study = fs::read_to_string(&text).map_err(|e| io(e, "cannot read", &text))?;
+        // A record may have been kept without it.
+        make_folders(&folder.join(RAW))?;
         Ok((Journal::open(folder)?, study, run))
     }
 

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use frostline_base::FixedClock;
-use frostline_ingest::{Ingest, IngestOptions, Inputs};
+use frostline_ingest::{Ingest, IngestOptions, Inputs, Merge, MergePolicy};
 use frostline_query::language::{Held, PointInTime};
 use frostline_query::{QueryCost, Response, Search};
 use frostline_store::{Failing, HedgeOptions, Mishap};
@@ -149,6 +149,29 @@ async fn an_index_that_was_made_again_is_another_one() {
     let again = node.index(&name("web")).await.unwrap();
     assert_ne!(again.table_id(), first.table_id());
     assert_eq!(found(&search(&node, "web").await), 1);
+}
+
+#[tokio::test]
+async fn splits_that_are_gone_are_not_kept_open() {
+    let place = Place::new();
+    let node = place.node();
+    for split in 1..4 {
+        let line = |n: usize| format!("{{\"split\":{split},\"n\":{n},\"word\":\"w{}\"}}\n", n % 9);
+        place.ingest_lines(&node, "web", 90 * split, (0..90).map(line).collect()).await;
+    }
+    assert_eq!(found(&search(&node, "web").await), 30);
+    let merge = Merge::new(node.repository(), node.catalog(), Arc::new(|| 7));
+    let report = merge.run(&name("web"), &MergePolicy::default()).await.unwrap();
+    assert_eq!((report.splits_before, report.splits_after), (3, 1));
+    assert_eq!(found(&search(&node, "web").await), 30);
+    let fresh = place.node();
+    assert_eq!(found(&search(&fresh, "web").await), 30);
+    let (open, unpacked) = fresh.memory_kept();
+    assert!(open > 0 && unpacked > 0);
+    assert_eq!(node.memory_kept(), (open, unpacked));
+    fresh.catalog().delete(&name("web")).await.unwrap();
+    assert_eq!(node.index(&name("web")).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(node.memory_kept(), (0, 0));
 }
 
 #[tokio::test]

@@ -180,6 +180,20 @@ impl Searcher {
         self.packs.forget();
     }
 
+    /// Closes the splits that an index no longer has: they were merged, rewritten or deleted. A query that still reads the
+    /// older version opens them again.
+    pub fn close_gone(&self, before: &Index, now: Option<&Index>) {
+        let had = before.splits();
+        let has = now.map_or(&[][..], Index::splits);
+        let same = had.iter().zip(has).take_while(|(had, has)| Arc::ptr_eq(had, has)).count();
+        for split in &had[same..] {
+            let stays = now.and_then(|now| now.split(split.id)).is_some_and(|now| now.object == split.object);
+            if !stays {
+                self.open.remove(&split.object);
+            }
+        }
+    }
+
     /// Whether a split is open.
     pub(crate) fn is_open(&self, split: &SplitEntry) -> bool {
         self.open.contains_key(&split.object)

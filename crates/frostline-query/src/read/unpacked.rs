@@ -1,10 +1,12 @@
 //! Blocks of dictionaries that are kept unpacked between queries, within a bound: what a term of a small split costs is
 //! mostly to read and unpack its block.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use frostline_split::{Block, UnpackedBlock};
+use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
@@ -16,11 +18,13 @@ pub(crate) struct Unpacked {
     opened: AtomicU64,
 }
 
-/// Those of one open split. A split that is opened anew begins without any.
+/// Those of one open split, which go when it is closed.
 #[derive(Debug)]
 pub(crate) struct UnpackedOfSplit {
     of_all: Option<Arc<Unpacked>>,
     number: u64,
+    /// Where the blocks begin that were kept.
+    kept: Mutex<BTreeSet<u64>>,
 }
 
 /// About how much memory a block takes.
@@ -37,7 +41,7 @@ impl Unpacked {
     /// Those of a split that was opened just now.
     pub(crate) fn of_split(self: &Arc<Unpacked>) -> UnpackedOfSplit {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
-        UnpackedOfSplit { of_all: Some(Arc::clone(self)), number }
+        UnpackedOfSplit { of_all: Some(Arc::clone(self)), number, kept: Mutex::default() }
     }
 
     /// Bytes that are held.
@@ -53,7 +57,7 @@ impl Unpacked {
 impl UnpackedOfSplit {
     /// Of a split of which none are kept.
     pub(crate) fn none() -> UnpackedOfSplit {
-        UnpackedOfSplit { of_all: None, number: 0 }
+        UnpackedOfSplit { of_all: None, number: 0, kept: Mutex::default() }
     }
 
     /// What is kept of each of these blocks.
@@ -65,7 +69,18 @@ impl UnpackedOfSplit {
     /// Keeps this block, which reads as a dictionary's.
     pub(crate) fn keep(&self, block: &Block, unpacked: UnpackedBlock) {
         if let Some(of_all) = &self.of_all {
+            self.kept.lock().insert(block.range.start);
             of_all.blocks.insert((self.number, block.range.start), Arc::new(unpacked));
+        }
+    }
+}
+
+impl Drop for UnpackedOfSplit {
+    fn drop(&mut self) {
+        if let Some(of_all) = &self.of_all {
+            for &start in self.kept.get_mut().iter() {
+                of_all.blocks.remove(&(self.number, start));
+            }
         }
     }
 }

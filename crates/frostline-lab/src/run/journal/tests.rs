@@ -48,6 +48,15 @@ fn what_is_not_a_run_is_said_to_be_none() {
     assert!(Journal::open(folder.path()).is_err());
 }
 
+#[test]
+fn a_record_that_was_kept_without_its_raw_files_is_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    Journal::create(folder.path(), "").unwrap().write_run(&run_of(1)).unwrap();
+    fs::remove_dir(folder.path().join(RAW)).unwrap();
+    let (journal, ..) = Journal::resume(folder.path()).unwrap();
+    fs::write(journal.raw("sample.json"), "").unwrap();
+}
+
 /// A run whose samples, summaries and things are promised as their methods return.
 struct Recorded;
 
