@@ -475,11 +475,9 @@ struct Wanted {
 
 fn attributes(stat: &Stat) -> FileAttr {
     let time = |seconds: i64, nanos: u64| {
-        let nanos = Duration::from_nanos(nanos);
-        match u64::try_from(seconds) {
-            Ok(seconds) => UNIX_EPOCH + Duration::from_secs(seconds) + nanos,
-            Err(_) => UNIX_EPOCH - Duration::from_secs(seconds.unsigned_abs()) + nanos,
-        }
+        let whole = Duration::from_secs(seconds.unsigned_abs());
+        let whole = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+        whole.and_then(|whole| whole.checked_add(Duration::from_nanos(nanos))).unwrap_or(UNIX_EPOCH)
     };
     FileAttr {
         ino: INodeNo(stat.st_ino),
@@ -528,7 +526,8 @@ fn since_1970(time: SystemTime) -> Timespec {
         Err(before) => {
             // The kernel's nanoseconds count forward, and the library counts them backward: they are as the kernel gave them.
             let before = before.duration();
-            Timespec { tv_sec: -(before.as_secs() as i64), tv_nsec: before.subsec_nanos().into() }
+            let tv_sec = 0_i64.saturating_sub_unsigned(before.as_secs());
+            Timespec { tv_sec, tv_nsec: before.subsec_nanos().into() }
         }
     }
 }
@@ -1065,6 +1064,20 @@ mod tests {
     fn no_file_is_open_both_through_the_page_cache_and_past_it() {
         let way = |(here, direct): (usize, usize), is_whole, can_pass| {
             Opened { here, direct, ..Opened::default() }.way(is_whole, can_pass)
+    #[test]
+    fn any_time_of_a_file_is_served_and_set() {
+        let mut stat = rustix::fs::stat("/").unwrap();
+        for seconds in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX] {
+            for nanos in [0, 1, 999_999_999] {
+                (stat.st_mtime, stat.st_mtime_nsec) = (seconds, nanos as _);
+                let time = attributes(&stat).mtime;
+                let whole = time.checked_sub(Duration::from_nanos(nanos)).unwrap();
+                let set = since_1970(whole);
+                assert_eq!((set.tv_sec, set.tv_nsec), (seconds, 0));
+            }
+        }
+    }
+
         };
         assert_eq!(way((0, 0), false, true), Way::Direct);
         assert_eq!(way((0, 0), true, true), Way::Passed);
