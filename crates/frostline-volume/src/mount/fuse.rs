@@ -810,7 +810,7 @@ impl Filesystem for Tree {
             lazy.write(file, &open.file, offset, data)?;
             if synced { lazy.sync(file, &open.file, true) } else { Ok(()) }
         };
-        let wait = file.as_ref().is_some_and(|file| !self.0.lazy.has_for_write(file, &range));
+        let wait = file.as_ref().is_some_and(|file| !self.0.lazy.has_for_write(file, &open.file, &range));
         if !wait {
             self.0.lazy.count_hit();
             let done = write(&self.0.lazy, &open, file.as_deref(), data).map_err(|e| io_errno(&e));
@@ -819,7 +819,7 @@ impl Filesystem for Tree {
         let (lazy, data) = (Arc::clone(&self.0.lazy), data.to_vec());
         self.0.runtime.spawn(async move {
             let done = match &file {
-                Some(file) => lazy.need_for_write(file, &range).await,
+                Some(file) => lazy.need_for_write(file, &open.file, &range).await,
                 None => Ok(()),
             };
             let done = done.and_then(|()| write(&lazy, &open, file.as_deref(), &data));
@@ -1017,6 +1017,9 @@ impl Filesystem for Tree {
                     lazy.need(&file, range.clone()).await?;
                 }
                 lazy.allocate(&file, &open.file, mode, &range)
+                if !mode.contains(FallocateFlags::KEEP_SIZE) {
+                    lazy.need_to_end(&file, &open.file, range.end).await?;
+                }
             };
             answer_empty(reply, done.await.map_err(|e: io::Error| io_errno(&e)));
         });

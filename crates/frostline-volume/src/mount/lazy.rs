@@ -201,13 +201,19 @@ impl LazyFile {
         (first..self.numbers.len()).map_while(of)
     }
 
-    /// The range without the pages that it covers: what a write needs to be there.
+    /// The range without the pages that it covers: what a write needs to be there, besides [`LazyFile::end`].
     fn edges(&self, range: &ByteRange) -> [ByteRange; 2] {
         let page = |at: u64| at / PAGE * PAGE;
         let first = page(range.start);
         let last = page(range.end.saturating_sub(1));
         let is_covered = |start: u64| range.start <= start && range.end >= (start + PAGE).min(self.bytes);
         [first, last].map(|start| if is_covered(start) { start..start } else { start..start + PAGE })
+    }
+
+    /// What has to be there of a file of so many bytes before it ends at `end`: where it was cut inside of a page, the
+    /// length alone tells which part of that page the snapshot gives.
+    fn end(&self, bytes: u64, end: u64) -> ByteRange {
+        if bytes < end.min(self.bytes) { bytes - bytes % PAGE..bytes } else { 0..0 }
     }
 }
 
@@ -329,9 +335,11 @@ impl Lazy {
         self.missing(file, range).is_empty()
     }
 
-    /// Whether a write can be done without fetching.
-    pub(super) fn has_for_write(&self, file: &LazyFile, range: &ByteRange) -> bool {
-        file.edges(range).iter().all(|edge| self.has(file, edge))
+    /// Whether a write can be done without fetching. Of a file whose length cannot be learned that is not known.
+    pub(super) fn has_for_write(&self, file: &LazyFile, open: &File, range: &ByteRange) -> bool {
+        let has_end = |meta: std::fs::Metadata| self.has(file, &file.end(meta.len(), range.end));
+        file.is_whole()
+            || file.edges(range).iter().all(|edge| self.has(file, edge)) && open.metadata().is_ok_and(has_end)
     }
 
     pub(super) fn count_hit(&self) {
@@ -439,7 +447,17 @@ impl Lazy {
         for edge in file.edges(range) {
             self.need(file, edge).await?;
         }
-        Ok(())
+        self.need_to_end(file, open, range.end).await
+    }
+
+    /// What a file needs before it ends at `end`.
+    pub(super) async fn need_to_end(
+        self: &Arc<Lazy>,
+        file: &LazyFile,
+        open: &File,
+        end: u64,
+    ) -> io::Result<()> {
+        self.need(file, file.end(open.metadata()?.len(), end)).await
     }
 
     async fn bring_range(self: &Arc<Lazy>, file: &LazyFile, range: &ByteRange) -> io::Result<()> {
@@ -661,13 +679,14 @@ impl Lazy {
             }
             let open = self.open_file(file)?;
             // Who writes to it itself has moved its time since.
+            let length = open.metadata()?.len();
             let keeps = self.mode == MountMode::Fuse || self.untouched.has(file.entry);
             let kept = if keeps { Some(Kept::of(&open)?) } else { None };
             let put = || {
                 for run in runs(absent) {
                     let start = number * CHUNK;
-                    let range =
-                        start + run.start * PAGE..(start + run.end * PAGE).min(start + bytes.len() as u64);
+                    let (first, end) = (start + run.start * PAGE, start + run.end * PAGE);
+                    let range = first..end.min(start + bytes.len() as u64).min(length).max(first);
                     let mut end = range.start;
                     for part in data_in(extents, range.clone()) {
                         punch(&open, end..part.start)?;
@@ -688,6 +707,12 @@ impl Lazy {
             }
             put?;
             begin_writeback(&open, number * CHUNK, bytes.len());
+            if length < file.bytes && !length.is_multiple_of(PAGE) && length / CHUNK == number {
+                // What is missing of its last page is known from its length, which anybody may change from here on.
+                open.sync_data()?;
+                self.set(file, chunk, number, absent)?;
+                return self.pages.sync(&self.pages.unsynced(chunk..chunk + 1));
+            }
             self.set(file, chunk, number, absent)
         };
         filled().map_err(|e: io::Error| scan::failed("write", &PathBuf::from(entry.show()), &e))
@@ -728,9 +753,7 @@ impl Lazy {
         open: &File,
         bytes: u64,
     ) -> io::Result<()> {
-        if !bytes.is_multiple_of(PAGE) {
-            self.need(file, bytes - bytes % PAGE..bytes).await?;
-        }
+        self.need_to_end(file, open, bytes).await?;
         self.cut(file, open, bytes)
     }
 
