@@ -334,12 +334,14 @@ class Changes:
 
     def alter(self):
         name = self.draw.choice(self.tables)
-        self.cluster.sql(self.draw.choice([f"ALTER TABLE {name} SET TABLESPACE space", f"ALTER TABLE {name} SET LOGGED", f"ALTER TABLE {name} SET UNLOGGED", f"CREATE INDEX ON {name} USING brin (id)", f"CREATE INDEX ON {name} (word)", f"CLUSTER {name} USING {name}_pkey"]))
+        self.cluster.sql(self.draw.choice([f"ALTER TABLE {name} SET TABLESPACE space", f"ALTER TABLE {name} SET LOGGED", f"ALTER TABLE {name} SET UNLOGGED", f"CREATE INDEX ON {name} USING brin (id)", f"CREATE INDEX ON {name} (word)", f"CREATE INDEX ON {name} USING hash (id)", f"CREATE INDEX ON {name} USING gin (string_to_array(word, 'a'))", f"REINDEX TABLE {name}", "VACUUM FULL pg_class", f"CLUSTER {name} USING {name}_pkey"]))
 
     def database(self):
         self.cluster.sql("DROP DATABASE IF EXISTS copied")
         self.cluster.sql(f"CREATE DATABASE copied TEMPLATE template1 STRATEGY {self.draw.choice(['file_copy', 'wal_log'])}")
         self.cluster.sql("CREATE TABLE inner_t AS SELECT n FROM generate_series(1, 5000) n", "copied")
+        if self.draw.random() < 0.5:
+            self.cluster.sql("ALTER DATABASE copied SET TABLESPACE space")
 
     def restart(self):
         self.cluster.stop(self.draw.choice(["fast", "immediate"]))
@@ -359,7 +361,10 @@ class Changes:
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FROSTLINE_TEST_SEEDS", "2"))))
-def test_with_summaries_a_snapshot_has_what_it_has_without(frostline, clusters, summarizing, seed):
+def test_with_summaries_a_snapshot_has_what_it_has_without(frostline, clusters, summarizing, tmp_path, seed):
+    if seed % 2:
+        frostline.ok("volume", "key", tmp_path / "key")
+        frostline.environment["FROSTLINE_KEY_FILE"] = str(tmp_path / "key")
     source = summarizing("source").make("-k").start()
     changes, unread = Changes(source, seed), 0
     snapshot(frostline, source)
