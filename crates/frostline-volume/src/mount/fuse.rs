@@ -32,7 +32,7 @@ use tokio::runtime::Handle as Runtime;
 
 use frostline_base::Result;
 
-use super::lazy::{Lazy, LazyFile, read};
+use super::lazy::{Lazy, LazyFile};
 use crate::scan;
 
 /// Its name in lists of mounts.
@@ -474,6 +474,7 @@ struct Wanted {
 }
 
 fn attributes(stat: &Stat) -> FileAttr {
+    // Every time that the kernel has, from the least second on, is one of the library's.
     let time = |seconds: i64, nanos: u64| {
         let whole = Duration::from_secs(seconds.unsigned_abs());
         let whole = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
@@ -771,7 +772,7 @@ impl Filesystem for Tree {
         let lazy = lazy.inspect(|file| self.0.lazy.note(file, &range));
         let Some(file) = lazy.filter(|file| !self.0.lazy.has(file, &range)) else {
             self.0.lazy.count_hit();
-            let done = read(&open.file, &range).map_err(|e| io_errno(&e));
+            let done = scan::read(&open.file, &range).map_err(|e| io_errno(&e));
             return answer!(reply, done, bytes => reply.data(&bytes));
         };
         let lazy = Arc::clone(&self.0.lazy);
@@ -1016,10 +1017,10 @@ impl Filesystem for Tree {
                 if !(mode - FallocateFlags::KEEP_SIZE).is_empty() {
                     lazy.need(&file, range.clone()).await?;
                 }
-                lazy.allocate(&file, &open.file, mode, &range)
                 if !mode.contains(FallocateFlags::KEEP_SIZE) {
                     lazy.need_to_end(&file, &open.file, range.end).await?;
                 }
+                lazy.allocate(&file, &open.file, mode, &range)
             };
             answer_empty(reply, done.await.map_err(|e: io::Error| io_errno(&e)));
         });
@@ -1064,10 +1065,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_file_is_open_both_through_the_page_cache_and_past_it() {
-        let way = |(here, direct): (usize, usize), is_whole, can_pass| {
-            Opened { here, direct, ..Opened::default() }.way(is_whole, can_pass)
-    #[test]
     fn any_time_of_a_file_is_served_and_set() {
         let mut stat = rustix::fs::stat("/").unwrap();
         for seconds in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX] {
@@ -1081,6 +1078,10 @@ mod tests {
         }
     }
 
+    #[test]
+    fn no_file_is_open_both_through_the_page_cache_and_past_it() {
+        let way = |(here, direct): (usize, usize), is_whole, can_pass| {
+            Opened { here, direct, ..Opened::default() }.way(is_whole, can_pass)
         };
         assert_eq!(way((0, 0), false, true), Way::Direct);
         assert_eq!(way((0, 0), true, true), Way::Passed);

@@ -35,10 +35,10 @@ use super::untouched::{Untouched, looks_untouched};
 use crate::btree;
 use crate::piece::{CHUNK_BYTES, PAGE_BYTES, all_pages};
 use crate::reader::{assemble, fetch};
-use crate::restore::{begin_writeback, data_in};
+use crate::restore::{begin_writeback, data_in, times};
 use crate::scan;
 use crate::snapshot::blocking;
-use crate::tree::{Meta, Node, PieceRef, Tree, chunk_numbers};
+use crate::tree::{Node, PieceRef, Tree, chunk_numbers};
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -403,7 +403,7 @@ impl Lazy {
         range: ByteRange,
     ) -> io::Result<Vec<u8>> {
         match self.need(file, range.clone()).await {
-            Ok(()) => read(open, &range),
+            Ok(()) => scan::read(open, &range),
             Err(e) if e.kind() == io::ErrorKind::StorageFull => self.read_through(file, open, range).await,
             Err(e) => Err(e),
         }
@@ -421,7 +421,7 @@ impl Lazy {
             absent.extend(fetched);
         }
         let _still = file.lock.lock();
-        let mut bytes = read(open, &range)?;
+        let mut bytes = scan::read(open, &range)?;
         let end = range.start + bytes.len() as u64;
         for (chunk, number, pages) in file.touched(&(range.start..end)) {
             let Some(fetched) = absent.get(&chunk) else { continue };
@@ -442,6 +442,7 @@ impl Lazy {
     pub(super) async fn need_for_write(
         self: &Arc<Lazy>,
         file: &LazyFile,
+        open: &File,
         range: &ByteRange,
     ) -> io::Result<()> {
         for edge in file.edges(range) {
@@ -678,8 +679,8 @@ impl Lazy {
                 return Ok(());
             }
             let open = self.open_file(file)?;
-            // Who writes to it itself has moved its time since.
             let length = open.metadata()?.len();
+            // Who writes to it itself has moved its time since.
             let keeps = self.mode == MountMode::Fuse || self.untouched.has(file.entry);
             let kept = if keeps { Some(Kept::of(&open)?) } else { None };
             let put = || {
@@ -706,13 +707,13 @@ impl Lazy {
                 kept.put_back(&open)?;
             }
             put?;
-            begin_writeback(&open, number * CHUNK, bytes.len());
             if length < file.bytes && !length.is_multiple_of(PAGE) && length / CHUNK == number {
                 // What is missing of its last page is known from its length, which anybody may change from here on.
                 open.sync_data()?;
                 self.set(file, chunk, number, absent)?;
                 return self.pages.sync(&self.pages.unsynced(chunk..chunk + 1));
             }
+            begin_writeback(&open, number * CHUNK, bytes.len());
             self.set(file, chunk, number, absent)
         };
         filled().map_err(|e: io::Error| scan::failed("write", &PathBuf::from(entry.show()), &e))
@@ -725,12 +726,11 @@ impl Lazy {
 
     /// Gives a file that nobody changed its time and its rights, which filling it may have cost.
     fn dress(&self, file: &LazyFile, open: &File) -> io::Result<()> {
-        let Meta { modified, attributes, .. } = &self.tree.entries[file.entry].meta;
-        if let Some((name, rights)) = attributes.iter().find(|(name, _)| name == CAPABILITY.as_bytes()) {
+        let meta = &self.tree.entries[file.entry].meta;
+        if let Some((name, rights)) = meta.attributes.iter().find(|(name, _)| name == CAPABILITY.as_bytes()) {
             rustix::fs::fsetxattr(open, name.as_slice(), rights, XattrFlags::empty())?;
         }
-        let time = Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanos.into() };
-        Ok(rustix::fs::futimens(open, &Timestamps { last_access: time, last_modification: time })?)
+        Ok(rustix::fs::futimens(open, &times(meta))?)
     }
 
     /// Writes to an open file; what [`Lazy::need_for_write`] says is in place.
@@ -911,22 +911,6 @@ impl Kept {
         }
         Ok(rustix::fs::futimens(open, &self.times)?)
     }
-}
-
-/// What an open file has of a range: less where it ends.
-pub(super) fn read(file: &File, range: &ByteRange) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; (range.end - range.start) as usize];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..], range.start + filled as u64) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
 }
 
 /// Makes a hole, where a write that was not acknowledged may have left data.
