@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::control::Sizes;
+use crate::order::inside;
 use crate::piece::CHUNK_BYTES;
+use crate::scan::joined;
 use crate::tree::{Finder, Node, Tree};
 
 /// The name of the file, in the directory of the server's data.
@@ -106,16 +108,13 @@ fn paths(key: &Block, cluster: &[u8], tablespaces: &HashMap<u32, Vec<Vec<u8>>>) 
         0 => format!("{}{fork}", key.relation),
         number => format!("{}{fork}.{number}", key.relation),
     };
-    let below = |folder: &[u8], rest: String| match folder {
-        b"" => rest.into_bytes(),
-        folder => [folder, b"/", rest.as_bytes()].concat(),
-    };
+    let in_database = format!("{}/{file}", key.database);
     match key.tablespace {
-        GLOBAL => vec![below(cluster, format!("global/{file}"))],
-        DEFAULT => vec![below(cluster, format!("base/{}/{file}", key.database))],
+        GLOBAL => vec![joined(cluster, format!("global/{file}").as_bytes())],
+        DEFAULT => vec![joined(cluster, format!("base/{in_database}").as_bytes())],
         other => {
             let folders = tablespaces.get(&other).map_or(&[][..], Vec::as_slice);
-            folders.iter().map(|folder| below(folder, format!("{}/{file}", key.database))).collect()
+            folders.iter().map(|folder| joined(folder, in_database.as_bytes())).collect()
         }
     }
 }
@@ -125,11 +124,7 @@ fn paths(key: &Block, cluster: &[u8], tablespaces: &HashMap<u32, Vec<Vec<u8>>>) 
 fn tablespaces(tree: &Tree, cluster: &[u8]) -> HashMap<u32, Vec<Vec<u8>>> {
     let mut found: HashMap<u32, Vec<Vec<u8>>> = HashMap::new();
     for entry in tree.entries.iter().filter(|entry| entry.node == Node::Directory) {
-        let inside = match cluster {
-            b"" => Some(entry.path.as_slice()),
-            folder => entry.path.strip_prefix(folder).and_then(|rest| rest.strip_prefix(b"/")),
-        };
-        let mut names = inside.unwrap_or_default().split(|byte| *byte == b'/');
+        let mut names = inside(&entry.path, cluster).unwrap_or_default().split(|byte| *byte == b'/');
         let is_there = matches!(names.next(), Some(b"pg_tblspc" | b"frostline_tablespaces"));
         let tablespace = names.next().and_then(number);
         let is_of_version =

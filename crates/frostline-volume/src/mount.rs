@@ -216,6 +216,8 @@ impl Volumes {
             })
             .await?
         };
+        // Where not all names were made, another snapshot may be mounted as well.
+        let found = found.filter(|(_, record)| record.is_made);
         let snapshot = match &found {
             Some((place, record)) => {
                 check_same(place, record, name, self.repository.url())?;
@@ -232,35 +234,58 @@ impl Volumes {
             None => Place::claim(directory, self.repository.url(), &snapshot)?,
         };
         let traces = Traces::new(&self.repository, &self.random, &snapshot.volume, tree.key.as_ref());
-        let (repository, given) = (self.repository.clone(), options.clone());
+        let (repository, options) = (self.repository.clone(), options.clone());
         let runtime = tokio::runtime::Handle::current();
-        let (lazy, place, record, session) = blocking(move || {
-            place.make(&tree, &mut record)?;
-            let heir = match mode {
-                MountMode::Fuse => None,
-                MountMode::Fanotify => guardian::Heir::new(place.state())?,
-            };
-            let lazy = Arc::new(open_lazy(&repository, &place, tree, &boot, mode)?);
-            // There is room for the status on a disk that will be full.
-            let status = Meter::new(&lazy, &record).status(&place, &lazy);
-            place.write_status(&status)?;
-            place.write_status(&status)?;
-            let root = place.root();
-            let session = match mode {
-                MountMode::Fuse => {
-                    Session::Fuse(fuse::mount(&lazy, &root, &place.directory, runtime, given.threads)?)
+        let mounted = blocking(move || {
+            let is_new = !record.is_made;
+            match begin(&repository, &place, &mut record, tree, &boot, &options, runtime) {
+                Ok((lazy, session)) => {
+                    Ok(Mounted { lazy, place: Arc::new(place), record, options, session, traces })
                 }
-                MountMode::Fanotify => {
-                    let mounted = fanotify::mount(&lazy, &place, &boot, &given.guardian, heir, runtime);
-                    Session::Fanotify(Arc::new(mounted?))
+                Err(error) => {
+                    if is_new {
+                        place.give_back();
+                    }
+                    Err(error)
                 }
-            };
-            Ok((lazy, Arc::new(place), record, session))
+            }
         })
         .await?;
-        let options = options.clone();
-        Ok(Mount::Mounted(Box::new(Mounted { lazy, place, record, options, session, traces })))
+        Ok(Mount::Mounted(Box::new(mounted)))
     }
+}
+
+/// Makes what is to be mounted, unless it was made before, and mounts it.
+fn begin(
+    repository: &Repository,
+    place: &Place,
+    record: &mut Record,
+    tree: Arc<Tree>,
+    boot: &str,
+    options: &MountOptions,
+    runtime: tokio::runtime::Handle,
+) -> Result<(Arc<Lazy>, Session)> {
+    place.make(&tree, record)?;
+    let heir = match options.mode {
+        MountMode::Fuse => None,
+        MountMode::Fanotify => guardian::Heir::new(place.state())?,
+    };
+    let lazy = Arc::new(open_lazy(repository, place, tree, boot, options.mode)?);
+    // There is room for the status on a disk that will be full.
+    let status = Meter::new(&lazy, record).status(place, &lazy);
+    place.write_status(&status)?;
+    place.write_status(&status)?;
+    let session = match options.mode {
+        MountMode::Fuse => {
+            let root = place.root();
+            Session::Fuse(fuse::mount(&lazy, &root, &place.directory, runtime, options.threads)?)
+        }
+        MountMode::Fanotify => {
+            let mounted = fanotify::mount(&lazy, place, boot, &options.guardian, heir, runtime);
+            Session::Fanotify(Arc::new(mounted?))
+        }
+    };
+    Ok((lazy, session))
 }
 
 /// The files of what is mounted, as a process finds them that starts now.

@@ -36,7 +36,7 @@ pub struct Prune {
     pub volume: Option<VolumeName>,
     /// The objects of removed snapshots stay this long, for the restores that have begun.
     pub retain_ms: i64,
-    /// A begun snapshot that wrote nothing for so long is given up.
+    /// A begun snapshot that wrote nothing for so long is given up; with zero, each one is.
     pub abandoned_ms: i64,
     /// Only say what would be done.
     pub dry_run: bool,
@@ -232,7 +232,7 @@ impl Change {
         let name = |id: &SnapshotId| state.snapshots.get(id).map(|snapshot| snapshot.name().to_string());
         change.needed = remove.intersection(&bases).filter_map(name).collect();
         change.remove = remove.difference(&bases).copied().collect();
-        let is_old = |removed_ms: i64| now_ms.saturating_sub(removed_ms) >= wanted.retain_ms;
+        let is_old = |removed_ms: i64| age_ms(removed_ms, now_ms) >= wanted.retain_ms;
         let old = state.removed.iter().filter(|(_, removed)| is_old(removed.removed_ms)).map(|(id, _)| *id);
         let now = change.remove.iter().copied().filter(|_| is_old(now_ms));
         change.forget = old.chain(now).collect();
@@ -244,6 +244,11 @@ impl Change {
         let is_empty = remove.is_empty() && self.forget.is_empty() && self.abandon.is_empty();
         (!is_empty).then_some(LogEntry { remove, forget: self.forget, abandon: self.abandon, ..entry })
     }
+}
+
+/// How old something is. Where another clock is ahead, it is new, and old enough for who does not wait.
+fn age_ms(then_ms: i64, now_ms: i64) -> i64 {
+    now_ms.saturating_sub(then_ms).max(0)
 }
 
 /// Begun snapshots that wrote nothing for long.
@@ -259,7 +264,7 @@ fn abandoned(state: &State, wanted: &Prune, listed: &[Listed], now_ms: i64) -> V
         |id: &SnapshotId, started_ms: i64| newest.get(id).copied().unwrap_or(i64::MIN).max(started_ms);
     let running = state.running.iter();
     let is_old = |(id, of): &(&SnapshotId, &crate::log::Running)| {
-        now_ms.saturating_sub(last_ms(id, of.started_ms)) > wanted.abandoned_ms
+        age_ms(last_ms(id, of.started_ms), now_ms) >= wanted.abandoned_ms
     };
     running.filter(is_old).map(|(id, _)| *id).collect()
 }

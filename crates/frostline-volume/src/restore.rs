@@ -30,7 +30,7 @@ use crate::snapshot::blocking;
 use crate::tree::{Node, Tree};
 use crate::volumes::Volumes;
 use beneath::{Beneath, Roots};
-pub(crate) use place::Place;
+pub(crate) use place::{Place, times};
 pub use tablespace::{Tablespace, TablespaceMapping};
 
 /// A batch of chunks has about so many stored bytes.

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -210,7 +210,7 @@ impl Scan {
 }
 
 /// The path of a name in a directory.
-fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
     if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }
 
@@ -413,6 +413,22 @@ pub(crate) fn open(path: &Path, identity: Identity) -> Result<Option<File>> {
     };
     let meta = file.metadata().map_err(|e| failed("look at", path, &e))?;
     Ok((Identity::of(&meta) == identity).then_some(file))
+}
+
+/// What an open file has of a range: less where it ends.
+pub(crate) fn read(file: &File, range: &ByteRange) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], range.start + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// Where a file has data up to `bytes`, by `SEEK_DATA` and `SEEK_HOLE`. A file in more pieces than a tree can hold is

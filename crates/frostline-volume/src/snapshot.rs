@@ -180,7 +180,7 @@ impl Volumes {
         if options.freeze { freeze::check(directory, repository.as_deref()) } else { Ok(()) }
     }
 
-    async fn begin(
+    pub(crate) async fn begin(
         &self,
         id: SnapshotId,
         volume: &VolumeName,
@@ -249,12 +249,17 @@ impl Writing<'_> {
         let base = self.read_base().await?;
         let frozen = self.options.freeze.then(|| Frozen::begin(&self.directory)).transpose()?;
         let (started_ms, started) = (self.volumes.now_ms(), Instant::now());
-        if frozen.is_none() {
-            // A page that is written back is watched again: what is written through a mapping from now on moves the times.
-            self.sync();
+        // A page that is written back is watched again: what is written through a mapping from now on moves the times.
+        let watches = frozen.is_none();
+        if watches {
+            self.sync().await?;
         }
         let backup = self.begin_backup().await?;
         let (backup, mut found) = self.scan(backup).await?;
+        if watches && backup.is_none() {
+            // Nor do pages escape that were written between that and the look.
+            self.sync().await?;
+        }
         let mut packer = Packer::new(self.volumes, self.begun.id, &base.tree.packs, self.options.pack_bytes)?;
         let mut storing = Storing {
             packer: &mut packer,
@@ -386,11 +391,15 @@ impl Writing<'_> {
         Ok(Arc::new(Base::new(tree)))
     }
 
-    fn sync(&self) {
-        let synced = std::fs::File::open(&self.directory).map(rustix::fs::syncfs);
-        if let Ok(Err(error)) = synced {
-            tracing::debug!(%error, "cannot sync the file system");
-        }
+    async fn sync(&self) -> Result<()> {
+        let directory = self.directory.clone();
+        blocking(move || {
+            if let Ok(Err(error)) = File::open(directory).map(rustix::fs::syncfs) {
+                tracing::debug!(%error, "cannot sync the file system");
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn begin_backup(&self) -> Result<Option<postgres::Backup>> {
@@ -441,8 +450,11 @@ impl Writing<'_> {
 
     /// Adds which files have to be read, from `first` on, and where they have data.
     async fn add(&self, plan: &mut Plan, scan: &Scan, first: usize, base: &Base) -> Result<()> {
-        let trusted_ms =
-            self.base.as_ref().filter(|_| !self.options.rehash).map(|base| base.started_ms - RACY_MS);
+        let trusted_ms = self
+            .base
+            .as_ref()
+            .filter(|_| !self.options.rehash)
+            .map(|base| base.started_ms.saturating_sub(RACY_MS));
         let mut unsure = Vec::new();
         for (number, found) in scan.entries.iter().enumerate().skip(first) {
             let Node::File { .. } = found.entry.node else { continue };
@@ -667,8 +679,9 @@ fn is_unchanged(now: &Entry, before: &Entry, trusted_ms: i64) -> bool {
         return false;
     };
     let times = |meta: &Meta| (meta.modified, meta.changed, meta.inode);
-    let is_old =
-        |time: Time| time.seconds.saturating_mul(1_000) + i64::from(time.nanos / 1_000_000) < trusted_ms;
+    let is_old = |time: Time| {
+        time.seconds.saturating_mul(1_000).saturating_add(i64::from(time.nanos / 1_000_000)) < trusted_ms
+    };
     now.path == before.path
         && bytes == bytes_before
         && times(&now.meta) == times(&before.meta)

@@ -4,16 +4,18 @@
 //! - Each has a number and an identity in its name; the highest number counts. Whoever writes one deletes those before
 //!   it. Of two mounts that write at once the one that writes last is believed.
 //! - A mount does without what cannot be read or written.
+//! - None is written where no snapshot of its volume is: a repository in a directory may be on a disk that was taken away,
+//!   and must not begin anew where that was mounted.
 
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use tokio::sync::OnceCell;
 
-use frostline_base::{ErrorKind, Meter, Result};
+use frostline_base::{Error, ErrorKind, Meter, Result};
 use frostline_store::Repository;
 
-use crate::log::VolumeName;
+use crate::log::{Log, VolumeName};
 use crate::seal::{Seal, VolumeKey};
 use crate::snapshot::blocking;
 use crate::trace::{OBJECT_BYTES_MAX, Trace};
@@ -80,8 +82,12 @@ impl Traces {
         error.map_or(Ok(None), Err)
     }
 
-    /// Writes a newer one in place of all others.
+    /// Writes a newer one in place of all others. `NotFound` where there is no snapshot of the volume.
     pub(crate) async fn put(&self, trace: &Trace) -> Result<()> {
+        if Log::new(self.repository.object_store()).read().await?.of(&self.volume).is_empty() {
+            let what = format!("{} has no snapshot of the volume {}", self.repository.url(), self.volume);
+            return Err(Error::not_found(what));
+        }
         let before = self.list().await?;
         let number = before.last().map_or(0, |(number, _)| number.saturating_add(1));
         let key = format!("{TRACES}/{}/{number:020}-{:032x}", self.volume, (self.random)());

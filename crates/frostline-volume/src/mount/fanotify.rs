@@ -320,9 +320,12 @@ impl Session {
 
     async fn bring(&self, file: &Arc<LazyFile>, wanted: Wanted) -> io::Result<()> {
         if wanted.changes {
-            let (lazy, file) = (Arc::clone(&self.lazy), Arc::clone(file));
-            let given = tokio::task::spawn_blocking(move || lazy.give_over(&file)).await;
-            given.map_err(io::Error::other)??;
+            let (lazy, given) = (Arc::clone(&self.lazy), Arc::clone(file));
+            let given = tokio::task::spawn_blocking(move || lazy.give_over(&given)).await;
+            let end = given.map_err(io::Error::other)??;
+            if !end.is_empty() {
+                self.lazy.settle(file, end).await?;
+            }
         }
         self.lazy.settle(file, wanted.range).await
     }

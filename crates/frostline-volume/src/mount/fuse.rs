@@ -32,7 +32,7 @@ use tokio::runtime::Handle as Runtime;
 
 use frostline_base::Result;
 
-use super::lazy::{Lazy, LazyFile, read};
+use super::lazy::{Lazy, LazyFile};
 use crate::scan;
 
 /// Its name in lists of mounts.
@@ -474,12 +474,11 @@ struct Wanted {
 }
 
 fn attributes(stat: &Stat) -> FileAttr {
+    // Every time that the kernel has, from the least second on, is one of the library's.
     let time = |seconds: i64, nanos: u64| {
-        let nanos = Duration::from_nanos(nanos);
-        match u64::try_from(seconds) {
-            Ok(seconds) => UNIX_EPOCH + Duration::from_secs(seconds) + nanos,
-            Err(_) => UNIX_EPOCH - Duration::from_secs(seconds.unsigned_abs()) + nanos,
-        }
+        let whole = Duration::from_secs(seconds.unsigned_abs());
+        let whole = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+        whole.and_then(|whole| whole.checked_add(Duration::from_nanos(nanos))).unwrap_or(UNIX_EPOCH)
     };
     FileAttr {
         ino: INodeNo(stat.st_ino),
@@ -528,7 +527,8 @@ fn since_1970(time: SystemTime) -> Timespec {
         Err(before) => {
             // The kernel's nanoseconds count forward, and the library counts them backward: they are as the kernel gave them.
             let before = before.duration();
-            Timespec { tv_sec: -(before.as_secs() as i64), tv_nsec: before.subsec_nanos().into() }
+            let tv_sec = 0_i64.saturating_sub_unsigned(before.as_secs());
+            Timespec { tv_sec, tv_nsec: before.subsec_nanos().into() }
         }
     }
 }
@@ -772,7 +772,7 @@ impl Filesystem for Tree {
         let lazy = lazy.inspect(|file| self.0.lazy.note(file, &range));
         let Some(file) = lazy.filter(|file| !self.0.lazy.has(file, &range)) else {
             self.0.lazy.count_hit();
-            let done = read(&open.file, &range).map_err(|e| io_errno(&e));
+            let done = scan::read(&open.file, &range).map_err(|e| io_errno(&e));
             return answer!(reply, done, bytes => reply.data(&bytes));
         };
         let lazy = Arc::clone(&self.0.lazy);
@@ -811,7 +811,7 @@ impl Filesystem for Tree {
             lazy.write(file, &open.file, offset, data)?;
             if synced { lazy.sync(file, &open.file, true) } else { Ok(()) }
         };
-        let wait = file.as_ref().is_some_and(|file| !self.0.lazy.has_for_write(file, &range));
+        let wait = file.as_ref().is_some_and(|file| !self.0.lazy.has_for_write(file, &open.file, &range));
         if !wait {
             self.0.lazy.count_hit();
             let done = write(&self.0.lazy, &open, file.as_deref(), data).map_err(|e| io_errno(&e));
@@ -820,7 +820,7 @@ impl Filesystem for Tree {
         let (lazy, data) = (Arc::clone(&self.0.lazy), data.to_vec());
         self.0.runtime.spawn(async move {
             let done = match &file {
-                Some(file) => lazy.need_for_write(file, &range).await,
+                Some(file) => lazy.need_for_write(file, &open.file, &range).await,
                 None => Ok(()),
             };
             let done = done.and_then(|()| write(&lazy, &open, file.as_deref(), &data));
@@ -1017,6 +1017,9 @@ impl Filesystem for Tree {
                 if !(mode - FallocateFlags::KEEP_SIZE).is_empty() {
                     lazy.need(&file, range.clone()).await?;
                 }
+                if !mode.contains(FallocateFlags::KEEP_SIZE) {
+                    lazy.need_to_end(&file, &open.file, range.end).await?;
+                }
                 lazy.allocate(&file, &open.file, mode, &range)
             };
             answer_empty(reply, done.await.map_err(|e: io::Error| io_errno(&e)));
@@ -1060,6 +1063,20 @@ fn answer_attribute(reply: ReplyXattr, size: u32, done: Answer<Vec<u8>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_time_of_a_file_is_served_and_set() {
+        let mut stat = rustix::fs::stat("/").unwrap();
+        for seconds in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX] {
+            for nanos in [0, 1, 999_999_999] {
+                (stat.st_mtime, stat.st_mtime_nsec) = (seconds, nanos as _);
+                let time = attributes(&stat).mtime;
+                let whole = time.checked_sub(Duration::from_nanos(nanos)).unwrap();
+                let set = since_1970(whole);
+                assert_eq!((set.tv_sec, set.tv_nsec), (seconds, 0));
+            }
+        }
+    }
 
     #[test]
     fn no_file_is_open_both_through_the_page_cache_and_past_it() {

@@ -33,12 +33,22 @@ async fn in_order(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) -> Resul
         Ok((stages, first))
     });
     let (mut stages, first) = begun.await?;
+    *lazy.counts.order.lock() = stages::parts(&lazy.tree, &first);
     // What it starts with is fetched while it is read what comes after.
     let started = tokio::time::timeout(START_MAX, fill(&chunks, first.clone().into(), rate));
-    let (known, _) = tokio::join!(Known::read(lazy, traces), started);
     let at = Arc::clone(lazy);
-    let all = blocking(move || Ok([first, stages.others(&known, at.roots())].concat())).await?;
-    *lazy.counts.order.lock() = stages::parts(&lazy.tree, &all);
+    let planned = async {
+        let known = Known::read(lazy, traces).await;
+        blocking(move || {
+            let others = stages.others(&known);
+            *at.counts.order.lock() = stages::parts(&at.tree, &[first.as_slice(), &others].concat());
+            Ok((stages, first, others))
+        })
+        .await
+    };
+    let (planned, _) = tokio::join!(planned, started);
+    let ((stages, first, others), at) = (planned?, Arc::clone(lazy));
+    let all = blocking(move || Ok([first, stages.roots(at.roots()), others].concat())).await?;
     loop {
         fill(&chunks, all.clone().into(), rate).await;
         *lazy.counts.filling.lock() = None;

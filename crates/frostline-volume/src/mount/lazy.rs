@@ -35,10 +35,10 @@ use super::untouched::{Untouched, looks_untouched};
 use crate::btree;
 use crate::piece::{CHUNK_BYTES, PAGE_BYTES, all_pages};
 use crate::reader::{assemble, fetch};
-use crate::restore::{begin_writeback, data_in};
+use crate::restore::{begin_writeback, data_in, times};
 use crate::scan;
 use crate::snapshot::blocking;
-use crate::tree::{Meta, Node, PieceRef, Tree, chunk_numbers};
+use crate::tree::{Node, PieceRef, Tree, chunk_numbers};
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -201,13 +201,19 @@ impl LazyFile {
         (first..self.numbers.len()).map_while(of)
     }
 
-    /// The range without the pages that it covers: what a write needs to be there.
+    /// The range without the pages that it covers: what a write needs to be there, besides [`LazyFile::end`].
     fn edges(&self, range: &ByteRange) -> [ByteRange; 2] {
         let page = |at: u64| at / PAGE * PAGE;
         let first = page(range.start);
         let last = page(range.end.saturating_sub(1));
         let is_covered = |start: u64| range.start <= start && range.end >= (start + PAGE).min(self.bytes);
         [first, last].map(|start| if is_covered(start) { start..start } else { start..start + PAGE })
+    }
+
+    /// What has to be there of a file of so many bytes before it ends at `end`: where it was cut inside of a page, the
+    /// length alone tells which part of that page the snapshot gives.
+    fn end(&self, bytes: u64, end: u64) -> ByteRange {
+        if bytes < end.min(self.bytes) { bytes - bytes % PAGE..bytes } else { 0..0 }
     }
 }
 
@@ -329,9 +335,11 @@ impl Lazy {
         self.missing(file, range).is_empty()
     }
 
-    /// Whether a write can be done without fetching.
-    pub(super) fn has_for_write(&self, file: &LazyFile, range: &ByteRange) -> bool {
-        file.edges(range).iter().all(|edge| self.has(file, edge))
+    /// Whether a write can be done without fetching. Of a file whose length cannot be learned that is not known.
+    pub(super) fn has_for_write(&self, file: &LazyFile, open: &File, range: &ByteRange) -> bool {
+        let has_end = |meta: std::fs::Metadata| self.has(file, &file.end(meta.len(), range.end));
+        file.is_whole()
+            || file.edges(range).iter().all(|edge| self.has(file, edge)) && open.metadata().is_ok_and(has_end)
     }
 
     pub(super) fn count_hit(&self) {
@@ -395,7 +403,7 @@ impl Lazy {
         range: ByteRange,
     ) -> io::Result<Vec<u8>> {
         match self.need(file, range.clone()).await {
-            Ok(()) => read(open, &range),
+            Ok(()) => scan::read(open, &range),
             Err(e) if e.kind() == io::ErrorKind::StorageFull => self.read_through(file, open, range).await,
             Err(e) => Err(e),
         }
@@ -413,7 +421,7 @@ impl Lazy {
             absent.extend(fetched);
         }
         let _still = file.lock.lock();
-        let mut bytes = read(open, &range)?;
+        let mut bytes = scan::read(open, &range)?;
         let end = range.start + bytes.len() as u64;
         for (chunk, number, pages) in file.touched(&(range.start..end)) {
             let Some(fetched) = absent.get(&chunk) else { continue };
@@ -434,12 +442,23 @@ impl Lazy {
     pub(super) async fn need_for_write(
         self: &Arc<Lazy>,
         file: &LazyFile,
+        open: &File,
         range: &ByteRange,
     ) -> io::Result<()> {
         for edge in file.edges(range) {
             self.need(file, edge).await?;
         }
-        Ok(())
+        self.need_to_end(file, open, range.end).await
+    }
+
+    /// What a file needs before it ends at `end`.
+    pub(super) async fn need_to_end(
+        self: &Arc<Lazy>,
+        file: &LazyFile,
+        open: &File,
+        end: u64,
+    ) -> io::Result<()> {
+        self.need(file, file.end(open.metadata()?.len(), end)).await
     }
 
     async fn bring_range(self: &Arc<Lazy>, file: &LazyFile, range: &ByteRange) -> io::Result<()> {
@@ -660,14 +679,15 @@ impl Lazy {
                 return Ok(());
             }
             let open = self.open_file(file)?;
+            let length = open.metadata()?.len();
             // Who writes to it itself has moved its time since.
             let keeps = self.mode == MountMode::Fuse || self.untouched.has(file.entry);
             let kept = if keeps { Some(Kept::of(&open)?) } else { None };
             let put = || {
                 for run in runs(absent) {
                     let start = number * CHUNK;
-                    let range =
-                        start + run.start * PAGE..(start + run.end * PAGE).min(start + bytes.len() as u64);
+                    let (first, end) = (start + run.start * PAGE, start + run.end * PAGE);
+                    let range = first..end.min(start + bytes.len() as u64).min(length).max(first);
                     let mut end = range.start;
                     for part in data_in(extents, range.clone()) {
                         punch(&open, end..part.start)?;
@@ -687,6 +707,12 @@ impl Lazy {
                 kept.put_back(&open)?;
             }
             put?;
+            if length < file.bytes && !length.is_multiple_of(PAGE) && length / CHUNK == number {
+                // What is missing of its last page is known from its length, which anybody may change from here on.
+                open.sync_data()?;
+                self.set(file, chunk, number, absent)?;
+                return self.pages.sync(&self.pages.unsynced(chunk..chunk + 1));
+            }
             begin_writeback(&open, number * CHUNK, bytes.len());
             self.set(file, chunk, number, absent)
         };
@@ -700,12 +726,11 @@ impl Lazy {
 
     /// Gives a file that nobody changed its time and its rights, which filling it may have cost.
     fn dress(&self, file: &LazyFile, open: &File) -> io::Result<()> {
-        let Meta { modified, attributes, .. } = &self.tree.entries[file.entry].meta;
-        if let Some((name, rights)) = attributes.iter().find(|(name, _)| name == CAPABILITY.as_bytes()) {
+        let meta = &self.tree.entries[file.entry].meta;
+        if let Some((name, rights)) = meta.attributes.iter().find(|(name, _)| name == CAPABILITY.as_bytes()) {
             rustix::fs::fsetxattr(open, name.as_slice(), rights, XattrFlags::empty())?;
         }
-        let time = Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanos.into() };
-        Ok(rustix::fs::futimens(open, &Timestamps { last_access: time, last_modification: time })?)
+        Ok(rustix::fs::futimens(open, &times(meta))?)
     }
 
     /// Writes to an open file; what [`Lazy::need_for_write`] says is in place.
@@ -728,9 +753,7 @@ impl Lazy {
         open: &File,
         bytes: u64,
     ) -> io::Result<()> {
-        if !bytes.is_multiple_of(PAGE) {
-            self.need(file, bytes - bytes % PAGE..bytes).await?;
-        }
+        self.need_to_end(file, open, bytes).await?;
         self.cut(file, open, bytes)
     }
 
@@ -888,22 +911,6 @@ impl Kept {
         }
         Ok(rustix::fs::futimens(open, &self.times)?)
     }
-}
-
-/// What an open file has of a range: less where it ends.
-pub(super) fn read(file: &File, range: &ByteRange) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; (range.end - range.start) as usize];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..], range.start + filled as u64) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
 }
 
 /// Makes a hole, where a write that was not acknowledged may have left data.

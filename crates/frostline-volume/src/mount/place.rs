@@ -19,7 +19,7 @@ use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags};
+use rustix::fs::{AtFlags, CWD, FlockOperation, RenameFlags, StatxFlags, statx};
 use serde::{Deserialize, Serialize};
 
 use frostline_base::{Error, Result};
@@ -40,6 +40,8 @@ pub(super) const NOTE: &str = ".frostline-mount";
 const HIDDEN: &str = ".frostline-mount";
 /// No name is longer on Linux.
 const NAME_BYTES_MAX: usize = 255;
+/// Links that Linux follows one after the other.
+const LINKS_MAX: usize = 40;
 const NOTE_TEXT: &str =
     "A snapshot was mounted here and is not whole. Run the same `frostline volume mount` again.\n";
 
@@ -49,6 +51,8 @@ pub(super) struct Place {
     /// What users see.
     pub(super) directory: PathBuf,
     state: PathBuf,
+    /// The mode that the directory had when it was claimed; none if it was made then.
+    mode: Option<u32>,
     /// Held as long as this process serves it.
     _lock: Lock,
 }
@@ -59,14 +63,19 @@ pub(super) struct Record {
     format: u32,
     pub(super) repository: String,
     pub(super) snapshot: Snapshot,
-    /// Whether every name was made, with its owner, mode and times.
-    is_made: bool,
+    /// Whether every name was made, with its owner, mode and times. Until then nobody has used anything of it.
+    pub(super) is_made: bool,
 }
 
 /// The directory and what is kept of it, by any name of it.
 pub(super) fn paths(directory: &Path) -> Result<(PathBuf, PathBuf)> {
     // Its parent is asked: of a mount whose process is gone, nothing can be learned.
-    let absolute = std::path::absolute(directory).map_err(|e| scan::failed("find", directory, &e))?;
+    let mut absolute = std::path::absolute(directory).map_err(|e| scan::failed("find", directory, &e))?;
+    for _ in 0..LINKS_MAX {
+        let Ok(target) = std::fs::read_link(&absolute) else { break };
+        absolute.pop();
+        absolute.push(target);
+    }
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
         return Err(Error::invalid(format!("{} cannot be mounted on", directory.display())));
     };
@@ -131,55 +140,76 @@ impl Place {
     /// The place of what was mounted on a directory before, if anything was. `Conflict` while another process serves it.
     pub(super) fn open(directory: &Path) -> Result<Option<(Place, Record)>> {
         let (directory, state) = paths(directory)?;
-        let path = state.join(RECORD);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(scan::failed("read", &path, &e)),
-        };
-        let damaged = |e| Error::corrupt(format!("{} cannot be read", path.display())).with_source(e);
-        let record: Record = serde_json::from_slice(&bytes).map_err(damaged)?;
-        if record.format > FORMAT {
-            return Err(Error::refused(format!("{} is of a newer version of Frostline", path.display())));
-        }
+        let Some(record) = read_record(&state)? else { return Ok(None) };
         let lock = lock(&directory, &state)?;
-        Ok(Some((Place { directory, state, _lock: lock }, record)))
+        Ok(Some((Place { directory, state, mode: None, _lock: lock }, record)))
     }
 
-    /// Claims a directory that is new or empty.
+    /// Claims a directory that is new or empty, or on which an earlier mount ended before all names were made.
     pub(super) fn claim(directory: &Path, repository: &str, snapshot: &Snapshot) -> Result<(Place, Record)> {
         let (directory, state) = paths(directory)?;
-        let make = |path: &Path, mode| match std::fs::DirBuilder::new().mode(mode).create(path) {
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(scan::failed("make", path, &e)),
-            _ => Ok(()),
+        let make = |path: &Path| match std::fs::DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(scan::failed("make", path, &e)),
         };
-        make(&directory, 0o700)?;
-        let mut names =
-            std::fs::read_dir(&directory).map_err(|e| scan::failed("list", &directory, &e))?.flatten();
-        if names.any(|name| name.file_name() != NOTE) {
-            return Err(Error::invalid(format!(
-                "{} is not empty: mount on a new directory",
+        let mode = if make(&directory)? { None } else { Some(check_free(&directory)?) };
+        let lock = make(&state).and_then(|_| lock(&directory, &state)).inspect_err(|_| {
+            // Unless they are another process's, they are empty.
+            let _ = std::fs::remove_dir(&state);
+            if mode.is_none() {
+                let _ = std::fs::remove_dir(&directory);
+            }
+        })?;
+        if read_record(&state)?.is_some_and(|record| record.is_made) {
+            return Err(Error::conflict(format!(
+                "another process has mounted a snapshot on {} meanwhile: mount it again",
                 directory.display()
             )));
         }
-        make(&state, 0o700)?;
-        let devices = [&directory, &state].map(|path| rustix::fs::stat(path).map(|stat| stat.st_dev));
-        if devices[0] != devices[1] {
-            return Err(Error::invalid(format!(
-                "{} is the root of a file system: mount on a directory below it",
-                directory.display()
-            )));
-        }
-        let lock = lock(&directory, &state)?;
-        let note = directory.join(NOTE);
-        std::fs::write(&note, NOTE_TEXT).map_err(|e| scan::failed("write", &note, &e))?;
-        let closed = std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o000));
-        closed.map_err(|e| scan::failed("close", &directory, &e))?;
-        let place = Place { directory, state, _lock: lock };
+        let place = Place { directory, state, mode, _lock: lock };
         let (repository, snapshot) = (repository.to_owned(), snapshot.clone());
         let record = Record { format: FORMAT, repository, snapshot, is_made: false };
-        place.write(&record)?;
-        Ok((place, record))
+        match place.close().and_then(|()| place.write(&record)) {
+            Ok(()) => Ok((place, record)),
+            Err(error) => {
+                place.give_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// Leaves a note in the directory, and lets nobody in.
+    fn close(&self) -> Result<()> {
+        let note = self.directory.join(NOTE);
+        std::fs::write(&note, NOTE_TEXT).map_err(|e| scan::failed("write", &note, &e))?;
+        let closed = std::fs::set_permissions(&self.directory, std::fs::Permissions::from_mode(0o000));
+        closed.map_err(|e| scan::failed("close", &self.directory, &e))
+    }
+
+    /// Leaves the directory as it was when it was claimed. Nothing may have been mounted on it since.
+    pub(super) fn give_back(self) {
+        let given = || {
+            self.forget()?;
+            removed(std::fs::remove_file(self.directory.join(NOTE)))?;
+            match self.mode {
+                Some(mode) => {
+                    std::fs::set_permissions(&self.directory, std::fs::Permissions::from_mode(mode))
+                }
+                None => std::fs::remove_dir(&self.directory),
+            }
+        };
+        let given: std::io::Result<()> = given();
+        if let Err(error) = given {
+            tracing::warn!(%error, directory = %self.directory.display(), "what was made for a mount stays");
+        }
+    }
+
+    /// Removes what is beside the directory.
+    fn forget(&self) -> std::io::Result<()> {
+        // Without its record, what a crash leaves of the rest means nothing.
+        removed(std::fs::remove_file(self.state.join(RECORD)))?;
+        std::fs::remove_dir_all(&self.state)
     }
 
     /// Writes how far it is. After a power cut that may be gone. The two files of it are written over in turn, which needs
@@ -214,12 +244,8 @@ impl Place {
         if record.is_made {
             return Ok(());
         }
-        let failed = |verb, path: &Path, e: &std::io::Error| Err(scan::failed(verb, path, e));
         for folder in [self.absent(), self.root()] {
-            match std::fs::remove_dir_all(&folder) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return failed("remove", &folder, &e),
-                _ => {}
-            }
+            removed(std::fs::remove_dir_all(&folder)).map_err(|e| scan::failed("remove", &folder, &e))?;
             std::fs::create_dir(&folder).map_err(|e| scan::failed("make", &folder, &e))?;
         }
         let data = |entry: &Entry| match &entry.node {
@@ -279,11 +305,52 @@ impl Place {
                 .map_err(failed)?;
             rustix::fs::syncfs(&root).map_err(failed)?;
         }
-        // Without its record, what a crash leaves of the rest means nothing.
-        let removed = std::fs::remove_file(self.state.join(RECORD));
-        let removed = removed.and_then(|()| std::fs::remove_dir_all(&self.state));
-        removed.map(|()| true).map_err(|e| scan::failed("remove", &self.state, &e))
+        self.forget().map(|()| true).map_err(|e| scan::failed("remove", &self.state, &e))
     }
+}
+
+/// What is not there need not be removed.
+fn removed(done: std::io::Result<()>) -> std::io::Result<()> {
+    done.or_else(|e| if e.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
+}
+
+/// The record of what was mounted on a directory, if anything was.
+fn read_record(state: &Path) -> Result<Option<Record>> {
+    let path = state.join(RECORD);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(scan::failed("read", &path, &e)),
+    };
+    let damaged = |e| Error::corrupt(format!("{} cannot be read", path.display())).with_source(e);
+    let record: Record = serde_json::from_slice(&bytes).map_err(damaged)?;
+    match record.format > FORMAT {
+        true => Err(Error::refused(format!("{} is of a newer version of Frostline", path.display()))),
+        false => Ok(Some(record)),
+    }
+}
+
+/// `Invalid` unless a directory has nothing in it, and can change places with one beside it. Its mode.
+fn check_free(directory: &Path) -> Result<u32> {
+    let refused = |what: &str| Err(Error::invalid(format!("{} {what}", directory.display())));
+    let failed = |e: std::io::Error| scan::failed("look at", directory, &e);
+    let names = std::fs::read_dir(directory).map_err(|e| scan::failed("list", directory, &e))?;
+    let names: Vec<_> = names.flatten().map(|name| name.file_name()).collect();
+    if names.iter().any(|name| name != NOTE) {
+        return refused("is not empty: mount on a new directory");
+    }
+    let place = |path: &Path| {
+        let stat = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)?;
+        Ok((stat.stx_mnt_id, stat.stx_dev_major, stat.stx_dev_minor))
+    };
+    let places = [Some(directory), directory.parent()].into_iter().flatten().map(place);
+    let places: rustix::io::Result<Vec<_>> = places.collect();
+    if places.map_err(|e| failed(e.into()))?.windows(2).any(|two| two[0] != two[1]) {
+        return refused("is the root of a file system, or mounted: mount on a directory below it");
+    }
+    // Of one that was closed before, the mode is not known any more.
+    let mode = std::fs::metadata(directory).map_err(failed)?.permissions().mode() & 0o7777;
+    Ok(if names.is_empty() { mode } else { 0o700 })
 }
 
 /// A lock until it is dropped, also where a child of this process that has just been forked still has the file open.

@@ -20,6 +20,7 @@ use crate::autoprewarm::{self, Hot};
 use crate::control::{Control, Sizes};
 use crate::order;
 use crate::reader::{Target, cut, runs, sort, targets};
+use crate::scan::joined;
 use crate::snapshot::blocking;
 use crate::trace::Trace;
 use crate::traces::Traces;
@@ -77,10 +78,7 @@ impl Known {
         let Some(cluster) = cluster(&lazy.tree) else {
             return Known { trace: trace.await.unwrap_or_default(), ..Known::default() };
         };
-        let path = |name: &str| match cluster.as_slice() {
-            b"" => name.as_bytes().to_vec(),
-            folder => [folder, b"/", name.as_bytes()].concat(),
-        };
+        let path = |name: &str| joined(&cluster, name.as_bytes());
         let (control_path, list_path) = (path("global/pg_control"), path(autoprewarm::FILE));
         let (control, list, trace) = tokio::join!(
             in_time(stored(lazy, &control_path, CONTROL_BYTES)),
@@ -167,11 +165,10 @@ impl Stages {
         self.by_rank(|rank, _| rank <= order::START)
     }
 
-    /// All that is left, with the roots of indexes that are known since.
-    pub(super) fn others(&mut self, known: &Known, roots: Vec<usize>) -> Vec<Batch> {
+    /// All that is left.
+    pub(super) fn others(&mut self, known: &Known) -> Vec<Batch> {
         let needs_log = |name: &[u8]| known.control.as_ref().is_none_or(|control| control.needs_log(name));
-        let mut batches = self.take(FillStage::Start, roots);
-        batches.extend(self.by_rank(|rank, name| rank == order::LOG && needs_log(name)));
+        let mut batches = self.by_rank(|rank, name| rank == order::LOG && needs_log(name));
         if let Some(hot) = &known.hot {
             let mut chunks: Vec<usize> = hot.chunks.keys().copied().collect();
             // Neighbours are fetched together, so it is not counted more exactly.
@@ -212,6 +209,12 @@ impl Stages {
         self.take(FillStage::Start, chunks.into_iter().map(|(.., chunk)| chunk).collect())
     }
 
+    /// The roots of indexes, which are known once their first pages are in place. They come before all that is left, and
+    /// their later stages find them in place.
+    pub(super) fn roots(&self, roots: Vec<usize>) -> Vec<Batch> {
+        self.batches(FillStage::Start, roots.into_iter().map(|chunk| self.run_of[chunk]).collect())
+    }
+
     /// Those of these chunks that no stage has yet, and all that are equal to them.
     fn take(&mut self, stage: FillStage, chunks: Vec<usize>) -> Vec<Batch> {
         let mut wanted = Vec::new();
@@ -221,6 +224,10 @@ impl Stages {
                 wanted.push(run);
             }
         }
+        self.batches(stage, wanted)
+    }
+
+    fn batches(&self, stage: FillStage, wanted: Vec<usize>) -> Vec<Batch> {
         let runs = wanted.into_iter().map(|run| &self.sorted[self.starts[run]..self.starts[run + 1]]);
         let batches = cut(&self.tree, runs, BATCH_BYTES).into_iter();
         let chunks = |batch: Vec<Target>| batch.into_iter().map(|target| target.chunk).collect();

@@ -12,6 +12,7 @@ use super::*;
 use crate::testing::{Bench, noise, options, snapshot, tree};
 
 mod asked;
+mod claimed;
 mod cuts;
 mod disks;
 mod elsewhere;
@@ -99,6 +100,19 @@ async fn mount_and(
     let mount = volumes.mount(&"data".parse().unwrap(), directory, options).await.unwrap();
     let Mount::Mounted(mounted) = mount else { panic!("it is whole") };
     Served(directory.to_owned(), tokio::spawn(mounted.serve(progress)))
+}
+
+/// A repository, a [`source`] of which it has a snapshot, and a folder with the directory that this is mounted on. None where
+/// nothing can be mounted.
+async fn mounted() -> Option<(Bench, tempfile::TempDir, tempfile::TempDir, PathBuf, Served)> {
+    if !can_mount() {
+        return None;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let served = mount(&bench.volumes(), &target, &lazily()).await;
+    Some((bench, source, folder, target, served))
 }
 
 /// Runs what waits for the mount where it holds nobody up.
@@ -191,13 +205,7 @@ async fn it_fills_behind_its_users() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_whole_is_nobodys_to_read() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
-    let target = folder.path().join("data");
-    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let Some((bench, source, folder, target, mut served)) = mounted().await else { return };
     let volumes = bench.volumes();
     let taken = |at: &Path| {
         let (volumes, at) = (volumes.clone(), at.to_owned());
@@ -361,6 +369,113 @@ async fn on_a_full_disk_reads_are_served_and_the_status_tells_why_filling_pauses
     calls(move || assert!(all_but_times_of_f1(&at) == expected, "what was put in part has its times")).await;
     assert_eq!(served.unmount().await, Unmounted::Whole);
     assert!(all_but_times_of_f1(&target) == all_but_times_of_f1(source.path()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_disk_files_are_cut_anywhere() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, disk) = (Bench::new(), source(), SmallDisk::new(16 << 20));
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = disk.0.path().join("data");
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let ballast = disk.fill();
+    let expected = noise(1, 700_000)[..100_001].to_vec();
+    let (at, cut) = (target.join("a/b/f1"), expected.clone());
+    calls(move || {
+        let file = fs::File::options().read(true).write(true).open(&at).unwrap();
+        file.set_len(600_000).unwrap();
+        file.set_len(100_001).unwrap();
+        assert!(fs::read(&at).unwrap() == cut);
+        assert_eq!(file.set_len(200_000).unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+        assert_eq!(file.write_all_at(b"x", 100_001).unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+        assert!(fs::read(&at).unwrap() == cut, "what failed changed nothing");
+    })
+    .await;
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    fs::remove_file(ballast).unwrap();
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let (at, longer) = (target.join("a/b/f1"), [expected, vec![0; 200_000]].concat());
+    calls(move || {
+        fs::File::options().write(true).open(&at).unwrap().set_len(300_001).unwrap();
+        assert!(fs::read(&at).unwrap() == longer);
+    })
+    .await;
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_cut_is_made_longer_by_who_uses_it_himself() {
+    if !can_mount() || !can_ask() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let cut = |at: PathBuf, bytes| {
+        move || fs::File::options().write(true).open(at).unwrap().set_len(bytes).unwrap()
+    };
+    calls(cut(target.join("a/b/f1"), 100_001)).await;
+    calls(cut(target.join("a/b/f2"), 100_001)).await;
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    let mut served = mount(&bench.volumes(), &target, &asked(lazily())).await;
+    calls(cut(target.join("a/b/f1"), 300_001)).await;
+    let at = target.join("a/b/f2");
+    calls(move || fs::File::options().write(true).open(at).unwrap().write_all_at(b"x", 300_000).unwrap())
+        .await;
+    for (name, seed, last) in [("a/b/f1", 1, 0), ("a/b/f2", 2, b'x')] {
+        let at = target.join(name);
+        let found = calls(move || fs::read(at)).await.unwrap();
+        let expected = [&noise(seed, 700_000)[..100_001], &[0; 199_999], &[last]].concat();
+        assert!(found == expected, "{name}");
+    }
+    served.unmount().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_time_of_a_file_is_kept_and_set() {
+    if !can_mount() {
+        return;
+    }
+    let times = [i64::MIN, i64::MIN + 1, -1, 0, 1 << 40, i64::MAX];
+    let set = |path: &Path, seconds: i64, nanos: i64| {
+        let time = rustix::fs::Timespec { tv_sec: seconds, tv_nsec: nanos };
+        let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+        rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty()).unwrap();
+    };
+    let get = |path: &Path| fs::metadata(path).map(|meta| (meta.mtime(), meta.mtime_nsec())).unwrap();
+    // Of this file system no time is out of range.
+    let (bench, disk) = (Bench::new(), SmallDisk::new(16 << 20));
+    let (source, target) = (disk.0.path().join("source"), disk.0.path().join("data"));
+    fs::create_dir(&source).unwrap();
+    let name = |number: usize| format!("f{number}");
+    for (number, seconds) in times.into_iter().enumerate() {
+        fs::write(source.join(name(number)), noise(1, 10_000)).unwrap();
+        set(&source.join(name(number)), seconds, 1);
+    }
+    let expected = tree(&source);
+    let taken = snapshot(&bench.volumes(), &source).await.snapshot;
+    let restored = disk.0.path().join("restored");
+    crate::testing::restore(&bench.volumes(), &taken, &restored).await;
+    assert_eq!(tree(&restored), expected);
+    let mut served = mount(&bench.volumes(), &target, &MountOptions::default()).await;
+    let (at, plain) = (target.clone(), source.clone());
+    calls(move || {
+        assert_eq!(tree(&at), expected);
+        for (number, seconds) in times.into_iter().rev().enumerate() {
+            for nanos in [0, 999_999_999] {
+                for root in [&plain, &at] {
+                    set(&root.join(name(number)), seconds, nanos);
+                }
+                assert_eq!(get(&at.join(name(number))), get(&plain.join(name(number))), "{seconds} {nanos}");
+            }
+        }
+    })
+    .await;
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert_eq!(tree(&target), tree(&source));
 }
 
 /// What is left of a mode when nobody in particular changes a file.

@@ -123,6 +123,93 @@ async fn nothing_is_deleted_that_is_not_known_to_be_ours_or_needless() {
 }
 
 #[tokio::test]
+async fn what_a_clock_that_is_ahead_has_dated_goes_when_nobody_wants_to_wait() {
+    const YEARS_US: i64 = 100 * 365 * 24 * HOUR_US;
+    let (bench, begun) = (Bench::new(), SnapshotId::from_random(7));
+    let (_folder, all) = three(&bench).await;
+    bench.clock.advance_us(YEARS_US);
+    bench.volumes().prune(&Prune { remove: vec![all[0].name()], ..Prune::default() }).await.unwrap();
+    // It is killed.
+    bench.volumes().begin(begun, &"data".parse().unwrap(), &crate::testing::options()).await.unwrap();
+    bench.clock.advance_us(-YEARS_US);
+    bench.clock.advance_us(48 * HOUR_US);
+    let waits = bench.volumes().prune(&Prune { keep_last: Some(1), ..Prune::default() }).await.unwrap();
+    assert_eq!((waits.abandoned, waits.deleted), (0, Vec::new()), "the other clock may be right");
+    let at_once = Prune { remove: vec![all[2].name()], retain_ms: 0, abandoned_ms: 0, ..Prune::default() };
+    let pruned = bench.volumes().prune(&at_once).await.unwrap();
+    assert_eq!(
+        (pruned.abandoned, pruned.removed, pruned.needed),
+        (1, vec![all[2].name().to_string()], vec![])
+    );
+    assert_eq!(data(&bench).await, Vec::<String>::new());
+}
+
+/// Writers with clocks of their own, of which one encrypts, beside prunes of which one is behind, and readers.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_runs_at_once_with_whatever_clock_what_is_listed_is_whole() {
+    use crate::{VolumeKey, testing::options};
+    use frostline_base::{Clock as _, FixedClock};
+    use rand::{Rng as _, SeedableRng as _};
+
+    let mut random = rand::rngs::SmallRng::seed_from_u64(11);
+    for _ in 0..6 {
+        let bench = Bench::new();
+        let key = VolumeKey::from_random([1, 2]);
+        let at = |hours: i64| -> Volumes {
+            let clock = FixedClock::at(bench.clock.now_us() + hours * HOUR_US);
+            Volumes { clock: std::sync::Arc::new(clock), ..bench.volumes() }.with_key(Some(key.clone()))
+        };
+        let mut tasks = tokio::task::JoinSet::new();
+        for (writer, volume) in ["open", "sealed", "open", "sealed"].into_iter().enumerate() {
+            let mut volumes = at(random.random_range(-20..100));
+            volumes.key = volumes.key.filter(|_| volume == "sealed");
+            let seed: u64 = random.random();
+            tasks.spawn(async move {
+                let folder = tempfile::tempdir().unwrap();
+                for n in 0..4 {
+                    fs::write(folder.path().join(format!("f{}", n % 2)), noise(seed + n, 400_000)).unwrap();
+                    let name = volume.parse().unwrap();
+                    let taken = volumes.snapshot(folder.path(), &name, &options(), |_| {}).await;
+                    let taken = taken.unwrap_or_else(|e| panic!("{writer} {volume}: {e:?}")).snapshot;
+                    let restored = tempfile::tempdir().unwrap();
+                    restore(&volumes, &taken, restored.path()).await;
+                    assert_eq!(tree(restored.path()), tree(folder.path()));
+                }
+            });
+        }
+        for hours in [0, -20] {
+            let (mut volumes, rounds) = (at(hours), random.random_range(4..12));
+            volumes.key = None;
+            tasks.spawn(async move {
+                for _ in 0..rounds {
+                    let wanted = Prune { keep_last: Some(1), ..Prune::default() };
+                    volumes.prune(&wanted).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        let reader = at(0);
+        for _ in 0..4 {
+            let listed = reader.list().await.unwrap();
+            // What is removed meanwhile stays for a while.
+            assert_eq!(reader.verify(&listed, |_, _| {}).await.unwrap().faults, []);
+            tokio::task::yield_now().await;
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+        let all =
+            at(200).prune(&Prune { keep_last: Some(1), retain_ms: 0, ..Prune::default() }).await.unwrap();
+        assert_eq!((all.retained, all.abandoned), (0, 0));
+        let (left, volumes) = (at(0).list().await.unwrap(), at(0));
+        assert_eq!(left.len(), 2);
+        assert_eq!(volumes.verify(&left, |_, _| {}).await.unwrap().faults, []);
+        let needed = volumes.objects_of(&left.iter().collect::<Vec<_>>()).await.unwrap();
+        assert_eq!(data(&bench).await.into_iter().collect::<HashSet<_>>(), needed);
+    }
+}
+
+#[tokio::test]
 async fn a_prune_that_could_never_work_is_refused() {
     let bench = Bench::new();
     let (_folder, _all) = three(&bench).await;

@@ -339,7 +339,8 @@ fn has_room(on: impl std::os::fd::AsFd) -> bool {
         .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) > ATTRIBUTE_BYTES_MAX)
 }
 
-fn times(meta: &Meta) -> Timestamps {
+/// The times of a name: it was last read when it was last written.
+pub(crate) fn times(meta: &Meta) -> Timestamps {
     let Time { seconds, nanos } = meta.modified;
     let modified = Timespec { tv_sec: seconds, tv_nsec: nanos.into() };
     Timestamps { last_access: modified, last_modification: modified }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -205,16 +204,8 @@ fn look(job: Job, base: &Base) -> Result<Vec<(Read, Looked)>> {
 /// The bytes of a range. What is behind the end of a file that became shorter is zero; the last look at the directory
 /// will tell.
 fn read_chunk(file: &File, range: &ByteRange) -> std::io::Result<Vec<u8>> {
-    let mut bytes = vec![0; (range.end - range.start) as usize];
-    let mut at = 0;
-    while at < bytes.len() {
-        match file.read_at(&mut bytes[at..], range.start + at as u64) {
-            Ok(0) => break,
-            Ok(read) => at += read,
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
+    let mut bytes = scan::read(file, range)?;
+    bytes.resize((range.end - range.start) as usize, 0);
     Ok(bytes)
 }
 

@@ -199,6 +199,44 @@ async fn a_directory_that_changes_while_it_is_read_is_refused() {
 }
 
 #[tokio::test]
+async fn what_is_written_through_a_mapping_all_the_time_is_refused() {
+    const WRITER: &str = "import mmap, sys\nwith open(sys.argv[1], 'r+b') as file, mmap.mmap(file.fileno(), 0) as pages:\n    \
+        pages[0] = 1\n    print(flush=True)\n    while True: pages[0] = (pages[0] + 1) % 256";
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    let root = folder.path();
+    fs::write(root.join("file"), noise(1, 600_000)).unwrap();
+    const TMPFS: u64 = 0x0102_1994;
+    if rustix::fs::statfs(root).unwrap().f_type as u64 == TMPFS {
+        return eprintln!("skipped: tmpfs moves no times");
+    }
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", WRITER]).arg(root.join("file")).stdout(std::process::Stdio::piped());
+    let mut writer = match python.spawn() {
+        Ok(writer) => writer,
+        Err(error) => return eprintln!("skipped: python3: {error}"),
+    };
+    let mut began = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(writer.stdout.take().unwrap()), &mut began)
+        .unwrap();
+    let byte = || {
+        let mut byte = [0];
+        File::open(root.join("file")).unwrap().read_exact_at(&mut byte, 0).unwrap();
+        byte
+    };
+    let written = || {
+        let before = byte();
+        while byte() == before {
+            std::thread::yield_now();
+        }
+    };
+    let taken = snapshot_while(&bench, root, &options(), written).await;
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    assert_eq!(taken.map(|taken| taken.snapshot.consistency).unwrap_err().kind(), ErrorKind::Conflict);
+    snapshot(&bench.volumes(), root).await;
+}
+
+#[tokio::test]
 async fn a_changing_directory_is_taken_where_that_is_asked_for() {
     let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
     let root = folder.path();

@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::testing::{Bench, noise, snapshot};
+use crate::testing::{Bench, noise, options, snapshot};
 use crate::{Prune, VolumeKey};
 
 async fn keys(bench: &Bench) -> Vec<String> {
@@ -26,9 +26,11 @@ async fn trace(bench: &Bench, chunks: &[(usize, u64)]) -> (tempfile::TempDir, cr
 #[tokio::test]
 async fn the_newest_trace_takes_the_place_of_all_before() {
     let bench = Bench::new();
-    let (_folder, tree, trace) = trace(&bench, &[(1, 2), (1, 0)]).await;
+    let (folder, tree, trace) = trace(&bench, &[(1, 2), (1, 0)]).await;
     assert!(of(&bench, "data", None).newest().await.is_empty());
     of(&bench, "data", None).put(&trace).await.unwrap();
+    let data2 = "data2".parse().unwrap();
+    bench.volumes().snapshot(folder.path(), &data2, &options(), |_| {}).await.unwrap();
     of(&bench, "data2", None).put(&trace).await.unwrap();
     let newer = Trace::default().after(&tree, &[(1, 1)], |_| true);
     of(&bench, "data", None).put(&newer).await.unwrap();
@@ -66,12 +68,13 @@ async fn a_prune_deletes_traces_that_no_mount_reads() {
     let bench = Bench::new();
     let (_folder, _, trace) = trace(&bench, &[(1, 2)]).await;
     of(&bench, "data", None).put(&trace).await.unwrap();
-    of(&bench, "gone", None).put(&trace).await.unwrap();
     // Two mounts wrote at once.
     let first = keys(&bench).await.remove(0);
     let second = format!("{}{}", &first[..first.len() - 32], "f".repeat(32));
     let object = bench.store.read(&first).await;
-    bench.store.write(&second, object).await;
+    for key in [&second, &second.replace("/data/", "/gone/")] {
+        bench.store.write(key, object.clone()).await;
+    }
     bench.store.write("_volumes/traces/gone/notes.txt", b"mine".to_vec()).await;
     let dry = bench.volumes().prune(&Prune { dry_run: true, ..Prune::default() }).await.unwrap();
     assert_eq!(keys(&bench).await.len(), 4);
@@ -82,6 +85,50 @@ async fn a_prune_deletes_traces_that_no_mount_reads() {
     let all = Prune { remove: vec!["data@1".parse().unwrap()], retain_ms: 0, ..Prune::default() };
     bench.volumes().prune(&all).await.unwrap();
     assert_eq!(keys(&bench).await, ["_volumes/traces/gone/notes.txt"]);
+}
+
+#[tokio::test]
+async fn of_two_that_are_written_at_once_one_is_read_and_the_next_replaces_both() {
+    for is_pruned in [false, true] {
+        let bench = Bench::new();
+        let (_folder, tree, first) = trace(&bench, &[(1, 2)]).await;
+        of(&bench, "data", None).put(&first).await.unwrap();
+        let traces = [0, 1].map(|number| Trace::default().after(&tree, &[(1, number)], |_| true));
+        let (other, written, volumes) = (of(&bench, "data", None), traces[1].clone(), bench.volumes());
+        bench.store.before_put(TRACES, async move {
+            other.put(&written).await.unwrap();
+            if is_pruned {
+                volumes.prune(&Prune::default()).await.unwrap();
+            }
+        });
+        of(&bench, "data", None).put(&traces[0]).await.unwrap();
+        assert_eq!(keys(&bench).await.len(), 2);
+        let newest = of(&bench, "data", None).newest().await;
+        assert!(traces.contains(&newest));
+        bench.volumes().prune(&Prune::default()).await.unwrap();
+        assert_eq!((keys(&bench).await.len(), of(&bench, "data", None).newest().await), (1, newest));
+        of(&bench, "data", None).put(&first).await.unwrap();
+        assert_eq!((keys(&bench).await.len(), of(&bench, "data", None).newest().await), (1, Arc::new(first)));
+    }
+}
+
+#[tokio::test]
+async fn none_is_written_to_a_repository_that_is_away() {
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    let (_folder, _, trace) = trace(&bench, &[(1, 2)]).await;
+    // A directory that is gone with its disk, and the one on which that was mounted.
+    for (name, stays) in [("gone", false), ("empty", true)] {
+        let root = folder.path().join(name);
+        let url = root.display().to_string();
+        let repository = Repository::open(&url, &frostline_store::OpenOptions::default()).unwrap();
+        if !stays {
+            fs::remove_dir(&root).unwrap();
+        }
+        let traces = Traces::new(&repository, &bench.volumes().random, &"data".parse().unwrap(), None);
+        assert_eq!(traces.put(&trace).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(root.exists(), stays);
+        assert!(!stays || fs::read_dir(&root).unwrap().next().is_none());
+    }
 }
 
 #[tokio::test]

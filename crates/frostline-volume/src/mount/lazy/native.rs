@@ -74,13 +74,14 @@ impl Lazy {
     }
 
     /// A user is about to change a file: its times and rights are no longer those of the snapshot, and nothing that is
-    /// filled now puts them back.
-    pub(in crate::mount) fn give_over(&self, file: &LazyFile) -> io::Result<()> {
-        if file.is_whole() || !self.untouched.has(file.entry) {
-            return Ok(());
-        }
+    /// filled now puts them back. What has to be there before it is made longer.
+    pub(in crate::mount) fn give_over(&self, file: &LazyFile) -> io::Result<ByteRange> {
         let _writing = file.lock.lock();
-        self.touch(file)
+        if file.is_whole() {
+            return Ok(0..0);
+        }
+        self.touch(file)?;
+        Ok(file.end(std::fs::symlink_metadata(self.second(file))?.len(), u64::MAX))
     }
 
     /// Gives up files without a name, of which nobody may have one open.

@@ -36,7 +36,9 @@ impl Rig {
     async fn with(more: &[(&str, usize)]) -> Rig {
         let (source, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for (name, bytes) in more {
-            fs::write(source.path().join(name), noise(*bytes as u64, *bytes)).unwrap();
+            let path = source.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, noise(*bytes as u64, *bytes)).unwrap();
         }
         let file = File::create(source.path().join("file")).unwrap();
         let bytes = noise(1, FILE_BYTES);
@@ -99,7 +101,7 @@ async fn read(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, range: ByteRange) 
 }
 
 async fn write(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, at: u64, data: &[u8]) {
-    lazy.need_for_write(file, &(at..at + data.len() as u64)).await.unwrap();
+    lazy.need_for_write(file, open, &(at..at + data.len() as u64)).await.unwrap();
     lazy.write(file, open, at, data).unwrap();
 }
 
@@ -314,6 +316,42 @@ async fn holes_of_absent_data_are_told_as_they_will_be() {
     }
 }
 
+#[tokio::test]
+async fn a_file_is_cut_without_fetching_and_what_was_cut_off_never_comes_back() {
+    const END: u64 = 300_001;
+    let expected = |longer: usize| [&noise(1, FILE_BYTES)[..END as usize], &vec![0; longer]].concat();
+    for is_filled in [false, true] {
+        let mut rig = Rig::new().await;
+        let (mut place, mut lazy) = rig.open();
+        let (mut file, mut open) = named(&place, &lazy, "file");
+        lazy.truncate(&file, &open, 500_000).await.unwrap();
+        lazy.truncate(&file, &open, END).await.unwrap();
+        assert_eq!(lazy.counts.fetched_bytes.load(Ordering::Relaxed), 0);
+        rig.boots += 1;
+        drop((place, lazy));
+        (place, lazy) = rig.open();
+        (file, open) = named(&place, &lazy, "file");
+        if is_filled {
+            assert!(lazy.prefetch(&[0]).await.unwrap());
+            assert!(fs::read(place.root().join("file")).unwrap() == expected(0));
+        } else {
+            let far = END + 100_000..END + 100_001;
+            assert!(!lazy.has_for_write(&file, &open, &far), "it would be longer");
+            assert!(lazy.has_for_write(&file, &open, &(8_192..16_384)), "as long as it is");
+        }
+        write(&lazy, &file, &open, END + 100_000, &[0]).await;
+        // A machine that stops here keeps the new length, perhaps.
+        rig.boots += 1;
+        drop((place, lazy));
+        (place, lazy) = rig.open();
+        (file, open) = named(&place, &lazy, "file");
+        assert!(read(&lazy, &file, &open, 0..1 << 20).await.unwrap() == expected(100_001));
+        lazy.truncate(&file, &open, END + 7).await.unwrap();
+        assert!(lazy.prefetch(&[0, 1, 2, 3]).await.unwrap());
+        assert!(fs::read(place.root().join("file")).unwrap() == expected(7));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_page_is_written_without_fetching() {
     let rig = Rig::new().await;
@@ -470,6 +508,31 @@ async fn all_that_can_be_had_is_filled_though_one_pack_cannot() {
             assert!(now == fs::read(rig.source.path().join(name)).unwrap(), "{name} after {fault:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_order_is_known_before_what_comes_first_is_fetched() {
+    let names: Vec<String> = (0..20).map(|n| format!("base/5/{}", 16_384 + n)).collect();
+    let files = names.iter().map(|name| (name.as_str(), 1_100_000));
+    let all: Vec<(&str, usize)> = files.chain([("PG_VERSION", 3), ("global/pg_control", 8_192)]).collect();
+    let rig = Rig::with(&all).await;
+    let (_place, lazy) = rig.open();
+    let volumes = rig.bench.volumes();
+    let traces = Traces::new(&volumes.repository, &volumes.random, &"data".parse().unwrap(), None);
+    let bytes: u64 = rig.tree.chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
+    let known = async {
+        while lazy.counts.order.lock().iter().map(|part| part.bytes).sum::<u64>() < bytes {
+            tokio::task::yield_now().await;
+        }
+    };
+    // The second batch of what comes first would be next in years.
+    tokio::select! {
+        () = hydrate(&lazy, &traces, Some(1)) => panic!("all is filled"),
+        known = tokio::time::timeout(Duration::from_secs(30), known) => known.unwrap(),
+    }
+    let stages: Vec<FillStage> = lazy.counts.order.lock().iter().map(|part| part.stage).collect();
+    assert_eq!(stages, [FillStage::Start, FillStage::Rest]);
+    assert!(lazy.counts.absent_bytes.load(Ordering::Relaxed) > bytes / 2);
 }
 
 #[tokio::test(start_paused = true)]

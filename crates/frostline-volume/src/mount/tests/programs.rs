@@ -128,13 +128,7 @@ async fn who_is_not_of_a_group_gives_no_rights_of_it_to_a_program() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn times_before_1970_are_what_they_are_set_to() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
-    let target = folder.path().join("data");
-    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let Some((_bench, _source, _folder, target, mut served)) = mounted().await else { return };
     let times = [(-101, 500_000_000), (-1, 999_999_999), (-7, 0), (0, 5)];
     let at = target.join("a/b/f1");
     let found = calls(move || {
@@ -153,13 +147,7 @@ async fn times_before_1970_are_what_they_are_set_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_found_a_file_reads_it_though_its_name_is_gone() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
-    let target = folder.path().join("data");
-    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let Some((_bench, source, _folder, target, mut served)) = mounted().await else { return };
     let (at, plain) = (target.clone(), source.path().to_owned());
     calls(move || {
         let find = |name: &str| {
@@ -187,13 +175,7 @@ async fn who_found_a_file_reads_it_though_its_name_is_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_is_read_from_its_beginning_again_shows_what_was_made_meanwhile() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
-    let target = folder.path().join("data");
-    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let Some((_bench, source, _folder, target, mut served)) = mounted().await else { return };
     let read = |root: &Path| {
         let mut open = rustix::fs::Dir::new(fs::File::open(root.join("a/b")).unwrap()).unwrap();
         let names = |open: &mut rustix::fs::Dir| {

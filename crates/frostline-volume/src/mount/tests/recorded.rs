@@ -28,7 +28,8 @@ async fn planned(volumes: &Volumes, target: &Path, options: &MountOptions) -> (S
     let (tell, mut told) = tokio::sync::watch::channel(None);
     let tell = move |status: &MountStatus| drop(tell.send_replace(Some(status.clone())));
     let served = mount_and(volumes, target, options, tell).await;
-    let is_planned = |status: &Option<MountStatus>| status.as_ref().is_some_and(|s| !s.order.is_empty());
+    let planned = |status: &MountStatus| status.order.iter().map(|part| part.bytes).sum::<u64>();
+    let is_planned = |status: &Option<MountStatus>| status.as_ref().is_some_and(|s| planned(s) == s.bytes);
     let status = told.wait_for(is_planned).await.unwrap().clone().unwrap();
     (served, status)
 }
@@ -82,6 +83,32 @@ async fn what_was_read_first_is_filled_first_where_the_kernel_asks() {
     if can_mount() && can_ask() {
         what_was_read_first_is_filled_first(asked(MountOptions::default())).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repository_that_is_away_when_a_mount_ends_is_not_made_anew() {
+    if !can_mount() {
+        return;
+    }
+    let (source, folder) = (source(), tempfile::tempdir().unwrap());
+    let (repository, away) = (folder.path().join("disk/repository"), folder.path().join("away"));
+    let volumes = on_disk(&repository);
+    snapshot(&volumes, source.path()).await;
+    let target = folder.path().join("data");
+    let mut served = mount(&volumes, &target, &lazily()).await;
+    let at = target.join("a/b/f3");
+    calls(move || read_at(&at, 0)).await;
+    fs::rename(repository.parent().unwrap(), &away).unwrap();
+    fs::create_dir(repository.parent().unwrap()).unwrap();
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    assert!(!repository.exists());
+    fs::remove_dir(repository.parent().unwrap()).unwrap();
+    fs::rename(&away, repository.parent().unwrap()).unwrap();
+    let mut served = mount(&volumes, &target, &MountOptions::default()).await;
+    let (at, expected) = (target.clone(), tree(source.path()));
+    calls(move || assert_eq!(tree(&at), expected)).await;
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert!(repository.join("_volumes/traces/data").exists(), "what was read then is recorded");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,118 @@
+//! What a mount makes where it is mounted, and takes back when it is refused.
+
+use super::*;
+
+/// A folder with an empty directory of an own mode, and what that looks like.
+fn prepared(folder: &Path) -> PathBuf {
+    let there = folder.join("there");
+    fs::create_dir_all(&there).unwrap();
+    fs::set_permissions(&there, fs::Permissions::from_mode(0o2751)).unwrap();
+    there
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_that_is_refused_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, small) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    fs::write(small.path().join("file"), noise(1, 10_000)).unwrap();
+    let other = "other".parse().unwrap();
+    bench.volumes().snapshot(small.path(), &other, &options(), |_| {}).await.unwrap();
+    // With room for the names, and without any.
+    for is_full in [false, true] {
+        let disk = SmallDisk::new(2 << 20);
+        let folder = disk.0.path().join("folder");
+        let there = prepared(&folder);
+        let ballast = is_full.then(|| disk.fill());
+        for target in [there.clone(), folder.join("new")] {
+            let mounted = bench.volumes().mount(&"data".parse().unwrap(), &target, &lazily()).await;
+            let error = mounted.err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Exhausted, "{error:?}");
+            let names: Vec<_> =
+                fs::read_dir(&folder).unwrap().map(|name| name.unwrap().file_name()).collect();
+            assert_eq!(names, ["there"]);
+            assert_eq!(fs::metadata(&there).unwrap().mode() & 0o7777, 0o2751);
+            assert!(fs::read_dir(&there).unwrap().next().is_none());
+        }
+        ballast.map_or(Ok(()), fs::remove_file).unwrap();
+        let mounted = bench.volumes().mount(&"other".parse().unwrap(), &there, &lazily()).await.unwrap();
+        let Mount::Mounted(mounted) = mounted else { panic!("it is whole") };
+        let mut served = Served(there.clone(), tokio::spawn(mounted.serve(|_| {})));
+        let at = there.join("file");
+        assert!(calls(move || fs::read(at)).await.unwrap() == noise(1, 10_000));
+        assert_eq!(served.unmount().await, Unmounted::Whole);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_something_is_mounted_nothing_is_made() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let (disk, bound) = (SmallDisk::new(16 << 20), folder.path().join("bound"));
+    fs::create_dir_all(&bound).unwrap();
+    rustix::mount::mount_bind(&bound, &bound).unwrap();
+    for target in [disk.0.path(), bound.as_path()] {
+        let mounted = bench.volumes().mount(&"data".parse().unwrap(), target, &lazily()).await;
+        let error = mounted.err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+        assert!(fs::read_dir(target).unwrap().next().is_none());
+        assert!(!place::paths(target).unwrap().1.exists());
+    }
+    unmount(&bound, UnmountFlags::DETACH).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_that_ended_before_all_names_were_made_keeps_nobody_out() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let first = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    fs::write(source.path().join("new"), b"new").unwrap();
+    let second = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let target = folder.path().join("data");
+    let (place, mut record) = Place::claim(&target, "memory:", &first).unwrap();
+    let unmade = record.clone();
+    place.make(&bench.volumes().tree(&first).await.unwrap(), &mut record).unwrap();
+    place.write(&unmade).unwrap();
+    drop(place);
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let at = target.join("new");
+    assert_eq!(calls(move || fs::read(at)).await.unwrap(), b"new");
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    // Of one that was mounted, nothing is lost to who has not seen that it was.
+    let claimed = Place::claim(&target, "memory:", &first);
+    assert_eq!(claimed.err().map(|e| e.kind()), Some(ErrorKind::Conflict));
+    let (_, record) = Place::open(&target).unwrap().unwrap();
+    assert_eq!(record.snapshot, second);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_stands_for_the_directory_that_it_leads_to() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("disk/data")).unwrap();
+    symlink("disk/data", at("inner")).unwrap();
+    symlink(at("inner"), at("link")).unwrap();
+    let mut served = mount(&bench.volumes(), &at("link"), &lazily()).await;
+    assert!(mount_status(&at("disk/data")).unwrap().is_served);
+    assert!(mount_status(&at("link")).unwrap().is_served);
+    let (found, expected) = (at("disk/data"), tree(source.path()));
+    calls(move || assert_eq!(tree(&found), expected)).await;
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
+    assert_eq!(tree(&at("disk/data")), tree(source.path()));
+    assert_eq!(fs::read_dir(at("disk")).unwrap().count(), 1);
+    symlink("loop", at("loop")).unwrap();
+    let looping = bench.volumes().mount(&"data".parse().unwrap(), &at("loop"), &lazily()).await;
+    assert!(looping.is_err());
+}
