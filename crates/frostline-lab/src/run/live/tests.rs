@@ -181,16 +181,18 @@ blocks = [2, 2]
 
 const PATH: &str = "place = \"path\"\npath = \"{at}\"";
 
-/// Removes a directory when a sample of another cell begins.
-struct Removes(PathBuf, u32);
+/// Does something once when so many samples are there.
+struct After<F>(u32, Option<F>);
 
-impl crate::run::Progress for Removes {
+impl<F: FnOnce()> crate::run::Progress for After<F> {
     fn begin(&mut self, _: u64, _: u64) {}
     fn taking(&mut self, _: &str) {}
     fn taken(&mut self, _: &crate::record::Sample, _: u64) {
-        self.1 += 1;
-        if self.1 == 2 {
-            fs::rename(&self.0, self.0.with_extension("gone")).unwrap();
+        self.0 = self.0.saturating_sub(1);
+        if self.0 == 0
+            && let Some(act) = self.1.take()
+        {
+            act();
         }
     }
     fn say(&mut self, _: &str) {}
@@ -209,8 +211,8 @@ fn directories_are_measured_in_turn_and_one_that_disappears_is_named() {
     }
     let levels = [a.to_str().unwrap(), b.to_str().unwrap()];
     let text = places(levels, PATH, "--filename={directory}/data --rw=write");
-    let mut removes = Removes(b.clone(), 0);
-    let (run, samples) = run_study(&text, data.path(), &Stop::new(), &[], &mut removes).unwrap();
+    let mut after = After(2, Some(|| fs::rename(&b, b.with_extension("gone")).unwrap()));
+    let (run, samples) = run_study(&text, data.path(), &Stop::new(), &[], &mut after).unwrap();
     let of = |path: &str| run.cells.iter().find(|cell| cell.levels["at"] == path).unwrap();
     // Each block has both: the second one misses what was removed after the first.
     assert_eq!(of(levels[0]).measured["mib_per_s"].values.len(), 2, "{:?}", of(levels[0]).notes);
@@ -268,6 +270,31 @@ fn devices_are_read_and_overwritten_only_when_named() {
     assert!(refused.what().contains("holds a signature of ext4"), "{refused}");
     let twice = [devices.as_slice(), &devices[1..]].concat();
     all_valid(&run("--rw=write", &twice).unwrap().0);
+    ledger.close().unwrap();
+}
+
+#[test]
+fn a_device_that_is_detached_is_named_and_the_other_goes_on() {
+    let needed = "a_device_that_is_detached_is_named_and_the_other_goes_on";
+    if !can_run(needed) || tools::need(["fio"]).is_err() {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().canonicalize().unwrap();
+    let mut ledger = Ledger::open(&folder.join("devices")).unwrap();
+    let images = ["a.img", "b.img"].map(|name| folder.join(name));
+    let devices = images.each_ref().map(|image| loop_device(&mut ledger, image));
+    let levels = devices.each_ref().map(|device| device.to_str().unwrap());
+    let setup = "place = \"device\"\ndevice = \"{at}\"";
+    let text = places(levels, setup, "--filename={device} --rw=randread").replace("[2, 2]", "[3, 3]");
+    let thing = Thing::Loop(images[1].clone());
+    let mut after = After(2, Some(|| ledger.undo_from(&thing).unwrap()));
+    let (run, samples) = run_study(&text, data.path(), &Stop::new(), &[], &mut after).unwrap();
+    let of = |device: &str| run.cells.iter().find(|cell| cell.levels["at"] == device).unwrap();
+    assert_eq!(of(levels[0]).measured["mib_per_s"].values.len(), 3, "{:?}", of(levels[0]).notes);
+    let gone = of(levels[1]);
+    assert_eq!((gone.measured["mib_per_s"].values.len(), gone.voided, samples.len()), (1, 2, 6));
+    assert!(gone.notes.iter().all(|note| note.contains(levels[1])), "{:?}", gone.notes);
     ledger.close().unwrap();
 }
 
