@@ -13,6 +13,7 @@ use crate::host::probe::Host;
 use crate::host::tools;
 use crate::record::Mode;
 use crate::run::journal::Journal;
+use crate::run::tests::header;
 use crate::run::{Running, Unwatched, rfc3339};
 use crate::study::plan::plan;
 
@@ -101,23 +102,7 @@ fn run_study(
     let modelled = BTreeMap::new();
     let mut live = Live::new(&study, &plan, &SystemClock, stop, data, &raw, destroy, Box::new(|_| {}))?;
     let running = Running { study: &study, plan: &plan, clock: &SystemClock, stop, modelled: &modelled };
-    let header = crate::record::Run {
-        format: 1,
-        study: "tiny".into(),
-        title: String::new(),
-        command: String::new(),
-        started: rfc3339(0)?,
-        seed: 1,
-        mode: Mode::Quick,
-        time_scale: 1.0,
-        machine: facts::machine(),
-        tools: BTreeMap::new(),
-        cells: vec![],
-        comparisons: vec![],
-        korean: BTreeMap::new(),
-        notes: vec![],
-        complete: false,
-    };
+    let header = crate::record::Run { started: rfc3339(0)?, machine: facts::machine(), ..header() };
     let run = running.run(header, &mut journal, &mut live, progress);
     live.close()?;
     Ok((run?, journal.samples().to_vec()))
