@@ -259,31 +259,6 @@ fn devices_are_read_and_overwritten_only_when_named() {
 }
 
 #[test]
-fn a_device_that_is_detached_is_named_and_the_other_goes_on() {
-    let needed = "a_device_that_is_detached_is_named_and_the_other_goes_on";
-    if !can_run(needed) || tools::need(["fio"]).is_err() {
-        return;
-    }
-    let data = tempfile::tempdir().unwrap();
-    let folder = data.path().canonicalize().unwrap();
-    let mut ledger = Ledger::open(&folder.join("devices")).unwrap();
-    let images = ["a.img", "b.img"].map(|name| folder.join(name));
-    let devices = images.each_ref().map(|image| loop_device(&mut ledger, image));
-    let levels = devices.each_ref().map(|device| device.to_str().unwrap());
-    let setup = "place = \"device\"\ndevice = \"{at}\"";
-    let text = places(levels, setup, "--filename={device} --rw=randread").replace("[2, 2]", "[3, 3]");
-    let thing = Thing::Loop(images[1].clone());
-    let mut after = After(2, Some(|| ledger.undo_from(&thing).unwrap()));
-    let (run, samples) = run_study(&text, data.path(), &Stop::new(), &[], &mut after).unwrap();
-    let of = |device: &str| run.cells.iter().find(|cell| cell.levels["at"] == device).unwrap();
-    assert_eq!(of(levels[0]).measured["mib_per_s"].values.len(), 3, "{:?}", of(levels[0]).notes);
-    let gone = of(levels[1]);
-    assert_eq!((gone.measured["mib_per_s"].values.len(), gone.voided, samples.len()), (1, 2, 6));
-    assert!(gone.notes.iter().all(|note| note.contains(levels[1])), "{:?}", gone.notes);
-    ledger.close().unwrap();
-}
-
-#[test]
 fn two_file_systems_take_turns_on_one_device() {
     if !can_run("two_file_systems_take_turns_on_one_device") || tools::need(["fio", "mkfs.xfs"]).is_err() {
         return;
