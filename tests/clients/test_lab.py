@@ -139,3 +139,94 @@ def test_a_device_is_not_overwritten_unless_named(frostline, tmp_path):
     stops = frostline.run("lab", "plan", study, "--quick").json["stops"]
     assert stops is None or "/dev/null is not a block device" in stops
     frostline.fails("lab", "run", study, "--quick", "--destroy", "/dev/none", says=["/dev/null" if os.geteuid() == 0 else "root"])
+
+
+def until_samples(process, run, count):
+    """Waits for so many samples in the folder of a run."""
+    samples = run / "samples.ndjson"
+    while not samples.exists() or samples.read_text().count("\n") < count:
+        assert process.poll() is None, process.communicate()
+        os.sched_yield()
+
+
+def test_a_run_is_resumed_when_its_directory_is_there_again(frostline, volumes, tmp_path):
+    a, b = volumes
+    study, run = tmp_path / "mine.toml", tmp_path / "run"
+    study.write_text(STUDY.replace('"A"', f'"{a}"').replace('"B"', f'"{b}"').replace("[2, 2]", "[4, 4]"))
+    process = started(frostline, "run", study, "--quick", "--out", run)
+    until_samples(process, run, 3)
+    b.rename(b.with_name("gone"))
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate()
+    assert process.returncode == FAILED, stderr
+    taken = (run / "samples.ndjson").read_text()
+    frostline.fails("lab", "run", "--resume", run, says=[str(b)])
+    assert is_untouched(a)
+    b.with_name("gone").rename(b)
+    resumed = frostline.ok("lab", "run", "--resume", run)
+    assert (run / "samples.ndjson").read_text().startswith(taken) and resumed["complete"]
+    measured = [len(cell["measured"]["mib_per_s"]["values"]) for cell in resumed["cells"]]
+    assert sum(measured) + sum(cell["voided"] for cell in resumed["cells"]) == 8, resumed["cells"]
+    assert measured[0] == 4 and is_untouched(a)
+    # The first run could not reach its folder there.
+    left = [entry.name for entry in b.iterdir() if entry.name != "precious"]
+    assert len(left) == 1 and left[0].startswith(".frostline-lab-")
+
+
+EMULATED = """
+name = "emulated"
+title = "Two sets of emulated volumes"
+[[factors]]
+name = "volumes"
+means = "volumes"
+levels = ["1x500GiB", "1x600GiB"]
+[setups.emulated]
+place = "volumes"
+class = "gp3"
+volumes = "{volumes}"
+device_mib = 64
+make = ["mkfs.ext4 -q -F {device}"]
+file_system = "ext4"
+[workloads.read]
+tool = "fio"
+data_mib = 4
+layout = "--name=layout --filename={directory}/data --size={data_mib}m --rw=write --end_fsync=1"
+arguments = "--name=read --filename={directory}/data --size={data_mib}m --rw=randread --bs=64k --direct=1"
+[[cells]]
+name = "all"
+levels = { volumes = ["1x500GiB", "1x600GiB"] }
+setup = "emulated"
+workload = "read"
+[quick]
+cells = ["all"]
+seconds = 1
+blocks = [3, 3]
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not os.path.exists("/dev/fuse"), reason="emulated volumes need root and FUSE")
+def test_a_volume_whose_server_dies_is_named_and_the_other_goes_on(frostline, tmp_path):
+    study, run = tmp_path / "emulated.toml", tmp_path / "run"
+    study.write_text(EMULATED)
+    process = started(frostline, "run", study, "--quick", "--out", run)
+    # Both are made in the first block.
+    until_samples(process, run, 2)
+    servers = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = open(f"/proc/{pid}/cmdline", "rb").read().decode().split("\0")
+        except OSError:
+            continue
+        if "serve-volume" in command and str(frostline.data) in " ".join(command):
+            servers[next(part for part in " ".join(command).split("/") if part.startswith("rig"))] = int(pid)
+    assert sorted(servers) == ["rig0", "rig1"]
+    os.kill(servers["rig1"], signal.SIGKILL)
+    stdout, stderr = process.communicate()
+    assert process.returncode == DONE, stderr
+    ended = json.loads(stdout)
+    assert sorted(cell["voided"] for cell in ended["cells"]) == [0, 2], ended["cells"]
+    assert sorted(len(cell["measured"]["mib_per_s"]["values"]) for cell in ended["cells"]) == [1, 3]
+    notes = [note for cell in ended["cells"] for note in cell["notes"]]
+    assert notes and all("voided by tool" in note for note in notes), notes
+    assert frostline.ok("lab", "clean")["undone"] == []
+    assert not [line for line in open("/proc/self/mounts") if str(tmp_path) in line]

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::report::{Cell, show_ms};
 use crate::study::Row;
 use crate::tiers::{Check, Report};
-use frostline_show::{escape_html, show_bytes};
+use frostline_show::{PAGE_TAIL, escape_html, grouped, page_head, show_bytes};
 
 /// The scale of all charts: from 1 ms to 10^7 ms, in powers of ten.
 pub(crate) const DECADES: [&str; 8] = ["1 ms", "10 ms", "0.1 s", "1 s", "10 s", "100 s", "17 min", "2.8 h"];
@@ -18,7 +18,7 @@ pub(crate) fn html(report: &Report) -> String {
     page.push_str(&head("Frostline: searching hot, cold and frozen", "Searching hot, cold and frozen"));
     // Writing to a string does not fail.
     let _ = write_page(&mut page, report);
-    page.push_str("</main></body></html>\n");
+    page.push_str(PAGE_TAIL);
     page
 }
 
@@ -180,63 +180,13 @@ fn write_method(page: &mut String, report: &Report) -> std::fmt::Result {
     )
 }
 
-/// A number with its thousands apart.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 /// The head of a page, up to its first paragraph. Title and heading are our own words.
 pub(crate) fn head(title: &str, heading: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style></head><body><main>\n<h1>{heading}</h1>\n"
-    )
+    page_head("en", title, STYLE) + &format!("<main>\n<h1>{heading}</h1>\n")
 }
 
-const STYLE: &str = r#":root{--page:#fff;--text:#1b2430;--quiet:#5b6675;--line:#dde3ea;--ours:#0b6bcb;--range:#052f5f;--theirs:#b3bdc9}
-@media(prefers-color-scheme:dark){:root{--page:#12161c;--text:#e6ebf2;--quiet:#98a4b3;--line:#2b333e;--ours:#4aa3ff;--range:#d8ebff;--theirs:#566273}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--text);font:16px/1.5 system-ui,sans-serif}
-main{max-width:60rem;margin:0 auto;padding:1.25rem}
-h1{font-size:1.6rem;line-height:1.2;margin:.5rem 0}
-h2{font-size:1.1rem;margin:2rem 0 .5rem}
-.lead{max-width:46rem}
-.key{color:var(--quiet);font-size:.9rem}
-.key span{display:inline-block;width:1.4rem;height:.6rem;margin:0 .4rem 0 0;background:var(--ours)}
-.key span.theirs{background:var(--theirs);margin-left:1rem}
-.bar{margin:.6rem 0}
-.bar p{margin:0 0 .15rem;font-size:.9rem;display:flex;flex-wrap:wrap;gap:0 .6rem}
-.bar b{min-width:10.5rem}
-.bar i{font-style:normal;color:var(--quiet)}
-svg{display:block;width:100%;height:22px}
-.grid,.range{fill:none;stroke:var(--line);stroke-width:1;vector-effect:non-scaling-stroke}
-.range{stroke:var(--range);stroke-width:2}
-svg .ours{fill:var(--ours)}
-svg .theirs{fill:var(--theirs)}
-.axis{position:relative;height:1.2rem;font-size:.7rem;color:var(--quiet)}
-.axis span{position:absolute;transform:translateX(-50%);white-space:nowrap}
-.axis span:first-child{transform:none}
-.axis span:last-child{transform:translateX(-100%)}
-@media(max-width:34rem){.axis span:nth-child(even){display:none}.bar b{min-width:100%}}
-.scroll{overflow-x:auto}
-table{border-collapse:collapse;font-size:.85rem;white-space:nowrap;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .7rem;text-align:right}
-th:nth-child(-n+2),td:nth-child(-n+2){text-align:left;padding-left:0}
-th{color:var(--quiet);font-weight:600}
-tr.first td{border-top:1px solid var(--line)}
-li{margin:.3rem 0}
-code{font-size:.85em;overflow-wrap:anywhere}
-.foot{color:var(--quiet);font-size:.85rem}
-"#;
+/// Bars.
+const STYLE: &str = include_str!("page.css");
 
 #[cfg(test)]
 mod tests {
@@ -254,13 +204,6 @@ mod tests {
     fn the_scale_is_logarithmic_and_bounded() {
         for (ms, at) in [(0.0, 2.0), (1.0, 2.0), (10.0, 100.0), (1e6, 600.0), (1e9, 700.0)] {
             assert!((position(ms) - at).abs() < 1e-9, "{ms}");
-        }
-    }
-
-    #[test]
-    fn thousands_stand_apart() {
-        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (2_000_000, "2,000,000")] {
-            assert_eq!(grouped(number), text);
         }
     }
 

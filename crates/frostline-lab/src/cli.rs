@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 use frostline_base::{Clock, Error, ErrorKind, Result, SystemClock};
 use frostline_model::catalogue::Catalogue;
 use frostline_model::{Balance, VolumeSpec};
+use frostline_show::show_count;
 use serde_json::json;
 
 use self::progress::Bar;
@@ -25,7 +26,7 @@ use crate::record::{Cell, FORMAT, How, Mode, Run};
 use crate::report::Language;
 use crate::run::journal::Journal;
 use crate::run::live::{Live, live_folder};
-use crate::run::{self, Progress, Running, Unwatched, virtual_time};
+use crate::run::{self, Progress, Running, Unwatched, summary, virtual_time};
 use crate::study::plan::{self, Plan};
 use crate::study::{Study, mode_name};
 
@@ -328,11 +329,21 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
 fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared> {
     let (journal, text, was) = Journal::resume(folder)?;
     let mut study = Study::parse(&text, &folder.join("study.toml").display().to_string())?;
-    pressure(&mut study, args.cpu_pressure_max);
     let words: Vec<&str> = was.command.split(' ').collect();
-    let cells = words.iter().position(|word| *word == "--cells").and_then(|at| words.get(at + 1));
+    let after = |option: &str| words.iter().position(|word| *word == option).and_then(|at| words.get(at + 1));
     let cells: Vec<String> =
-        cells.map(|list| list.split(',').map(str::to_owned).collect()).unwrap_or_default();
+        after("--cells").map(|list| list.split(',').map(str::to_owned).collect()).unwrap_or_default();
+    // All samples of a run are judged alike.
+    let was_limit = after("--cpu-pressure-max").and_then(|limit| limit.parse().ok());
+    if args.cpu_pressure_max.is_some() && args.cpu_pressure_max != was_limit {
+        return Err(Error::conflict(format!(
+            "the samples of the run were judged {}: resume it without --cpu-pressure-max",
+            was_limit.map_or("by the study's limits".to_owned(), |limit: f64| format!(
+                "by --cpu-pressure-max {limit}"
+            ))
+        )));
+    }
+    pressure(&mut study, was_limit);
     let host = Host::probe(&context.data);
     let plan = plan::plan(&study, was.mode, was.seed, &cells, &host)?;
     plan.check(&study, &host, &args.extent.destroy)?;
@@ -343,14 +354,12 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
             sample.cell
         )));
     }
-    // What the summaries add is added again.
-    let mut notes = study.notes.clone();
-    notes.extend(virtual_time::notes(&study, &plan));
-    notes.push(format!("Resumed after {} samples.", journal.samples().len()));
+    let mut notes = was.notes.clone();
+    notes.retain(|note| !summary::adds(note));
+    notes.push(format!("Resumed after {}.", show_count(journal.samples().len() as u64, "sample")));
     Ok(Prepared { study, plan, header: Run { notes, ..was }, journal })
 }
 
-/// Another limit for the whole study, recorded as a note.
 /// Which cells count although CPUs may be busy with something else.
 fn not_judged(study: &Study, plan: &plan::Plan) -> Option<String> {
     let run = plan.cells.iter().filter(|cell| cell.is_run());
@@ -365,6 +374,7 @@ fn not_judged(study: &Study, plan: &plan::Plan) -> Option<String> {
     })
 }
 
+/// Another limit for the whole study, recorded as a note.
 fn pressure(study: &mut Study, limit: Option<f64>) -> Option<String> {
     let limit = limit?;
     for group in &mut study.groups {
@@ -428,7 +438,8 @@ fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> R
         bar.say(&format!("changes: {change}"));
     }
     let run = live.about_guests().and_then(|about| {
-        header.notes.extend(about);
+        // A run that is resumed has it already.
+        header.notes.extend(about.filter(|about| !header.notes.contains(about)));
         running.run(header, &mut journal, &mut live, &mut bar)
     });
     bar.finish();

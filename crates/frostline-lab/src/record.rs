@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::stats;
+
 /// Version of the files of a run. Readers refuse a newer one.
 pub const FORMAT: u32 = 1;
 
@@ -221,12 +223,14 @@ pub struct Comparison {
 
 impl Comparison {
     /// Whether the expectation is met, as far as the run can tell: not where the interval of what was measured lies on both
-    /// sides of an end of the expected range.
+    /// sides of an end of the expected range, or is only the range of a few pairs.
     pub fn judged(&self) -> Option<bool> {
         let Some((least, most)) = self.expected.filter(|_| self.pairs > 0 && !self.null_control) else {
             return self.met;
         };
-        if least <= self.low && self.high <= most {
+        if self.is_few() {
+            None
+        } else if least <= self.low && self.high <= most {
             Some(true)
         } else if self.high < least || most < self.low {
             Some(false)
@@ -235,9 +239,14 @@ impl Comparison {
         }
     }
 
-    /// Whether it was measured against an expectation, and the interval is too wide to judge it.
+    /// Whether it was measured against an expectation, and the run cannot judge it.
     pub fn is_open(&self) -> bool {
         self.expected.is_some() && self.pairs > 0 && !self.null_control && self.judged().is_none()
+    }
+
+    /// Whether its pairs are too few for an interval of 95 %.
+    pub fn is_few(&self) -> bool {
+        (self.pairs as usize) < stats::PAIRS_MIN
     }
 }
 

@@ -8,6 +8,7 @@
 mod chart;
 mod compare;
 mod evidence;
+mod korean;
 mod load;
 mod markdown;
 mod matrix;

@@ -5,12 +5,10 @@
 //! empty) the rates are steady, so after some thousand requests the simulator jumps to just before
 //! the next change instead of simulating every request. The same arguments give the same answer.
 //!
-//! `docs/lab/model.md` lists what the file system models omit: fragmentation, metadata, CPU time,
-//! transaction groups, and device latency unless the stack states one.
+//! `docs/lab/model.md` lists what the file system models omit.
 
 mod closed_loop;
 mod pool;
-pub mod warm_tier;
 
 use frostline_base::{Error, Result};
 use frostline_model::catalogue::Catalogue;
@@ -22,7 +20,6 @@ use pool::Pool;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
-const GIB: u64 = 1024 * MIB;
 
 /// Seconds between two transaction groups of OpenZFS, its default.
 const ZFS_GROUP_S: f64 = 5.0;
@@ -109,11 +106,6 @@ impl FileSystem {
             group: Some(Group { every_s: ZFS_GROUP_S, requests: ZFS_GROUP_REQUESTS }),
             ..Self::zfs(record_bytes, compress)
         }
-    }
-
-    /// OpenZFS from 2.3, where direct I/O is real: submissions do not block and the ARC is passed by.
-    pub fn zfs_direct(record_bytes: u64, compress: bool) -> FileSystem {
-        FileSystem { name: "zfs-direct".to_owned(), blocking: false, ..Self::zfs(record_bytes, compress) }
     }
 
     /// btrfs: with compression data is buffered and stored in extents of 128 KiB, without (and without data

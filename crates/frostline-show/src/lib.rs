@@ -1,15 +1,17 @@
-//! Text for and from people: sizes with units, counts with nouns, tables, terminal output, and suggestions for
-//! mistyped names.
+//! Text for and from people: sizes with units, counts with nouns, tables, terminal output, the frame of HTML pages, and
+//! suggestions for mistyped names.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod html;
 mod nearest;
+mod page;
 mod size;
 mod table;
 mod terminal;
 
 pub use html::escape_html;
 pub use nearest::{nearest, suggestion};
-pub use size::{SizeError, parse_bytes, show_bytes, show_count};
+pub use page::{PAGE_TAIL, page_head};
+pub use size::{SizeError, grouped, parse_bytes, show_bytes, show_count};
 pub use table::{Table, printable};
 pub use terminal::{json_line, say_json, say_json_of, write_line, write_note};

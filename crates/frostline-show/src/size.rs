@@ -65,9 +65,29 @@ pub fn show_count(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
+/// A whole number with its thousands apart, as `1,234,567`.
+pub fn grouped(number: impl ToString) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (number, text) in [(0_u64, "0"), (999, "999"), (1_000, "1,000"), (2_000_000, "2,000,000")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
 
     #[test]
     fn sizes_are_read_with_units() {

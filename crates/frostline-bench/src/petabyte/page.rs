@@ -2,17 +2,17 @@
 
 use std::fmt::Write;
 
-use frostline_show::escape_html;
+use frostline_show::{PAGE_TAIL, escape_html, grouped};
 
 use super::report::{COLUMNS, Cell, Report, row};
-use crate::page::{DECADES, grouped, head, position, write_axis, write_checks};
+use crate::page::{DECADES, head, position, write_axis, write_checks};
 use crate::report::show_ms;
 
 pub(super) fn html(report: &Report) -> String {
     let mut page = head("Frostline: a needle in a petabyte", "A needle in a petabyte");
     // Writing to a string does not fail.
     let _ = write_page(&mut page, report);
-    page.push_str("</main></body></html>\n");
+    page.push_str(PAGE_TAIL);
     page
 }
 

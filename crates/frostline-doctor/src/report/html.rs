@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::{Finding, Report};
 use crate::rule::Severity;
-use frostline_show::{escape_html, show_count};
+use frostline_show::{PAGE_TAIL, escape_html, page_head, show_count};
 
-/// The look of the lab's pages: the same colours in both themes, and the room of a phone.
+/// Marks of severities.
 const STYLE: &str = include_str!("page.css");
 
 /// Findings in full; of the next ones a line each, of all others only how many there are.
@@ -15,10 +15,10 @@ const LINES_MAX: usize = 16;
 
 pub(super) fn page(report: &Report) -> String {
     let Report { findings, quiet, unknown, .. } = report;
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>Frostline doctor</title><style>{STYLE}</style></head><body><main>\n<h1>{}</h1>\n\
-         <p class=lead>{}</p>\n<p class=quiet>{}: {} quiet, {} unknown.</p>\n",
+    let mut out = page_head("en", "Frostline doctor", STYLE);
+    let _ = write!(
+        out,
+        "<main>\n<h1>{}</h1>\n<p class=lead>{}</p>\n<p class=quiet>{}: {} quiet, {} unknown.</p>\n",
         headline(findings),
         escape_html(&answer(report)),
         escape_html(&report.subject),
@@ -50,11 +50,11 @@ pub(super) fn page(report: &Report) -> String {
     }
     let _ = writeln!(
         out,
-        "<details><summary>Quiet rules: {}</summary>\n<p>{}</p></details>\n</main></body></html>",
+        "<details><summary>Quiet rules: {}</summary>\n<p>{}</p></details>",
         quiet.len(),
         quiet.join(", ")
     );
-    out
+    out + PAGE_TAIL
 }
 
 /// How many findings there are of each severity.

@@ -50,7 +50,8 @@ fn a_study_of_ones_own_runs_resumes_reports_and_compares() {
     fs::write(&study, SMALL).unwrap();
     let out = folder.path().join("run");
     let (study, out) = (study.to_str().unwrap(), out.to_str().unwrap());
-    let outcome = typed(&["run", study, "--quick", "--out", out], folder.path(), true).unwrap();
+    let words = ["run", study, "--quick", "--cpu-pressure-max", "90", "--out", out];
+    let outcome = typed(&words, folder.path(), true).unwrap();
     let run = value(&outcome);
     assert_eq!(run["complete"], true);
     assert_eq!(run["cells"].as_array().unwrap().len(), 5);
@@ -62,8 +63,16 @@ fn a_study_of_ones_own_runs_resumes_reports_and_compares() {
     assert_eq!(again.kind(), ErrorKind::Conflict);
     let samples = || fs::read_to_string(folder.path().join("run/samples.ndjson")).unwrap();
     let before = samples();
-    typed(&["run", "--resume", out], folder.path(), true).unwrap();
+    let resumed = value(&typed(&["run", "--resume", out], folder.path(), true).unwrap());
     assert_eq!(samples(), before);
+    // What a reader must know stays, and all samples are judged alike.
+    let mut notes = run["notes"].as_array().unwrap().clone();
+    assert!(notes[0].as_str().unwrap().contains("CPU pressure of at most 90 %"), "{notes:?}");
+    notes.push("Resumed after 30 samples.".into());
+    assert_eq!(resumed["notes"].as_array().unwrap(), &notes);
+    let other =
+        typed(&["run", "--resume", out, "--cpu-pressure-max", "95"], folder.path(), true).unwrap_err();
+    assert!(other.what().contains("were judged by --cpu-pressure-max 90"), "{other}");
     let raw: BTreeSet<String> = before
         .lines()
         .map(|line| {

@@ -69,7 +69,7 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
     };
     let decision = decide(&catalogue, &question)?;
     if let Some(path) = &args.html {
-        let title = format!("{} over {} in {}", args.need, args.capacity, args.region);
+        let title = format!("{}, {}, {}", args.need, args.capacity, args.region);
         let page = pareto_page(
             &title,
             (&decision.answer, &decision.answer_korean),

@@ -112,7 +112,7 @@ impl Host {
             }
             Need::Vhost if !self.has_vhost => Some("needs /dev/vhost-net: `modprobe vhost_net`".into()),
             Need::FileSystem(name) if !self.file_systems.contains(name) => {
-                Some(format!("the kernel has no {name}; `modprobe {name}` if it is a module"))
+                Some(format!("the kernel has no {name} (`modprobe {name}` if it is a module)"))
             }
             Need::Tool(name) => self.missing_tools.get(name).cloned(),
             Need::Guest => self.missing_tools.get("qemu-system-x86_64").cloned(),

@@ -47,6 +47,13 @@ pub enum From {
 /// # Errors
 /// NotFound for a file that there is not; Invalid, with file and place, for one that cannot be used.
 pub fn run(args: &NeedArgs) -> Result<Derived> {
+    // Logs of jobs that ran at once are added up.
+    let resolved: Vec<_> = args.files.iter().map(|path| path.canonicalize()).collect();
+    let is_again =
+        |at: &usize| resolved[..*at].iter().flatten().any(|path| Some(path) == resolved[*at].as_ref().ok());
+    if let Some(at) = (0..resolved.len()).find(is_again) {
+        return Err(Error::invalid(format!("{} is given twice", args.files[at].display())));
+    }
     let texts =
         || args.files.iter().map(|path| Ok((path.as_path(), read(path)?))).collect::<Result<Vec<_>>>();
     let traces = match args.from {

@@ -10,6 +10,12 @@ use super::{SECONDS_MAX, Sample, Trace};
 
 /// The metrics of AWS/EBS that are needed, each as a sum over the period.
 const METRICS: [&str; 4] = ["VolumeReadOps", "VolumeReadBytes", "VolumeWriteOps", "VolumeWriteBytes"];
+/// Of requests and of bytes.
+const UNITS: [&str; 2] = ["Count", "Bytes"];
+/// Bytes of a request that a volume may have on average.
+const REQUEST_BYTES: std::ops::RangeInclusive<f64> = 512.0..=16_777_216.0;
+/// Equal distances in a row, longer than the period, that are no holes but another period.
+const OTHER_PERIOD_MIN: usize = 3;
 /// The name of a volume where labels have none.
 const UNNAMED: &str = "the volume";
 /// Longest period that metrics have.
@@ -81,14 +87,14 @@ fn metric_data(origin: &str, results: &[Value], volumes: &mut BTreeMap<String, S
         // Newest first unless it was asked otherwise; but one of both.
         let is_falling = times.first() > times.last();
         if let Some(i) =
-            times.windows(2).position(|pair| (pair[0] > pair[1]) != is_falling || pair[0] == pair[1])
+            times.windows(2).position(|pair| (pair[0] > pair[1]) != is_falling && pair[0] != pair[1])
         {
             return Err(wrong(format!(".Timestamps[{}]: the clock goes back", i + 1)));
         }
         let series = volumes.entry(volume).or_default();
         for (i, (time, value)) in times.into_iter().zip(values).enumerate() {
-            let value = count(value).map_err(|what| wrong(format!(".Values[{i}]: {what}")))?;
-            series[metric].insert(time, value);
+            let value = count(value).and_then(|value| put(&mut series[metric], time, value));
+            value.map_err(|what| wrong(format!(".Values[{i}]: {what}")))?;
         }
     }
     Ok(())
@@ -112,10 +118,10 @@ fn metric_statistics(
         if point["Sum"].is_null() {
             return Err(wrong("it has no Sum: ask with --statistics Sum".to_owned()));
         }
-        let value = count(&point["Sum"]).map_err(wrong)?;
-        if series.insert(time, value).is_some() {
-            return Err(wrong(format!("a second value of {label} at {}", point["Timestamp"])));
+        if let Some(unit) = point["Unit"].as_str().filter(|unit| !UNITS.contains(unit)) {
+            return Err(wrong(format!("its unit is {unit}, not {}", UNITS.join(" or "))));
         }
+        count(&point["Sum"]).and_then(|value| put(series, time, value)).map_err(wrong)?;
     }
     Ok(())
 }
@@ -137,6 +143,8 @@ fn trace(volume: String, series: &Series, notes: &[String]) -> Result<Trace> {
             "{volume}: its times are {period} s apart: no period is so long"
         )));
     }
+    check_period(&volume, &times, period)?;
+    check_sizes(&volume, series)?;
     let mut trace = Trace { device: volume, notes: notes.to_vec(), ..Trace::default() };
     trace.notes.push(format!(
         "A sample is the average over a period of {period} s: peaks within it are not seen. Requests are the cloud's, which splits and merges them."
@@ -161,6 +169,50 @@ fn trace(volume: String, series: &Series, notes: &[String]) -> Result<Trace> {
         }
     }
     Ok(trace)
+}
+
+/// Exports may overlap, but a time has one value.
+fn put(values: &mut BTreeMap<i64, f64>, time: i64, value: f64) -> std::result::Result<(), String> {
+    match values.insert(time, value) {
+        Some(other) if other != value => {
+            Err(format!("{value} at {}, which has {other} already", show_time(time)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// That the metrics are sums in one unit, as far as requests of a possible size say so.
+fn check_sizes(volume: &str, series: &Series) -> Result<()> {
+    let [reads, read_bytes, writes, write_bytes] = series;
+    for (requests, bytes, names) in [(reads, read_bytes, &METRICS[..2]), (writes, write_bytes, &METRICS[2..])]
+    {
+        // Of the times that have both.
+        let both = requests.iter().filter_map(|(time, requests)| Some((*requests, *bytes.get(time)?)));
+        let (count, sum) = both.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        if count > 0.0 && !REQUEST_BYTES.contains(&(sum / count)) {
+            return Err(Error::invalid(format!(
+                "{volume}: {} has {} bytes for each of {}: both should be sums (--statistics Sum), in bytes and requests",
+                names[1],
+                (sum / count * 10.0).round() / 10.0,
+                names[0]
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// That there is one period: a longer one would be taken for holes, and its sums for those of the shorter one.
+fn check_period(volume: &str, times: &[i64], period: i64) -> Result<()> {
+    let steps: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let is_other = |steps: &[i64]| steps[0] > period && steps.iter().all(|step| *step == steps[0]);
+    match steps.windows(OTHER_PERIOD_MIN).position(is_other) {
+        Some(at) => Err(Error::invalid(format!(
+            "{volume}: from {} on its values are {} s apart, others {period} s: give exports of one period",
+            show_time(times[at]),
+            steps[at]
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// A time as text or as seconds since 1970.

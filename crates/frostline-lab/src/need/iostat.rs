@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use frostline_base::{Error, Result};
+use jiff::Timestamp;
 use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::{SECONDS_MAX, Sample, Trace};
 
-/// How iostat prints a time, by locale and S_TIME_FORMAT. The first that reads every line is taken: month and day can
-/// be exchanged, which matters only to a file that is longer than a day.
+/// How iostat prints a time, by locale and S_TIME_FORMAT. Of those that read every line the one with the shortest time
+/// between them is taken: a file of two days has two months if day and month are exchanged.
 const TIMES: [&str; 8] = [
     "%Y-%m-%dT%H:%M:%S%z",
     "%Y-%m-%dT%H:%M:%SZ",
@@ -38,12 +40,14 @@ struct Report {
     /// Where it begins in the file, in words.
     place: String,
     time: String,
+    /// Whether it is the first that an iostat printed, and so can be the average since boot.
+    is_first: bool,
     rates: BTreeMap<String, Rates>,
     /// What is wrong in it.
     cut: Option<String>,
 }
 
-/// A trace of each device. The first report is left out: unless iostat was told not to, it averages since boot.
+/// A trace of each device. The first report of each iostat is left out: unless it was told not to, it averages since boot.
 pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
     let reports = match text.trim_start().starts_with('{') {
         true => of_json(origin, text)?,
@@ -61,7 +65,12 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
     let unsorted = steps.clone();
     steps.sort_by(f64::total_cmp);
     let interval = steps[steps.len() / 2];
-    // Times are whole seconds.
+    // Times are whole seconds: of reports each second two may have the same one.
+    if interval < 1.0 || interval > 1.0 && steps[0] == 0.0 {
+        let twice = |pair: &&[Report]| pair[0].time == pair[1].time;
+        let time = reports.windows(2).find(twice).map_or("", |pair| pair[1].time.as_str());
+        return Err(Error::invalid(format!("{origin}: several reports are of {time}")));
+    }
     let is_hole = |step: f64| step > interval * 1.5 + 1.0;
     let mut traces: BTreeMap<&str, Trace> = BTreeMap::new();
     for report in &reports {
@@ -69,7 +78,10 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
             let device = device.as_str();
             traces.entry(device).or_insert_with(|| Trace {
                 device: device.to_owned(),
-                notes: vec!["The first report is left out: it can be the average since boot.".to_owned()],
+                notes: vec![
+                    "The first report of each iostat is left out: it can be the average since boot."
+                        .to_owned(),
+                ],
                 ..Trace::default()
             });
         }
@@ -83,6 +95,9 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
                     step - interval,
                     report.time
                 ));
+            }
+            if report.is_first {
+                continue;
             }
             match (report.rates.get(*device), &report.cut) {
                 (Some([reads, read_bytes, writes, write_bytes]), _) => trace.samples.push(Sample {
@@ -102,34 +117,47 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
     Ok(traces.into_values().collect())
 }
 
-/// The end of each report, in seconds after the first.
+/// The end of each report, in seconds.
 fn ends(origin: &str, reports: &[Report]) -> Result<Vec<f64>> {
-    let read = |format: &str| -> Option<Vec<DateTime>> {
-        reports.iter().map(|report| DateTime::strptime(format, &report.time).ok()).collect()
+    let read = |format: &&str| -> Option<Vec<f64>> {
+        reports.iter().map(|report| second(format, &report.time)).collect()
     };
-    let Some(times) = TIMES.iter().find_map(|format| read(format)) else {
-        let known = |time: &str| TIMES.iter().any(|format| DateTime::strptime(format, time).is_ok());
+    let span = |times: &[f64]| {
+        let ends =
+            times.iter().fold((f64::MAX, f64::MIN), |ends, time| (ends.0.min(*time), ends.1.max(*time)));
+        ends.1 - ends.0
+    };
+    let Some(times) = TIMES.iter().filter_map(read).min_by(|a, b| span(a).total_cmp(&span(b))) else {
+        let known = |time: &str| TIMES.iter().any(|format| second(format, time).is_some());
         let odd = reports.iter().find(|report| !known(&report.time)).unwrap_or(&reports[0]);
         return Err(Error::invalid(format!(
             "{origin}: {}: the time `{}` cannot be read: run iostat with S_TIME_FORMAT=ISO",
             odd.place, odd.time
         )));
     };
-    let after = |time: &DateTime| time.duration_since(times[0]).as_secs_f64();
-    for (pair, report) in times.windows(2).zip(reports.iter().skip(1)) {
-        if pair[1] <= pair[0] {
-            return Err(Error::invalid(format!(
-                "{origin}: {}: the clock goes back, from {} to {}",
-                report.place, pair[0], pair[1]
-            )));
-        }
+    if let Some(at) = times.windows(2).position(|pair| pair[1] < pair[0]) {
+        let (before, after) = (&reports[at], &reports[at + 1]);
+        return Err(Error::invalid(format!(
+            "{origin}: {}: the clock goes back, from {} to {}: give the part before or after; \
+             with S_TIME_FORMAT=ISO iostat writes the zone, so that a change to winter time is none",
+            after.place, before.time, after.time
+        )));
     }
-    match times.last().map(after) {
-        Some(seconds) if seconds > SECONDS_MAX => {
+    match span(&times) {
+        seconds if seconds > SECONDS_MAX => {
             Err(Error::invalid(format!("{origin}: its times are {:.0} days apart", seconds / 86_400.0)))
         }
-        _ => Ok(times.iter().map(after).collect()),
+        _ => Ok(times),
     }
+}
+
+/// Seconds since 1970 of a time; of one without a zone, as if it were in UTC.
+fn second(format: &str, text: &str) -> Option<f64> {
+    let time = match format.contains("%z") {
+        true => Timestamp::strptime(format, text).ok()?,
+        false => DateTime::strptime(format, text).ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp(),
+    };
+    Some(time.as_second() as f64)
 }
 
 /// Which columns hold requests and bytes, and bytes of the latter's unit.
@@ -165,11 +193,14 @@ fn is_rate(number: f64) -> bool {
 fn of_text(origin: &str, text: &str) -> Result<Vec<Report>> {
     let (mut reports, mut columns): (Vec<Report>, Option<Columns>) = (Vec::new(), None);
     let mut time: Option<(usize, &str)> = None;
+    let mut is_first = true;
     for (at, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let place = || format!("line {}", at + 1);
         match words.as_slice() {
             [] => columns = None,
+            // `Linux 6.1.0 (name) 11/24/26 _x86_64_ (2 CPU)`: another iostat begins, perhaps in a row that is cut.
+            [.., last] if last.ends_with("CPU)") => (columns, is_first) = (None, true),
             [first, ..] if first.trim_end_matches(':') == "Device" => {
                 columns = Columns::of(&words);
                 if columns.is_none() {
@@ -181,7 +212,9 @@ fn of_text(origin: &str, text: &str) -> Result<Vec<Report>> {
                     return Err(Error::invalid(format!("{origin}: {}: {what}", place())));
                 };
                 let place = format!("line {line}");
-                reports.push(Report { place, time: time.to_owned(), rates: BTreeMap::new(), cut: None });
+                let (time, rates) = (time.to_owned(), BTreeMap::new());
+                reports.push(Report { place, time, is_first, rates, cut: None });
+                is_first = false;
             }
             [device, ..] if columns.is_some() => {
                 let (Some(columns), Some(report)) = (&columns, reports.last_mut()) else { continue };
@@ -234,7 +267,7 @@ fn of_json(origin: &str, text: &str) -> Result<Vec<Report>> {
                 _ => cut = Some(format!("{place}: {device} has no rates")),
             }
         }
-        reports.push(Report { place, time: time.to_owned(), rates, cut });
+        reports.push(Report { place, time: time.to_owned(), is_first: at == 0, rates, cut });
     }
     Ok(reports)
 }

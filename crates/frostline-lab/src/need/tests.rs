@@ -63,7 +63,7 @@ fn iostat_without_times_or_columns_is_refused_by_line() {
     assert!(error.starts_with("io.txt: line 3: these columns do not tell reads from writes"), "{error}");
     let error = wrong("18:53:50", "18:53:40");
     assert!(
-        error.contains("line 23: the clock goes back, from 2026-11-24T18:53:49 to 2026-11-24T18:53:40"),
+        error.contains("line 23: the clock goes back, from 11/24/26 18:53:49 to 11/24/26 18:53:40"),
         "{error}"
     );
     let error = wrong("11/24/26 18:53:50", "11-24 18:53:50");
@@ -86,6 +86,72 @@ fn holes_of_iostat_are_named_and_are_no_time() {
     let derived = iostat(&cut).unwrap();
     assert_eq!(derived.samples, 6);
     assert_eq!(derived.holes, ["io.txt: line 25: the row of vda is cut"]);
+}
+
+/// Reports of `vda` at these times, each with 10 reads of 4 KiB a second.
+fn reports(times: &[&str]) -> String {
+    let row = "vda 10.00 40.00 0.00 0.00";
+    times.iter().map(|time| format!("{time}\nDevice r/s rkB/s w/s wkB/s\n{row}\n\n")).collect()
+}
+
+#[test]
+fn times_of_iostat_may_have_a_zone_and_day_and_month_in_any_order() {
+    // Clocks are put back within these three hours.
+    let zoned = ["2026-10-25T02:00:00+0200", "2026-10-25T02:59:59+0200", "2026-10-25T02:59:58+0100"];
+    let derived = iostat(&reports(&zoned)).unwrap();
+    assert_eq!((derived.samples, derived.holes.len()), (2, 0), "{derived:?}");
+    let local = zoned.map(|time| time[..19].replace('T', " "));
+    let error = iostat(&reports(&local.each_ref().map(String::as_str))).unwrap_err().to_string();
+    assert!(
+        error.contains("from 2026-10-25 02:59:59 to 2026-10-25 02:59:58")
+            && error.contains("S_TIME_FORMAT=ISO"),
+        "{error}"
+    );
+    // The first of the ninth month is not the ninth of the first.
+    for times in [
+        ["31/08/26 23:59:58", "31/08/26 23:59:59", "01/09/26 00:00:00"],
+        ["08/09/26 23:59:58", "08/09/26 23:59:59", "09/09/26 00:00:00"],
+        ["09/08/26 23:59:58", "09/08/26 23:59:59", "09/09/26 00:00:00"],
+    ] {
+        let derived = iostat(&reports(&times)).unwrap();
+        assert!(derived.holes.is_empty() && derived.samples == 2, "{derived:?}");
+    }
+}
+
+#[test]
+fn a_second_of_iostat_may_have_two_reports_and_a_minute_may_not() {
+    let at = |seconds: [u32; 6]| {
+        reports(
+            &seconds
+                .map(|second| format!("2026-01-01 00:{:02}:{:02}", second / 60, second % 60))
+                .each_ref()
+                .map(String::as_str),
+        )
+    };
+    let derived = iostat(&at([1, 2, 3, 3, 5, 6])).unwrap();
+    assert_eq!((derived.samples, derived.holes.len()), (5, 0));
+    let error = iostat(&at([60, 120, 180, 180, 240, 300])).unwrap_err().to_string();
+    assert_eq!(error, "io.txt: several reports are of 2026-01-01 00:03:00");
+    assert!(iostat(&at([1, 1, 1, 1, 1, 1])).unwrap_err().to_string().contains("several reports are of"));
+}
+
+#[test]
+fn of_joined_files_the_first_report_of_each_is_left_out() {
+    let since_boot = "2026-01-01 01:00:00\nDevice r/s rkB/s w/s wkB/s\nvda 9999.00 9999.00 0.00 0.00\n\n";
+    let first = reports(&["2026-01-01 00:00:00", "2026-01-01 00:00:01", "2026-01-01 00:00:02"]);
+    let second = reports(&["2026-01-01 01:00:01", "2026-01-01 01:00:02"]);
+    let header = "Linux 6.1.0-56 (vm) \t01/01/26 \t_x86_64_\t(2 CPU)\n\n";
+    // The first file may end within a row, and without the end of the line.
+    let cut = first.trim_end_matches(" 0.00\n\n");
+    for first in [format!("{first}\n"), format!("{cut}\n"), cut.to_owned()] {
+        let derived = iostat(&format!("{header}{first}{header}{since_boot}{second}")).unwrap();
+        assert_eq!(derived.reads.peak_iops, 10.0, "{derived:?}");
+        assert!(
+            derived.holes.iter().any(|hole| hole.contains("3597 s without a report")),
+            "{:?}",
+            derived.holes
+        );
+    }
 }
 
 #[test]
@@ -154,6 +220,11 @@ fn mistakes_in_logs_are_named_by_line() {
     let derived = fio(&[("h_bw.log", hole), ("h_iops.log", hole)]).unwrap();
     assert_eq!(derived.holes[0], "h_bw.log: line 3: nothing was logged for 2000 ms");
     assert_eq!((derived.samples, derived.seconds), (4, 4.0));
+    // A direction without requests is no hole while the other one has some.
+    let late = "1000, 5, 0, 0\n2000, 5, 0, 0\n3000, 5, 0, 0\n3001, 5, 1, 0\n4000, 5, 0, 0\n";
+    let derived = fio(&[("l_bw.log", late), ("l_iops.log", late)]).unwrap();
+    assert!(derived.holes.is_empty() && derived.samples == 4, "{derived:?}");
+    assert!(error("1795000000000, 1, 0, 4096\n").contains("run fio without log_unix_epoch"));
 }
 
 #[test]
@@ -201,6 +272,79 @@ fn mistakes_in_exports_are_named() {
     );
     assert!(cloudwatch("[").unwrap_err().to_string().contains("not JSON; it is cut"));
     assert!(cloudwatch("{}").unwrap_err().to_string().contains("neither"));
+}
+
+/// `get-metric-data` of one volume: requests of 4 KiB, 100 a second, at these seconds.
+fn exported(times: &[i64], period: f64) -> String {
+    let metric = |name: &str, each: f64| serde_json::json!({"Label": name, "Timestamps": times, "Values": vec![each * period; times.len()]});
+    let results = [
+        metric("VolumeReadOps", 100.0),
+        metric("VolumeReadBytes", 409_600.0),
+        metric("VolumeWriteOps", 0.0),
+        metric("VolumeWriteBytes", 0.0),
+    ];
+    serde_json::json!({ "MetricDataResults": results }).to_string()
+}
+
+#[test]
+fn exports_may_overlap_but_not_contradict_each_other() {
+    let read = |files: &[String]| {
+        let files: Vec<_> = files.iter().map(|text| (Path::new("cw.json"), text.clone())).collect();
+        cloudwatch::read(&files).map(|traces| traces[0].samples.len())
+    };
+    let (first, second) = (exported(&[0, 300, 600, 600], 300.0), exported(&[600, 900, 1200], 300.0));
+    assert_eq!(read(&[first.clone(), second.clone()]).unwrap(), 5);
+    let other = second.replacen("30000.0", "29999.0", 1);
+    let error = read(&[first, other]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "cw.json: MetricDataResults[0].Values[0]: 29999 at 1970-01-01T00:10:00Z, which has 30000 already"
+    );
+}
+
+#[test]
+fn other_periods_statistics_and_units_are_refused() {
+    let hours = [0, 300, 600, 900, 3600, 7200, 10_800, 14_400];
+    let error = cloudwatch(&exported(&hours, 300.0)).unwrap_err().to_string();
+    assert!(
+        error.contains("from 1970-01-01T01:00:00Z on its values are 3600 s apart, others 300 s"),
+        "{error}"
+    );
+    // Two holes of the same length are holes.
+    assert_eq!(cloudwatch(&exported(&[0, 300, 1200, 2100, 2400], 300.0)).unwrap().holes.len(), 2);
+    let averages = exported(&[0, 300], 300.0).replace("122880000.0", "4096.0");
+    let error = cloudwatch(&averages).unwrap_err().to_string();
+    assert!(
+        error.contains("VolumeReadBytes has 0.1 bytes for each of VolumeReadOps: both should be sums"),
+        "{error}"
+    );
+    let point =
+        serde_json::json!({"Timestamp": "2026-11-01T00:00:00+09:00", "Sum": 5.0, "Unit": "Kilobytes"});
+    let error =
+        cloudwatch(&serde_json::json!({"Label": "VolumeReadBytes", "Datapoints": [point]}).to_string());
+    let error = error.unwrap_err().to_string();
+    assert_eq!(error, "cw.json: Datapoints[0]: its unit is Kilobytes, not Count or Bytes");
+    // Times of two zones are one time.
+    let zones = exported(&[0, 300], 300.0)
+        .replace("[0,300]", "[\"1970-01-01T09:00:00+09:00\",\"1970-01-01T00:05:00Z\"]");
+    assert_eq!(cloudwatch(&zones).unwrap().text, "randread bs=4k 0.4MiB/s");
+}
+
+#[test]
+fn a_file_is_given_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("a_lat.log");
+    std::fs::write(&log, REQUESTS).unwrap();
+    let args = |files: Vec<std::path::PathBuf>| args::NeedArgs {
+        from: args::From::FioLog,
+        files,
+        device: None,
+        sequential: false,
+    };
+    assert!(args::run(&args(vec![log.clone()])).is_ok());
+    let again = folder.path().join(".").join("a_lat.log");
+    let error = args::run(&args(vec![log, again.clone()])).unwrap_err().to_string();
+    assert_eq!(error, format!("{} is given twice", again.display()));
 }
 
 #[test]

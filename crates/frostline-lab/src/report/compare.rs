@@ -9,7 +9,7 @@ use std::fmt::Write;
 use frostline_base::{Error, Result};
 use serde::Serialize;
 
-use super::text::{self, bytes, escape_markdown, mode, number, p_value, percent, plain};
+use super::text::{self, bytes, mode, number, p_value, percent, plain};
 use crate::record::{Cell, FORMAT, Run};
 use crate::stats::{self, Ratio};
 
@@ -231,51 +231,6 @@ impl Compared {
         for (which, only) in [("first", &self.only_first), ("second", &self.only_second)] {
             for cell in only {
                 writeln!(text, "only in the {which}: {}", plain(cell))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// For an issue or a pull request.
-    pub fn markdown(&self) -> String {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = self.write_markdown(&mut text);
-        text
-    }
-
-    fn write_markdown(&self, text: &mut String) -> std::fmt::Result {
-        let escape = escape_markdown;
-        let [first, second] = &self.started;
-        writeln!(text, "# {}: {} against {}\n", escape(&self.study), escape(second), escape(first))?;
-        if !self.changes.is_empty() {
-            writeln!(text, "| changed | first | second |\n|---|---|---|")?;
-        }
-        for Change { what, first, second } in &self.changes {
-            writeln!(text, "| {} | {} | {} |", escape(what), escape(first), escape(second))?;
-        }
-        writeln!(
-            text,
-            "\n| cell | metric | first | second | ratio | 95 % | verdict |\n|---|---|--:|--:|--:|--:|---|"
-        )?;
-        for cell in &self.cells {
-            writeln!(
-                text,
-                "| {} | {} | {} | {} {} | {} | {} – {} | {} |",
-                escape(&cell.cell),
-                escape(&cell.metric),
-                number(cell.first),
-                number(cell.second),
-                escape(&cell.unit),
-                text::ratio(cell.ratio),
-                text::ratio(cell.low),
-                text::ratio(cell.high),
-                cell.verdict().replace('<', "&lt;")
-            )?;
-        }
-        for (which, only) in [("first", &self.only_first), ("second", &self.only_second)] {
-            for cell in only {
-                writeln!(text, "\nOnly in the {which}: {}", escape(cell))?;
             }
         }
         Ok(())

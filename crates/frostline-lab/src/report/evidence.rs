@@ -29,6 +29,8 @@ use crate::study::Study;
 
 const BEGIN: &str = "<!-- lab page: ";
 const END: &str = "<!-- lab page end -->";
+/// What a block looks like.
+const BLOCK: &str = "one begins with a line such as `<!-- lab page: data/RUN answer -->` and ends with `<!-- lab page end -->`";
 const KINDS: [&str; 9] = ["answer", "cells", "table", "bars", "ratios", "limits", "curve", "grid", "fit"];
 /// Characters of the longest bar.
 const BAR_MAX: f64 = 40.0;
@@ -36,16 +38,23 @@ const BAR_MAX: f64 = 40.0;
 /// The page with every block made anew; `folder` is the page's, `name` stands in errors.
 ///
 /// # Errors
-/// Invalid with the line of a block that is wrong, has no end, or names a file outside of the folder; NotFound or Corrupt
-/// for files of runs.
+/// Invalid for a page without blocks, or with the line of a block that is wrong, has no end, or names a file outside of the
+/// folder; NotFound or Corrupt for files of runs.
 pub fn fill(page: &str, folder: &Path, name: &str) -> Result<String> {
     let mut filled = String::with_capacity(page.len());
     let mut lines = page.lines().enumerate();
+    let mut blocks = 0;
     while let Some((at, line)) = lines.next() {
         filled.push_str(line);
         filled.push('\n');
-        let Some(asked) = line.strip_prefix(BEGIN) else { continue };
         let place = format!("{name}: line {}", at + 1);
+        let Some(asked) = line.strip_prefix(BEGIN) else {
+            if is_mistyped(line) {
+                return Err(Error::invalid(format!("{place}: this begins no block: {BLOCK}")));
+            }
+            continue;
+        };
+        blocks += 1;
         let table = made(asked, folder).map_err(|error| error.context(place.clone()))?;
         filled.push('\n');
         filled.push_str(&table);
@@ -57,7 +66,16 @@ pub fn fill(page: &str, folder: &Path, name: &str) -> Result<String> {
         filled.push_str(END);
         filled.push('\n');
     }
-    Ok(filled)
+    match blocks {
+        0 => Err(Error::invalid(format!("{name} has no block to make anew: {BLOCK}"))),
+        _ => Ok(filled),
+    }
+}
+
+/// Whether a line is a comment that means a block, but is written in another way; the end of one without a beginning, too.
+fn is_mistyped(line: &str) -> bool {
+    let words = line.trim().strip_prefix("<!--").map(|rest| rest.trim_start().to_lowercase());
+    words.is_some_and(|words| words.starts_with("lab page"))
 }
 
 /// `data/run answer -->` as a table.

@@ -1,9 +1,12 @@
 //! The page of `lab measure`: what each path sustains in words, then latency over load and the watch at its limit.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use frostline_show::PAGE_TAIL;
+
 use super::chart::{Plane, Scale};
-use super::text::{both, escape, number, round};
+use super::text::{both, escape, number, of_run, round};
 use super::{Language, page};
 use crate::measure::{Measured, Measurement};
 
@@ -20,7 +23,7 @@ pub fn load_page(measurement: &Measurement, language: Language) -> String {
     let names: Vec<String> = measurement.paths.iter().map(|path| path.path.display().to_string()).collect();
     let mut html = page::head(&names.join(", "), language);
     let _ = write_page(&mut html, measurement);
-    html.push_str(page::TAIL);
+    html.push_str(PAGE_TAIL);
     html
 }
 
@@ -88,10 +91,15 @@ fn write_path(html: &mut String, path: &Measured, kib: u64) -> std::fmt::Result 
         html,
         "<h2>{} <small>{}</small></h2>",
         escape(&path.path.display().to_string()),
-        escape(&path.volume)
+        volume(&path.volume)
     )?;
     if let Some(why) = &path.failed {
-        writeln!(html, "<ul class=loud><li>{}: {}</ul>", both("Failed", "실패"), escape(why))?;
+        writeln!(
+            html,
+            "<ul class=loud><li>{}: {}</ul>",
+            both("Failed", "실패"),
+            of_run(&BTreeMap::new(), why)
+        )?;
     }
     writeln!(html, "<ul>{}</ul><div class=panels>", facts(path, kib))?;
     if path.points.len() > 1 {
@@ -101,6 +109,12 @@ fn write_path(html: &mut String, path: &Measured, kib: u64) -> std::fmt::Result 
         write_watch(html, path)?;
     }
     writeln!(html, "</div>")
+}
+
+/// `ext4 on /dev/nvme1n1` in both languages.
+fn volume(text: &str) -> String {
+    let korean = text.split_once(" on ").map(|(kind, device)| format!("{device}의 {kind}"));
+    both(&escape(text), &escape(korean.as_deref().unwrap_or(text)))
 }
 
 fn facts(path: &Measured, kib: u64) -> String {

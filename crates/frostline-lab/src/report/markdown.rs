@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::matrix::Matrix;
-use super::page::{expected, is_failed_control};
+use super::page::{expected, is_failed_control, open};
 use super::text::{
     bytes, escape_markdown as escape, how, interval, mode, number, p_value, percent, ratio, round,
 };
@@ -130,7 +130,7 @@ fn verdict(comparison: &Comparison) -> String {
         _ if comparison.null_control => words.push("null control".to_owned()),
         Some(true) => words.push("as expected".to_owned()),
         Some(false) => words.push("**not as expected**".to_owned()),
-        None if comparison.is_open() => words.push("too scattered to tell".to_owned()),
+        None if comparison.is_open() => words.push(open(comparison).0.to_owned()),
         None => {}
     }
     if let Some(p) = comparison.p_holm.filter(|p| p.is_finite()) {

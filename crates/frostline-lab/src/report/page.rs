@@ -3,7 +3,8 @@
 //!
 //! All text is HTML, so that it wraps and keeps its size; only marks are drawn. The language switch is
 //! two radio buttons and a CSS rule, so it works without scripts. The page's own
-//! words are in both languages; the content of a run is English, except for texts that its study translates.
+//! words and those of runs are in both languages. Names of metrics, factors, levels and cells, and what programs
+//! print, are as they are.
 
 mod answer;
 mod charts;
@@ -12,10 +13,13 @@ mod cpus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use frostline_show::{PAGE_TAIL, page_head, show_count};
+
 use super::Language;
-use super::text::{both, breaking, bytes, escape, how, interval, mode, number, of_study, round};
+use super::korean::korean;
+use super::text::{both, breaking, bytes, escape, how, interval, mode, number, of_run, plain, round};
 use answer::write_answer;
-pub(super) use answer::{expected, is_failed_control};
+pub(super) use answer::{expected, is_failed_control, open};
 pub(super) use charts::varying_factors;
 use charts::write_charts;
 use cpus::write_cpus;
@@ -28,15 +32,16 @@ const LISTED_MAX: usize = 40;
 /// Notes that are not folded.
 const NOTES_OPEN: usize = 6;
 
-/// Colours of both themes, the switch of languages, and the room of a phone.
+/// The switch of languages, charts and the room of a phone.
 const STYLE: &str = include_str!("page/style.css");
 
 /// The page of a run. `samples` may be empty; with them, it says what each gate read.
 pub fn html(run: &Run, samples: &[Sample], language: Language) -> String {
-    let mut page = head(&run.title, language);
+    let title = korean(&run.korean, &run.title).filter(|_| language == Language::Korean);
+    let mut page = head(title.as_deref().unwrap_or(&run.title), language);
     // Writing to a string does not fail.
     let _ = write_page(&mut page, run, samples);
-    page.push_str(TAIL);
+    page.push_str(PAGE_TAIL);
     page
 }
 
@@ -46,17 +51,12 @@ pub(super) fn head(title: &str, language: Language) -> String {
         Language::English => ("en", " checked", ""),
         Language::Korean => ("ko", "", " checked"),
     };
-    format!(
-        "<!doctype html>\n<html lang={lang}><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n<style>{STYLE}</style></head><body>\
-         <input type=radio name=language id=english{english}><input type=radio name=language id=korean{korean}>\
-         <nav><label for=english lang=en>English</label><label for=korean lang=ko>한국어</label></nav><main lang=en>\n",
-        escape(title)
-    )
+    page_head(lang, &plain(title), STYLE)
+        + &format!(
+            "<input type=radio name=language id=english{english}><input type=radio name=language id=korean{korean}>\
+             <nav><label for=english lang=en>English</label><label for=korean lang=ko>한국어</label></nav><main lang=en>\n"
+        )
 }
-
-/// What closes a page.
-pub(super) const TAIL: &str = "</main></body></html>\n";
 
 fn write_page(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Result {
     write_question(page, run)?;
@@ -88,7 +88,7 @@ fn folded(
 
 fn write_question(page: &mut String, run: &Run) -> std::fmt::Result {
     let (english, korean) = mode(run.mode);
-    writeln!(page, "<h1>{}</h1>", of_study(&run.korean, &run.title))?;
+    writeln!(page, "<h1>{}</h1>", of_run(&run.korean, &run.title))?;
     let mut ways: BTreeMap<How, usize> = BTreeMap::new();
     run.cells.iter().for_each(|cell| *ways.entry(cell.how).or_default() += 1);
     let count =
@@ -148,7 +148,7 @@ fn warnings(run: &Run) -> Vec<(String, String)> {
         warn(
             format!(
                 "<b>Voided by gates: {voided}</b> of the samples, in {}. They are in no figure.",
-                plural(cells, "cell")
+                show_count(cells as u64, "cell")
             ),
             format!(
                 "유효성 검사에서 <b>표본 {voided}개가 무효 처리</b>되었습니다(셀 {cells}개). 어떤 수치에도 들어가지 않았습니다."
@@ -157,12 +157,13 @@ fn warnings(run: &Run) -> Vec<(String, String)> {
     }
     for null in run.comparisons.iter().filter(|c| is_failed_control(c)) {
         let name = escape(&null.name);
+        let in_korean = korean(&run.korean, &null.name).map_or_else(|| name.clone(), |name| escape(&name));
         warn(
             format!(
                 "<b>The null control “{name}” shows a difference where there is none</b>: small differences of this run are not to be trusted."
             ),
             format!(
-                "<b>대조군 “{name}”에서 있을 수 없는 차이가 나타났습니다</b>: 이번 실행의 작은 차이는 믿을 수 없습니다."
+                "<b>“{in_korean}”에서 있을 수 없는 차이가 나타났습니다</b>: 이번 실행의 작은 차이는 믿을 수 없습니다."
             ),
         );
     }
@@ -180,7 +181,10 @@ fn warnings(run: &Run) -> Vec<(String, String)> {
     let skipped = run.cells.iter().filter(|cell| cell.how == How::Skip).count();
     if skipped > 0 {
         warn(
-            format!("Left out, because something needed is not here: {}.", plural(skipped, "cell")),
+            format!(
+                "Left out, because something needed is not here: {}.",
+                show_count(skipped as u64, "cell")
+            ),
             format!("필요한 것이 없어 셀 {skipped}개를 제외했습니다."),
         );
     }
@@ -227,16 +231,16 @@ fn write_gates(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Re
         let class = if *failed > 0 { "bad" } else { "good" };
         writeln!(
             page,
-            "<li><b>{}</b> <span class=\"badge {class}\">{}</span>",
+            "<li><code>{}</code> <span class=\"badge {class}\">{}</span>",
             escape(name),
             both(&format!("{passed} passed, {failed} voided"), &format!("통과 {passed}, 무효 {failed}"))
         )?;
         for (sample, what) in examples {
-            writeln!(page, "<br><code>{}</code>: {}", escape(&sample.cell), escape(what))?;
+            writeln!(page, "<br><code>{}</code>: {}", escape(&sample.cell), of_run(&run.korean, what))?;
         }
     }
     for cell in with_voids.iter().take(LISTED_MAX) {
-        let notes: Vec<String> = cell.notes.iter().map(|note| escape(note)).collect();
+        let notes: Vec<String> = cell.notes.iter().map(|note| of_run(&run.korean, note)).collect();
         writeln!(
             page,
             "<li class=bad><code>{}</code>: {}. {}",
@@ -262,7 +266,7 @@ fn write_rest(page: &mut String, listed: usize) -> std::fmt::Result {
         rest => writeln!(
             page,
             "<li>{}",
-            both(&format!("and {} more", plural(rest, "cell")), &format!("외 셀 {rest}개"))
+            both(&format!("and {} more", show_count(rest as u64, "cell")), &format!("외 셀 {rest}개"))
         ),
     }
 }
@@ -285,7 +289,7 @@ fn write_ways(page: &mut String, run: &Run) -> std::fmt::Result {
             page,
             "<li><b>{}</b>, {cells}: {} <span class=quiet>{} <code>{}</code></span>",
             both(english, korean),
-            escape(why),
+            of_run(&run.korean, why),
             both("such as", "예:"),
             escape(first)
         )?;
@@ -361,14 +365,15 @@ fn write_notes(page: &mut String, run: &Run) -> std::fmt::Result {
     writeln!(page, "<h2>{}</h2><ul>", both("Notes", "참고"))?;
     let (open, more) = notes.split_at(notes.len().min(NOTES_OPEN));
     for note in open {
-        writeln!(page, "<li>{}", of_study(&run.korean, note))?;
+        writeln!(page, "<li>{}", of_run(&run.korean, note))?;
     }
     if !more.is_empty() {
-        let (english, korean) = (plural(more.len(), "more note"), format!("참고 {}건 더", more.len()));
+        let (english, korean) =
+            (show_count(more.len() as u64, "more note"), format!("참고 {}건 더", more.len()));
         writeln!(page, "</ul><details><summary>{}</summary><ul>", both(&english, &korean))?;
     }
     for note in more.iter().take(LISTED_MAX - NOTES_OPEN) {
-        writeln!(page, "<li>{}", of_study(&run.korean, note))?;
+        writeln!(page, "<li>{}", of_run(&run.korean, note))?;
     }
     if notes.len() > LISTED_MAX {
         let rest = notes.len() - LISTED_MAX;
@@ -389,7 +394,7 @@ fn write_method(page: &mut String) -> std::fmt::Result {
     writeln!(page, "</ul>")
 }
 
-const METHOD: [(&str, &str); 5] = [
+const METHOD: [(&str, &str); 6] = [
     (
         "Cells run in blocks: each once in every block, in a random order from the seed. A ratio compares two cells within a block, so that what drifts between blocks cancels out.",
         "셀은 블록 단위로 실행합니다. 블록마다 모든 셀을 한 번씩, 시드로 정한 무작위 순서로 실행합니다. 비율은 같은 블록의 두 셀을 비교하므로 블록 사이의 변동은 상쇄됩니다.",
@@ -409,6 +414,10 @@ const METHOD: [(&str, &str); 5] = [
     (
         "Model is the volume model's calculation; published is what the study's authors reported on their hardware. Neither is a measurement of this machine.",
         "모델은 볼륨 모델로 계산한 값이고, 발표값은 원 저자가 자기 장비에서 얻어 발표한 값입니다. 둘 다 이 장비에서 측정한 값이 아닙니다.",
+    ),
+    (
+        "Names of metrics, factors, levels, cells and gates are those of the study's file and of run.json; what programs printed is as they printed it.",
+        "지표, 요인, 수준, 셀, 유효성 검사의 이름은 연구 파일과 run.json에 있는 그대로이고, 프로그램이 출력한 글도 원문 그대로입니다.",
     ),
 ];
 
@@ -432,11 +441,6 @@ fn write_provenance(page: &mut String, run: &Run) -> std::fmt::Result {
     writeln!(page, "</dl>")
 }
 
-/// As in `1 cell` and `2 cells`.
-fn plural(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 fn cells(count: usize) -> String {
-    both(&plural(count, "cell"), &format!("셀 {count}개"))
+    both(&show_count(count as u64, "cell"), &format!("셀 {count}개"))
 }

@@ -1,11 +1,13 @@
 //! The Pareto front of price and speed: every option as a point, and those that no other beats in both
 //! joined by a line and listed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use frostline_show::{PAGE_TAIL, grouped};
+
 use super::chart::{Plane, Scale};
-use super::text::{both, breaking, escape, grouped, round};
+use super::text::{both, breaking, escape, of_run, round};
 use super::{Language, page};
 
 /// One option.
@@ -44,10 +46,11 @@ pub fn pareto_page(
     let (answer, title) = (both(&breaking(answer.0), &breaking(answer.1)), escape(title));
     let _ = write!(html, "<h1>{answer}</h1><p class=quiet>{title}</p>{}", pareto(needed_mib_per_s, points));
     if !notes.is_empty() {
-        let notes: String = notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
+        let notes: String =
+            notes.iter().map(|note| format!("<li>{}</li>", of_run(&BTreeMap::new(), note))).collect();
         let _ = write!(html, "<h2>{}</h2><ul>{notes}</ul>", both("Notes", "참고"));
     }
-    html.push_str(page::TAIL);
+    html.push_str(PAGE_TAIL);
     html
 }
 
@@ -209,5 +212,5 @@ fn usd(dollars: f64) -> String {
     if cents >= 1e15 {
         return round(dollars);
     }
-    format!("{}.{:02}", grouped(&format!("{}", (cents / 100.0).floor())), (cents % 100.0) as u8)
+    format!("{}.{:02}", grouped((cents / 100.0).floor()), (cents % 100.0) as u8)
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use frostline_show::escape_html;
+use frostline_show::{escape_html, grouped};
 
+use super::korean::korean;
 use crate::record::{How, Mode};
 use crate::stats;
 
@@ -53,16 +54,10 @@ pub(super) fn both(english: &str, korean: &str) -> String {
     format!("<span class=en lang=en>{english}</span><span class=ko lang=ko>{korean}</span>")
 }
 
-/// A text of the study in both languages; English where it has no Korean. A comparison's name may continue with the
-/// level that it is for, after a comma.
-pub(super) fn of_study(korean: &BTreeMap<String, String>, text: &str) -> String {
-    let whole = korean.get(text).cloned();
-    let korean = whole.or_else(|| {
-        let mut starts = text.rmatch_indices(", ").map(|(at, _)| text.split_at(at));
-        starts.find_map(|(start, rest)| Some(format!("{}{rest}", korean.get(start)?)))
-    });
+/// A text of a run in both languages; English where it has no Korean.
+pub(super) fn of_run(study: &BTreeMap<String, String>, text: &str) -> String {
     let english = code(text);
-    korean.map_or_else(|| english.clone(), |korean| both(&english, &code(&korean)))
+    korean(study, text).map_or_else(|| english.clone(), |korean| both(&english, &code(&korean)))
 }
 
 /// `text` as it may be in HTML, in which what stands between two backticks is code.
@@ -173,16 +168,4 @@ pub(super) fn mode(mode: Mode) -> (&'static str, &'static str) {
         Mode::Quick => ("quick run", "간이 실행"),
         Mode::Full => ("full run", "전체 실행"),
     }
-}
-
-/// Digits with their thousands apart.
-pub(super) fn grouped(digits: &str) -> String {
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }

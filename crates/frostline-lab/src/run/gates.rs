@@ -32,7 +32,7 @@ pub struct Reading {
 /// Judges a sample. A gate is listed whether it passed or not.
 pub fn judge(gates: &Gates, reading: &Reading) -> Vec<Gate> {
     let mut judged = Vec::new();
-    judged.push(gate("errors", reading.errors == 0, format!("{} errors", reading.errors)));
+    judged.push(gate("errors", reading.errors == 0, format!("errors of the tool: {}", reading.errors)));
     judged.extend(device_bytes(gates, reading));
     let at_most = [
         ("cpu_pressure", "% of 10 s waiting for a CPU", reading.cpu_pressure, gates.cpu_pressure_max),

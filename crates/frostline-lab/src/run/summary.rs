@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use frostline_show::show_count;
+
 use crate::record::{Cell, Comparison, Mode, Run, Sample, Summary};
 use crate::stats::{self, Ratio, StoppingRule};
 use crate::study::plan::{Plan, PlannedCell};
@@ -235,6 +237,14 @@ fn plain_id(id: &str) -> &str {
     id.strip_suffix(&format!(",control={}", study::CONTROL)).unwrap_or(id)
 }
 
+const VOIDED: &str = "VOIDED: ";
+const MODEL: &str = "The model is within ";
+
+/// Whether a note of a run is one that [`Summarised::into_run`] adds.
+pub fn adds(note: &str) -> bool {
+    note.starts_with(VOIDED) || note.starts_with(MODEL)
+}
+
 pub(super) fn voided_note(cells: &[Cell]) -> Option<String> {
     let voided: u32 = cells.iter().map(|cell| cell.voided).sum();
     let of = cells.iter().filter(|cell| cell.voided > 0).count();
@@ -244,7 +254,8 @@ pub(super) fn voided_note(cells: &[Cell]) -> Option<String> {
         false => "",
     };
     (voided > 0).then(|| {
-        format!("VOIDED: {voided} samples in {of} cells; they are in no figure. Each cell says why.{hint}")
+        let (voided, of) = (show_count(voided.into(), "sample"), show_count(of as u64, "cell"));
+        format!("{VOIDED}{voided} in {of}; they are in no figure. Each cell says why.{hint}")
     })
 }
 
@@ -265,7 +276,7 @@ fn model_note(cells: &[Cell], mode: Mode) -> Option<String> {
     (!errors.is_empty()).then(|| {
         let percent = 100.0 * within as f64 / errors.len() as f64;
         format!(
-            "The model is within 10 % of the measured MiB/s in {within} of {} cells ({percent:.0} %); the largest error is {:.1} %.",
+            "{MODEL}10 % of the measured MiB/s in {within} of {} cells ({percent:.0} %); the largest error is {:.1} %.",
             errors.len(),
             100.0 * worst
         )

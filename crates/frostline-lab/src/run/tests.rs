@@ -41,7 +41,8 @@ impl Executor for Synthetic<'_> {
     }
 }
 
-fn header() -> Run {
+/// A run before its first sample.
+pub(super) fn header() -> Run {
     Run {
         format: 1,
         study: "small".into(),
@@ -152,7 +153,7 @@ fn samples_that_a_tool_failed_are_voided_loudly_and_in_no_figure() {
     let cell = run.cells.iter().find(|cell| cell.id == "kind=b,size=1").unwrap();
     assert!(cell.measured.is_empty() && cell.voided == 12, "{cell:?}");
     assert_eq!(cell.notes, ["voided by tool: the tool failed"]);
-    let note = run.notes.iter().find(|note| note.starts_with("VOIDED: 12 samples in 1 cells"));
+    let note = run.notes.iter().find(|note| note.starts_with("VOIDED: 12 samples in 1 cell;"));
     assert!(note.is_some_and(|note| !note.contains("--cpu-pressure-max")), "{:?}", run.notes);
     let mut busy = cell.clone();
     busy.notes = vec!["voided by cpu_pressure: 60 % of 10 s waiting for a CPU, at most 25".to_owned()];

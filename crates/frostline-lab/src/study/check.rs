@@ -23,14 +23,14 @@ pub(super) const PLACEHOLDERS: &[&str] =
 /// A translation of what the study does not say is a translation that was forgotten.
 fn check_korean(source: &Source<'_>, file: &File) -> Result<()> {
     let names = file.comparisons.iter().map(|comparison| comparison.get_ref().name.as_str());
-    let said: Vec<&str> =
-        names.chain([file.title.as_str()]).chain(file.notes.iter().map(String::as_str)).collect();
+    let reasons = file.setups.values().filter_map(|setup| setup.get_ref().why.as_deref());
+    let notes = file.notes.iter().map(String::as_str);
+    let said: Vec<&str> = names.chain([file.title.as_str()]).chain(notes).chain(reasons).collect();
     match file.korean.keys().find(|text| !said.contains(&text.get_ref().as_str())) {
         None => Ok(()),
         Some(text) => {
             let near = suggestion(text.get_ref(), said.iter().copied());
-            let what =
-                format!("neither the title, nor a note, nor a comparison is `{}`{near}", text.get_ref());
+            let what = format!("no title, note, comparison or `why` is `{}`{near}", text.get_ref());
             Err(source.error(text.span(), what))
         }
     }

@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
-use frostline_show::escape_html;
+use frostline_show::{PAGE_TAIL, escape_html, page_head};
 
 use super::{RestorePlan, RestoreWay};
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b2733}\
-table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #d8dee4;vertical-align:top}\
-td.n{text-align:right;white-space:nowrap}svg{width:100%;height:auto}small{color:#57606a}";
+const STYLE: &str = "svg{width:100%;height:auto;min-width:36rem}text{fill:var(--text)}.tick{fill:var(--quiet)}.slow{fill:var(--theirs);opacity:.5}.full{fill:var(--ours)}\
+td:last-child,td:first-child{white-space:normal}td:last-child{text-align:left}tr td{border-top:1px solid var(--line)}";
 const ROW: f64 = 34.0;
 const LEFT: f64 = 210.0;
 const WIDTH: f64 = 700.0;
@@ -24,16 +23,15 @@ pub fn page(plan: &RestorePlan) -> String {
         question.region
     );
     let rows: String = plan.options.iter().map(table_row).collect();
-    format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-<title>{title}</title><style>{STYLE}</style><h1>{title}</h1>{}\
-<table><tr><th>way<th>ready<th>full speed<th>US dollars<th></tr>{rows}</table>\
-<p><small>Constants and prices: {} ({}). An empty cell is not published.</small></p></html>\n",
-        chart(plan),
-        escape_html(&plan.catalogue),
-        escape_html(&plan.checked),
-        title = escape_html(&title),
-    )
+    page_head("en", &title, STYLE)
+        + &format!(
+            "<main><h1>{}</h1>{}<div class=scroll><table><tr><th>way<th>ready<th>full speed<th>US dollars<th></tr>{rows}</table></div>\
+             <p><small>Constants and prices: {} ({}). An empty cell is not published.</small></p>{PAGE_TAIL}",
+            escape_html(&title),
+            chart(plan),
+            escape_html(&plan.catalogue),
+            escape_html(&plan.checked)
+        )
 }
 
 fn count(count: u32, noun: &str) -> String {
@@ -44,7 +42,7 @@ fn table_row(way: &RestoreWay) -> String {
     let usd = way.usd.map_or_else(String::new, dollars);
     let full = way.full_speed_s.map_or_else(String::new, duration);
     format!(
-        "<tr><td>{}<td class=\"n\">{}<td class=\"n\">{full}<td class=\"n\">{usd}<td><small>{}</small></tr>",
+        "<tr><td>{}<td>{}<td>{full}<td>{usd}<td><small>{}</small></tr>",
         escape_html(&way.name),
         duration(way.ready_s),
         escape_html(&way.note)
@@ -72,7 +70,7 @@ fn chart(plan: &RestorePlan) -> String {
     let at = |seconds: f64| LEFT + (WIDTH - LEFT) * (seconds / most).min(1.0);
     let height = ROW * plan.options.len() as f64 + 24.0;
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"When volumes are ready and at full speed\">"
+        "<div class=scroll><svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"When volumes are ready and at full speed\">"
     );
     for (way, number) in plan.options.iter().zip(0..) {
         let y = ROW * f64::from(number);
@@ -80,8 +78,8 @@ fn chart(plan: &RestorePlan) -> String {
         // Writing to a string does not fail.
         let _ = write!(
             svg,
-            "<text x=\"0\" y=\"{:.0}\" font-size=\"13\">{}</text><rect x=\"{:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"16\" fill=\"#b6d0e8\"/>\
-<rect x=\"{:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"16\" fill=\"#1f5f99\"/>",
+            "<text x=\"0\" y=\"{:.0}\" font-size=\"13\">{}</text><rect x=\"{:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"16\" class=\"slow\"/>\
+<rect x=\"{:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"16\" class=\"full\"/>",
             y + 18.0,
             escape_html(&way.name),
             at(way.ready_s),
@@ -97,11 +95,13 @@ fn chart(plan: &RestorePlan) -> String {
         let (x, y) = (at(seconds), height - 6.0);
         let _ = write!(
             svg,
-            "<text x=\"{x:.0}\" y=\"{y:.0}\" font-size=\"11\" text-anchor=\"{}\" fill=\"#57606a\">{}</text>",
+            "<text x=\"{x:.0}\" y=\"{y:.0}\" font-size=\"11\" text-anchor=\"{}\" class=\"tick\">{}</text>",
             if tick == 4 { "end" } else { "middle" },
             if tick == 0 { "0".to_owned() } else { duration(seconds) }
         );
     }
-    svg.push_str("</svg><p><small>Pale: usable, but each first read waits. Dark: full speed.</small></p>");
+    svg.push_str(
+        "</svg></div><p><small>Pale: usable, but each first read waits. Dark: full speed.</small></p>",
+    );
     svg
 }

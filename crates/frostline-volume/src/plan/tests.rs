@@ -102,7 +102,7 @@ fn the_page_has_a_row_and_a_bar_for_each_way() {
     for option in &plan.options {
         assert_eq!(page.matches(&format!(">{}<", option.name)).count(), 2, "{}", option.name);
     }
-    assert_eq!(page.matches("fill=\"#1f5f99\"").count(), plan.options.len());
+    assert_eq!(page.matches("class=\"full\"").count(), plan.options.len());
     assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
     assert!(page.contains("29.3 min") && page.contains("5.01 h"), "{page}");
 }

@@ -1,3 +1,4 @@
+use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 
 use frostline_base::ErrorKind;
@@ -147,5 +148,77 @@ fn a_device_of_a_pool_or_of_swap_is_refused() {
     let (over, _) = attach_loop(&mut ledger, &path).unwrap();
     let why = refused(&device);
     assert!(why.contains(&format!("is behind {}", over.display())), "{why}");
+    ledger.close().unwrap();
+}
+
+/// What pools write on their members, by hand: where, and which bytes.
+fn members() -> [(&'static str, Vec<(u64, Vec<u8>)>); 3] {
+    // The label of LVM in the second sector: its number, a checksum that nobody looks at, and the type.
+    let mut label = b"LABELONE".to_vec();
+    label.extend(1_u64.to_le_bytes());
+    label.extend([0; 4]);
+    label.extend(32_u32.to_le_bytes());
+    label.extend(b"LVM2 001");
+    // The superblock of md, version 1.2, at 4 KiB, which says where it is.
+    let mut superblock = vec![0; 256];
+    superblock[..4].copy_from_slice(&0xa92b_4efc_u32.to_le_bytes());
+    superblock[4..8].copy_from_slice(&1_u32.to_le_bytes());
+    superblock[144..152].copy_from_slice(&8_u64.to_le_bytes());
+    // The uberblocks of a ZFS label.
+    let uberblock = 0x00ba_b10c_u64.to_le_bytes().to_vec();
+    let uberblocks = (0..16).map(|at| ((128 << 10) + (at << 10), uberblock.clone())).collect();
+    [
+        ("LVM2_member", vec![(512, label)]),
+        ("linux_raid_member", vec![(4096, superblock)]),
+        ("zfs_member", uberblocks),
+    ]
+}
+
+#[test]
+fn a_member_of_a_pool_that_is_not_assembled_is_refused_by_its_kind() {
+    if !can_make_devices("a_member_of_a_pool_that_is_not_assembled_is_refused_by_its_kind") {
+        return;
+    }
+    let (data, mut ledger) = folder();
+    let path = device(data.path(), &mut ledger);
+    for (kind, parts) in members() {
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&vec![0; 1 << 20], 0).unwrap();
+        for (offset, bytes) in parts {
+            file.write_all_at(&bytes, offset).unwrap();
+        }
+        file.sync_all().unwrap();
+        let why = refused(&Device::open(&path).unwrap());
+        assert!(why.contains(&format!("holds a signature of {kind}")), "{why}");
+    }
+    ledger.close().unwrap();
+}
+
+#[test]
+fn both_devices_of_a_btrfs_are_refused_though_one_is_mounted() {
+    if !can_make_devices("both_devices_of_a_btrfs_are_refused_though_one_is_mounted") {
+        return;
+    }
+    let (data, mut ledger) = folder();
+    let base = data.path().canonicalize().unwrap();
+    let devices = ["a", "b"].map(|name| {
+        fs::create_dir(base.join(name)).unwrap();
+        let image = base.join(name).join("image");
+        fs::File::create(&image).unwrap().set_len(128 << 20).unwrap();
+        attach_loop(&mut ledger, &image).unwrap().0
+    });
+    if run_short(Command::new("mkfs.btrfs").args(["-q", "-f"]).args(&devices)).is_err() {
+        ledger.close().unwrap();
+        return eprintln!("skipped: needs mkfs.btrfs");
+    }
+    let at = base.join("mount");
+    fs::create_dir(&at).unwrap();
+    ledger.note(Thing::Mount(at.clone())).unwrap();
+    run_short(Command::new("mount").arg(&devices[0]).arg(&at)).unwrap();
+    let mounted = refused(&Device::open(&devices[0]).unwrap());
+    assert!(mounted.contains(&format!("is mounted at {}", at.display())), "{mounted}");
+    let other = refused(&Device::open(&devices[1]).unwrap());
+    assert!(other.contains("is part of a btrfs file system that is mounted"), "{other}");
+    assert!(other.contains("holds a signature of btrfs"), "{other}");
     ledger.close().unwrap();
 }

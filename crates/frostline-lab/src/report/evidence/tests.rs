@@ -10,6 +10,9 @@ fn pages_are_made_of_the_runs_beside_them() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "md") {
             let page = fs::read_to_string(&path).unwrap();
+            if !page.contains(BEGIN) {
+                continue;
+            }
             blocks += page.matches(BEGIN).count();
             let made = fill(&page, &studies, &path.display().to_string()).unwrap();
             assert!(made == page, "{}: make it anew with `frostline lab page`", path.display());
@@ -115,6 +118,29 @@ fn a_wrong_block_is_named_by_line() {
     assert!(open.is_err());
     fs::write(folder.path().join("m.json"), "{}").unwrap();
     assert!(error("m.json limits -->").contains("is not what `lab --json measure` printed"));
+}
+
+#[test]
+fn a_page_without_blocks_is_told_what_one_looks_like() {
+    let error = |page: &str| fill(page, Path::new(""), "a.md").unwrap_err().to_string();
+    for page in ["", "# A\n\ntext about <!-- lab page: data/x answer -->\n"] {
+        let said = error(page);
+        assert!(
+            said.starts_with(
+                "a.md has no block to make anew: one begins with a line such as `<!-- lab page: "
+            ),
+            "{said}"
+        );
+    }
+    for line in [
+        " <!-- lab page: m.json limits -->",
+        "<!--lab page: m.json limits-->",
+        "<!-- Lab page m.json -->",
+        END,
+    ] {
+        let said = error(&format!("# A\n{line}\n"));
+        assert!(said.starts_with("a.md: line 2: this begins no block: one begins"), "{said}");
+    }
 }
 
 #[test]

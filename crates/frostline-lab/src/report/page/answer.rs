@@ -7,9 +7,8 @@ use std::fmt::Write;
 use frostline_show::show_count;
 
 use super::super::chart::{Scale, Strip};
-use super::super::text::{both, breaking, escape, interval, of_study, p_value, percent, ratio, round};
+use super::super::text::{both, breaking, escape, interval, of_run, p_value, percent, ratio, round};
 use super::charts::{key_marks, varying_factors};
-use super::plural;
 use crate::record::{Cell, Comparison, Run};
 use crate::stats;
 
@@ -63,7 +62,8 @@ pub(super) fn write_answer(page: &mut String, run: &Run) -> std::fmt::Result {
     let (open, more) = carded.split_at(carded.len().min(ROWS_OPEN));
     write_rows(page, run, open, &scale)?;
     if !more.is_empty() {
-        let (english, korean) = (plural(more.len(), "more ratio"), format!("나머지 비율 {}건", more.len()));
+        let (english, korean) =
+            (show_count(more.len() as u64, "more ratio"), format!("나머지 비율 {}건", more.len()));
         writeln!(page, "<details><summary>{}</summary>", both(&english, &korean))?;
         write_rows(page, run, more, &scale)?;
         writeln!(page, "</details>")?;
@@ -86,14 +86,19 @@ fn write_words(page: &mut String, run: &Run, asked: &[&Comparison]) -> std::fmt:
         let verdicts = [
             (count(|c| c.judged() == Some(true)), "as expected", "기대와 일치"),
             (count(|c| c.judged() == Some(false)), "not as expected", "기대와 다름"),
-            (count(Comparison::is_open), "too scattered to tell", "산포가 커서 판단할 수 없음"),
+            (count(|c| c.is_open() && c.is_few()), FEW.0, FEW.1),
+            (count(|c| c.is_open() && !c.is_few()), SCATTERED.0, SCATTERED.1),
         ];
         let verdicts = verdicts.into_iter().filter(|(count, ..)| *count > 0);
         let (english, korean): (Vec<_>, Vec<_>) = verdicts
             .map(|(count, english, korean)| (format!("{count} {english}"), format!("{korean} {count}개")))
             .unzip();
         let (english, korean) = (
-            format!("Of {} with an expected range: {}.", plural(judged, "ratio"), english.join(", ")),
+            format!(
+                "Of {} with an expected range: {}.",
+                show_count(judged as u64, "ratio"),
+                english.join(", ")
+            ),
             format!("기대 범위가 있는 비율 {judged}개: {}.", korean.join(", ")),
         );
         writeln!(page, "<p class=lead><b>{}</b></p>", both(&english, &korean))?;
@@ -117,7 +122,7 @@ fn write_words(page: &mut String, run: &Run, asked: &[&Comparison]) -> std::fmt:
             &format!("{}{}.", english.join("; "), published.0),
             &format!("{}{}.", korean.join("; "), published.1),
         );
-        writeln!(page, "<li>{}: {words}", of_study(&run.korean, name))?;
+        writeln!(page, "<li>{}: {words}", of_run(&run.korean, name))?;
     }
     writeln!(page, "</ul>")
 }
@@ -162,13 +167,21 @@ fn in_words(level: &str, comparison: &Comparison, (at, count): (usize, usize)) -
         korean = format!("{level} {korean}");
     }
     let verdict = match (comparison.judged(), is_measured(comparison) && covers_one(comparison)) {
-        (Some(true), _) => (", as expected", ", 기대와 일치"),
-        (Some(false), _) => (", not as expected", ", 기대와 다름"),
-        (None, _) if comparison.is_open() => (", too scattered to tell", ", 산포가 커서 판단할 수 없음"),
-        (None, true) if comparison.pairs > 1 => (", so no difference was shown", ", 차이가 확인되지 않음"),
-        _ => ("", ""),
+        (Some(true), _) => ("as expected", "기대와 일치"),
+        (Some(false), _) => ("not as expected", "기대와 다름"),
+        (None, _) if comparison.is_open() => open(comparison),
+        (None, true) if comparison.pairs > 1 => ("so no difference was shown", "차이가 확인되지 않음"),
+        _ => return (english, korean),
     };
-    (english + verdict.0, korean + verdict.1)
+    (format!("{english}, {}", verdict.0), format!("{korean}, {}", verdict.1))
+}
+
+/// Why an expectation is not judged, in English and Korean.
+const FEW: (&str, &str) = ("too few pairs to tell", "쌍이 적어 판단할 수 없음");
+const SCATTERED: (&str, &str) = ("too scattered to tell", "산포가 커서 판단할 수 없음");
+
+pub(in crate::report) fn open(comparison: &Comparison) -> (&'static str, &'static str) {
+    if comparison.is_few() { FEW } else { SCATTERED }
 }
 
 /// Between which values the truth is, and how far that can be believed of so few.
@@ -276,10 +289,7 @@ fn strip_of(comparison: &Comparison, scale: &Scale) -> String {
 }
 
 fn name(run: &Run, comparison: &Comparison) -> String {
-    match comparison.null_control {
-        true => both(&escape(&comparison.name), "귀무 대조"),
-        false => of_study(&run.korean, &comparison.name),
-    }
+    of_run(&run.korean, &comparison.name)
 }
 
 fn values_of(comparison: &Comparison) -> impl Iterator<Item = f64> {
@@ -334,7 +344,7 @@ fn headline(comparison: &Comparison) -> String {
     }
     let pairs = comparison.pairs as usize;
     let (value, low, high) = (ratio(comparison.ratio), ratio(comparison.low), ratio(comparison.high));
-    let count = both(&plural(pairs, "pair"), &format!("{pairs}쌍"));
+    let count = both(&show_count(pairs as u64, "pair"), &format!("{pairs}쌍"));
     match pairs {
         1 => format!("<b>{value}×</b>, {count}"),
         few if few < stats::PAIRS_MIN => {
@@ -358,10 +368,7 @@ pub(in crate::report) fn expected((low, high): (f64, f64)) -> String {
 /// Whether the same cell under two labels seems to differ. Below [`stats::PAIRS_MIN`] pairs that is chance: the
 /// range of three misses the truth in one run of four.
 pub(in crate::report) fn is_failed_control(comparison: &Comparison) -> bool {
-    comparison.null_control
-        && is_measured(comparison)
-        && comparison.pairs as usize >= stats::PAIRS_MIN
-        && !covers_one(comparison)
+    comparison.null_control && is_measured(comparison) && !comparison.is_few() && !covers_one(comparison)
 }
 
 /// Class and text of a comparison's mark.
@@ -371,7 +378,7 @@ fn badge(comparison: &Comparison) -> (&'static str, String) {
             ("bad", both("null control: a difference that cannot be", "대조군: 있을 수 없는 차이"))
         } else if !is_measured(comparison) {
             ("plain", both("null control: not measured", "대조군: 측정하지 않음"))
-        } else if covers_one(comparison) && comparison.pairs as usize >= stats::PAIRS_MIN {
+        } else if covers_one(comparison) && !comparison.is_few() {
             ("good", both("null control: no difference, as it must be", "대조군: 차이 없음(정상)"))
         } else {
             ("plain", both("null control: too few pairs", "대조군: 쌍이 부족함"))
@@ -380,9 +387,7 @@ fn badge(comparison: &Comparison) -> (&'static str, String) {
     match comparison.judged() {
         Some(true) => ("good", both("as expected", "기대와 일치")),
         Some(false) => ("bad", both("not as expected", "기대와 다름")),
-        None if comparison.is_open() => {
-            ("plain", both("too scattered to tell", "산포가 커서 판단할 수 없음"))
-        }
+        None if comparison.is_open() => ("plain", both(open(comparison).0, open(comparison).1)),
         None => ("plain", both("no expectation", "기대값 없음")),
     }
 }
@@ -392,7 +397,7 @@ fn sentence(comparison: &Comparison) -> String {
     if !is_measured(comparison) {
         return String::new();
     }
-    if (comparison.pairs as usize) < stats::PAIRS_MIN {
+    if comparison.is_few() {
         let (pairs, least) = (comparison.pairs, stats::PAIRS_MIN);
         return both(
             &format!(

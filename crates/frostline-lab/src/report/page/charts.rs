@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use frostline_show::show_count;
+
 use super::super::chart::{MODEL, PUBLISHED, Plane, Scale, Strip};
 use super::super::text::{both, breaking, escape, number};
 use super::cpus::per_cpu;
-use super::plural;
 use crate::record::{Cell, How, Run};
 use crate::stats;
 
@@ -83,7 +84,8 @@ pub(super) fn write_charts(page: &mut String, run: &Run) -> std::fmt::Result {
     if folded.is_empty() {
         return Ok(());
     }
-    let summary = both(&plural(folded.len(), "other metric"), &format!("다른 지표 {}개", folded.len()));
+    let summary =
+        both(&show_count(folded.len() as u64, "other metric"), &format!("다른 지표 {}개", folded.len()));
     writeln!(page, "<details><summary>{summary}</summary>")?;
     folded.into_iter().try_for_each(|metric| write(page, metric))?;
     writeln!(page, "</details>")
@@ -147,7 +149,8 @@ fn write_metric(page: &mut String, metric: &str, cells: &[&Cell]) -> std::fmt::R
     let hidden = rows.count();
     write_rows(page, metric, across, &open, &scale)?;
     if !folded.is_empty() {
-        let (english, korean) = (plural(folded.len(), "more cell"), format!("셀 {}개 더", folded.len()));
+        let (english, korean) =
+            (show_count(folded.len() as u64, "more cell"), format!("셀 {}개 더", folded.len()));
         writeln!(page, "<details><summary>{}</summary>", both(&english, &korean))?;
         write_rows(page, metric, across, &folded, &scale)?;
         writeln!(page, "</details>")?;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use frostline_show::show_count;
+
 use super::super::text::{both, escape, number};
 use super::charts::varying_factors;
-use super::plural;
 use crate::record::{Cell, Run};
 
 /// More CPUs than this make columns that cannot be distinguished.
@@ -69,7 +70,8 @@ fn write_section(page: &mut String, name: &str, rows: &[Row<'_>]) -> std::fmt::R
     open.iter().try_for_each(|row| write_row(page, row, &factors))?;
     writeln!(page, "</div>")?;
     if !folded.is_empty() {
-        let (english, korean) = (plural(folded.len(), "more cell"), format!("셀 {}개 더", folded.len()));
+        let (english, korean) =
+            (show_count(folded.len() as u64, "more cell"), format!("셀 {}개 더", folded.len()));
         writeln!(page, "<details><summary>{}</summary><div class=panels>", both(&english, &korean))?;
         folded.iter().try_for_each(|row| write_row(page, row, &factors))?;
         writeln!(page, "</div></details>")?;

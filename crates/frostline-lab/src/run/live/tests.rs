@@ -13,6 +13,7 @@ use crate::host::probe::Host;
 use crate::host::tools;
 use crate::record::Mode;
 use crate::run::journal::Journal;
+use crate::run::tests::header;
 use crate::run::{Running, Unwatched, rfc3339};
 use crate::study::plan::plan;
 
@@ -101,23 +102,7 @@ fn run_study(
     let modelled = BTreeMap::new();
     let mut live = Live::new(&study, &plan, &SystemClock, stop, data, &raw, destroy, Box::new(|_| {}))?;
     let running = Running { study: &study, plan: &plan, clock: &SystemClock, stop, modelled: &modelled };
-    let header = crate::record::Run {
-        format: 1,
-        study: "tiny".into(),
-        title: String::new(),
-        command: String::new(),
-        started: rfc3339(0)?,
-        seed: 1,
-        mode: Mode::Quick,
-        time_scale: 1.0,
-        machine: facts::machine(),
-        tools: BTreeMap::new(),
-        cells: vec![],
-        comparisons: vec![],
-        korean: BTreeMap::new(),
-        notes: vec![],
-        complete: false,
-    };
+    let header = crate::record::Run { started: rfc3339(0)?, machine: facts::machine(), ..header() };
     let run = running.run(header, &mut journal, &mut live, progress);
     live.close()?;
     Ok((run?, journal.samples().to_vec()))
@@ -181,16 +166,18 @@ blocks = [2, 2]
 
 const PATH: &str = "place = \"path\"\npath = \"{at}\"";
 
-/// Removes a directory when a sample of another cell begins.
-struct Removes(PathBuf, u32);
+/// Does something once when so many samples are there.
+struct After<F>(u32, Option<F>);
 
-impl crate::run::Progress for Removes {
+impl<F: FnOnce()> crate::run::Progress for After<F> {
     fn begin(&mut self, _: u64, _: u64) {}
     fn taking(&mut self, _: &str) {}
     fn taken(&mut self, _: &crate::record::Sample, _: u64) {
-        self.1 += 1;
-        if self.1 == 2 {
-            fs::rename(&self.0, self.0.with_extension("gone")).unwrap();
+        self.0 = self.0.saturating_sub(1);
+        if self.0 == 0
+            && let Some(act) = self.1.take()
+        {
+            act();
         }
     }
     fn say(&mut self, _: &str) {}
@@ -209,8 +196,8 @@ fn directories_are_measured_in_turn_and_one_that_disappears_is_named() {
     }
     let levels = [a.to_str().unwrap(), b.to_str().unwrap()];
     let text = places(levels, PATH, "--filename={directory}/data --rw=write");
-    let mut removes = Removes(b.clone(), 0);
-    let (run, samples) = run_study(&text, data.path(), &Stop::new(), &[], &mut removes).unwrap();
+    let mut after = After(2, Some(|| fs::rename(&b, b.with_extension("gone")).unwrap()));
+    let (run, samples) = run_study(&text, data.path(), &Stop::new(), &[], &mut after).unwrap();
     let of = |path: &str| run.cells.iter().find(|cell| cell.levels["at"] == path).unwrap();
     // Each block has both: the second one misses what was removed after the first.
     assert_eq!(of(levels[0]).measured["mib_per_s"].values.len(), 2, "{:?}", of(levels[0]).notes);

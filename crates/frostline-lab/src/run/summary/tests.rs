@@ -1,5 +1,6 @@
 use super::*;
 use crate::record::{Gate, How};
+use crate::run::tests::header;
 use crate::study::plan::plan;
 use crate::study::tests::{rich, small};
 
@@ -19,24 +20,7 @@ fn sample(cell: &str, block: u32, rate: f64, passed: bool) -> Sample {
 fn run_of(samples: &[Sample], modelled: &BTreeMap<String, MetricValues>) -> Run {
     let study = small();
     let plan = plan(&study, Mode::Quick, 1, &[], &rich()).unwrap();
-    let header = Run {
-        format: 1,
-        study: study.name.clone(),
-        title: String::new(),
-        command: String::new(),
-        started: String::new(),
-        seed: 1,
-        mode: Mode::Quick,
-        time_scale: 1.0,
-        machine: Default::default(),
-        tools: BTreeMap::new(),
-        cells: vec![],
-        comparisons: vec![],
-        korean: BTreeMap::new(),
-        notes: vec![],
-        complete: false,
-    };
-    Summarised::new(&study, &plan, modelled, samples).into_run(header, true)
+    Summarised::new(&study, &plan, modelled, samples).into_run(header(), true)
 }
 
 #[test]
