@@ -159,31 +159,33 @@ impl Records {
     }
 }
 
-/// Adds changes to an entry that is to follow `registry`. `Conflict` where a name would mean two things; with the fact
-/// [`ALIAS_TAKEN`] where that is the name of an alias.
+/// Adds changes to an entry that is to follow `registry`, one after the other: a name that one of them removes is free for the
+/// next. `Conflict` where a name would mean two things; with the fact [`ALIAS_TAKEN`] where that is the name of an alias.
 pub(crate) fn add(entry: &mut LogEntry, registry: &Registry, changes: Vec<RecordChange>) -> Result<()> {
     let made: BTreeSet<String> = entry.puts.iter().map(|record| record.name.clone()).collect();
-    let streams = changes.iter().filter_map(|change| match change {
-        RecordChange::DataStream(name, Some(_)) => Some(name.clone()),
-        _ => None,
-    });
-    let streams: BTreeSet<IndexName> = streams.collect();
+    let mut aliases: BTreeSet<IndexName> = registry.aliases.keys().cloned().collect();
+    let mut streams: BTreeSet<IndexName> = registry.data_streams.keys().cloned().collect();
+    let becomes = |names: &mut BTreeSet<IndexName>, name: &IndexName, is_there: bool| match is_there {
+        true => names.insert(name.clone()),
+        false => names.remove(name),
+    };
     let is_index = |name: &IndexName| registry.indices.contains_key(name) || made.contains(name.as_str());
     for change in changes {
         let (kind, name, record) = match change {
             RecordChange::Alias(name, alias) => {
-                let is_stream = registry.data_streams.contains_key(&name) || streams.contains(&name);
-                if alias.is_some() && (is_index(&name) || is_stream) {
+                if alias.is_some() && (is_index(&name) || streams.contains(&name)) {
                     let what = format!("the alias {name} would have the name of an index or a data stream");
                     return Err(Error::conflict(what).with(ALIAS_TAKEN, name));
                 }
+                becomes(&mut aliases, &name, alias.is_some());
                 let record = alias.map(|alias| Record::of(ALIAS, name.as_str(), &alias)).transpose()?;
                 (ALIAS, name.into(), record)
             }
             RecordChange::DataStream(name, stream) => {
-                if stream.is_some() && (is_index(&name) || registry.aliases.contains_key(&name)) {
+                if stream.is_some() && (is_index(&name) || aliases.contains(&name)) {
                     return Err(Error::conflict(format!("there is already an index or an alias {name}")));
                 }
+                becomes(&mut streams, &name, stream.is_some());
                 let record =
                     stream.map(|stream| Record::of(DATA_STREAM, name.as_str(), &stream)).transpose()?;
                 (DATA_STREAM, name.into(), record)

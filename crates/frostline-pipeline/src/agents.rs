@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use frostline_base::{Error, Result};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value as Json, json};
 
 use crate::document::{Document, Done, READ, shown, unfit};
 use crate::options::{Field, Options};
@@ -172,7 +172,7 @@ fn named(said: Option<Vec<Option<String>>>) -> (Option<String>, Option<String>) 
 }
 
 impl UserAgent {
-    fn describe(&self, agents: &Agents, original: &str) -> Map<String, Value> {
+    fn describe(&self, agents: &Agents, original: &str) -> Map<String, Json> {
         let looked_at = &original[..original.floor_char_boundary(AGENT_BYTES_MAX)];
         let has = |property| self.properties.contains(&property);
         let mut told = Map::new();
@@ -219,7 +219,7 @@ impl Processor for UserAgent {
         };
         let told = self.describe(&agents, original);
         let target = self.target.path(document)?.into_owned();
-        document.put(&target, Value::Object(told))
+        document.put(&target, told.into())
     }
 }
 

@@ -4,12 +4,12 @@ use frostline_base::Result;
 use jiff::civil::Date as Day;
 use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, ToSpan, Zoned};
-use serde_json::Value;
 
 use crate::document::{Document, Done, not_a, shown, text_of, unfit};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
 use crate::template::Template;
+use crate::value::Value;
 
 mod pattern;
 

@@ -1,12 +1,12 @@
 //! Processors that read what a text is written in: `bytes`, `html_strip`, `uri_parts`, `urldecode`.
 
 use frostline_base::Result;
-use serde_json::{Map, Value};
 
 use crate::document::{Document, Done, Path, shown, unfit};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
 use crate::text;
+use crate::value::{Map, Value};
 
 pub(crate) fn bytes(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
     text::simple(options, |text| {
@@ -227,7 +227,7 @@ impl Processor for UriParts {
 }
 
 /// The parts of a URI, under the names of the Elastic Common Schema. None where it is not one.
-fn parts_of(text: &str) -> Option<Map<String, Value>> {
+fn parts_of(text: &str) -> Option<Map> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"');
     if text.is_empty() || text.contains(is_odd) {
         return None;

@@ -1,11 +1,11 @@
 //! `dissect`: takes a text apart at the texts between keys.
 
 use frostline_base::Result;
-use serde_json::Value;
 
 use crate::document::{Document, Done, Path, shown, unfit};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
+use crate::value::Value;
 
 #[derive(Debug)]
 struct Dissect {

@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 
-use serde_json::{Map, Value, json};
-
 use crate::limits::{DEPTH_MAX, READ_BYTES_MAX, STEPS_MAX, WRITTEN_BYTES_MAX};
+use crate::value::{Map, Value};
 
 /// What it counts to look up a member.
 pub(crate) const LOOKUP_BYTES: u64 = 256;
@@ -157,15 +156,15 @@ impl std::fmt::Display for Path {
 
 impl Document {
     /// A document that a pipeline is to be run over at a time.
-    pub fn new(index: &str, id: Option<&str>, source: Map<String, Value>, now_us: i64) -> Document {
-        let source = Value::Object(source);
+    pub fn new(index: &str, id: Option<&str>, source: impl Into<Value>, now_us: i64) -> Document {
+        let source = source.into();
         let left_bytes = (WRITTEN_BYTES_MAX as u64).saturating_add(4 * weight(&source));
         let timestamp = jiff::Timestamp::from_microsecond(now_us).unwrap_or_default().to_string();
         Document {
             index: Value::String(index.to_owned()),
             id: id.map_or(Value::Null, |id| Value::String(id.to_owned())),
             source,
-            ingest: json!({ "timestamp": timestamp }),
+            ingest: Value::Object(Map::from([("timestamp".to_owned(), timestamp.into())])),
             now_us,
             left_bytes: Cell::new(left_bytes),
             read_max: READ_BYTES_MAX,
@@ -187,11 +186,6 @@ impl Document {
     /// Its `_id`, if it has one.
     pub fn id(&self) -> Option<&str> {
         self.id.as_str()
-    }
-
-    /// Takes its fields.
-    pub fn into_source(self) -> Value {
-        self.source
     }
 
     /// Takes its fields for a while: without them it only counts.
@@ -309,7 +303,7 @@ impl Document {
     }
 
     /// The members of the document, or of the object at a path.
-    pub(crate) fn members(&self, path: Option<&Path>) -> Option<&Map<String, Value>> {
+    pub(crate) fn members(&self, path: Option<&Path>) -> Option<&Map> {
         match path {
             None => self.source.as_object(),
             Some(path) => self.find(path)?.as_object(),
@@ -492,7 +486,7 @@ fn place(mut at: &mut Value, path: &Path, value: Value) -> Done {
     for part in before {
         at = match at {
             Value::Object(members) => {
-                members.entry(part.as_str()).or_insert_with(|| Value::Object(Map::new()))
+                members.entry(part.clone()).or_insert_with(|| Value::Object(Map::new()))
             }
             Value::Array(elements) => element(elements, part, path)?,
             other => return Err(no_parent(other, part, path)),
@@ -577,6 +571,7 @@ pub(crate) fn kind(value: &Value) -> &'static str {
 pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
+        Value::Number(number) => number.text(),
         other => other.to_string(),
     }
 }
@@ -591,7 +586,7 @@ pub(crate) fn brief(value: &Value) -> String {
     match value {
         Value::String(text) => shown(text).to_owned(),
         Value::Array(_) | Value::Object(_) => kind(value).to_owned(),
-        other => other.to_string(),
+        other => shown(&text_of(other)).to_owned(),
     }
 }
 
@@ -599,6 +594,7 @@ pub(crate) fn brief(value: &Value) -> String {
 pub(crate) fn weight(value: &Value) -> u64 {
     match value {
         Value::String(text) => 32 + text.len() as u64,
+        Value::Number(number) => 32 + number.text_bytes() as u64,
         Value::Array(elements) => 32 + elements.iter().map(weight).sum::<u64>(),
         Value::Object(members) => {
             32 + members.iter().map(|(name, value)| 32 + name.len() as u64 + weight(value)).sum::<u64>()

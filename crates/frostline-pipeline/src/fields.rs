@@ -4,12 +4,12 @@
 use std::net::IpAddr;
 
 use frostline_base::{Result, wildcard_matches};
-use serde_json::{Number, Value};
 
 use crate::document::{Document, Done, LOOKUP_BYTES, Path, READ, brief, kind, shown, text_of, unfit, weight};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
 use crate::template::{Escape, MEDIA_TYPES, ValueTemplate};
+use crate::value::{Number, Value};
 
 #[derive(Debug)]
 struct Set {
@@ -79,7 +79,7 @@ impl Processor for Set {
             return Ok(());
         }
         let Some(value) = self.value.of(document, self.ignore_empty)? else { return Ok(()) };
-        if self.ignore_empty && (value.is_null() || value == "") {
+        if self.ignore_empty && (value.is_null() || value.as_str() == Some("")) {
             return Ok(());
         }
         document.put(&path, value)
@@ -189,7 +189,7 @@ impl Processor for Append {
             value => Vec::from_iter(value),
         };
         if self.ignore_empty {
-            values.retain(|value| !value.is_null() && value != "");
+            values.retain(|value| !value.is_null() && value.as_str() != Some(""));
             if values.is_empty() {
                 return Ok(());
             }
@@ -418,6 +418,7 @@ fn converted(value: &Value, to: Type) -> Done<Value> {
         }
         Type::Long => whole(value, &text).map(Value::from).ok_or_else(|| cannot("long"))?,
         Type::Float => float(&text).ok_or_else(|| cannot("float"))?,
+        Type::Double if is_double(value) => value.clone(),
         Type::Double => double(&text).ok_or_else(|| cannot("double"))?,
         Type::Ip => match text.parse::<IpAddr>() {
             Ok(_) => Value::String(text),
@@ -440,8 +441,13 @@ fn converted(value: &Value, to: Type) -> Done<Value> {
 /// A whole number: decimal, or hexadecimal after `0x`. A number with a fraction loses it.
 fn whole(value: &Value, text: &str) -> Option<i64> {
     if let Value::Number(number) = value {
-        let truncated = || number.as_f64().filter(|x| x.abs() < 9.2e18).map(|x| x.trunc() as i64);
-        return number.as_i64().or_else(|| if number.is_u64() { None } else { truncated() });
+        return match number {
+            Number::Long(whole) => Some(*whole),
+            Number::Big(_) => None,
+            Number::Double(double) => {
+                Some(double.value().trunc()).filter(|x| x.abs() < 9.2e18).map(|x| x as i64)
+            }
+        };
     }
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     match unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
@@ -453,16 +459,19 @@ fn whole(value: &Value, text: &str) -> Option<i64> {
     }
 }
 
+fn is_double(value: &Value) -> bool {
+    matches!(value, Value::Number(Number::Double(double)) if double.rounded().is_none())
+}
+
 fn double(text: &str) -> Option<Value> {
     let is_number = text.trim().starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
     let number: f64 = text.trim().parse().ok().filter(|_| is_number)?;
-    Number::from_f64(number).map(Value::Number)
+    Value::of_double(number)
 }
 
 /// The same in single precision: the shortest digits that mean it.
 fn float(text: &str) -> Option<Value> {
-    let Value::Number(number) = double(text)? else { return None };
-    let single = number.as_f64()? as f32;
+    let single = double(text)?.as_f64()? as f32;
     double(&single.to_string())
 }
 

@@ -4,11 +4,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use frostline_base::Result;
 use md5::{Digest, Md5};
-use serde_json::Value;
 
 use crate::document::{Document, Done, unfit, weight};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
+use crate::value::{Number, Value};
 
 #[derive(Debug)]
 struct Fingerprint {
@@ -98,14 +98,14 @@ fn add(value: &Value, bytes: &mut Vec<u8>) {
             match scalar {
                 Value::String(text) => bytes.extend_from_slice(text.as_bytes()),
                 Value::Bool(flag) => bytes.push(if *flag { 1 } else { 2 }),
-                Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-                    (Some(whole), ..) => match i32::try_from(whole) {
-                        Ok(small) => bytes.extend_from_slice(&small.to_le_bytes()),
-                        Err(_) => bytes.extend_from_slice(&whole.to_le_bytes()),
-                    },
-                    (_, Some(whole), _) => bytes.extend_from_slice(&whole.to_le_bytes()),
-                    (_, _, float) => bytes.extend_from_slice(&float.unwrap_or(0.0).to_le_bytes()),
+                Value::Number(Number::Long(whole)) => match i32::try_from(*whole) {
+                    Ok(small) => bytes.extend_from_slice(&small.to_le_bytes()),
+                    Err(_) => bytes.extend_from_slice(&whole.to_le_bytes()),
                 },
+                Value::Number(Number::Big(whole)) => bytes.extend_from_slice(&whole.to_le_bytes()),
+                Value::Number(Number::Double(double)) => {
+                    bytes.extend_from_slice(&double.value().to_le_bytes());
+                }
                 _ => {}
             }
         }

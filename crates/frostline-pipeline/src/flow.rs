@@ -1,12 +1,12 @@
 //! Processors that decide what runs: `drop`, `fail`, `foreach`, `pipeline`, `terminate`.
 
 use frostline_base::Result;
-use serde_json::{Map, Value};
 
 use crate::document::{Document, Done, Stop, failure, not_a, unfit, weight};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run, Step, read_step};
 use crate::template::Template;
+use crate::value::{Map, Value};
 
 #[derive(Debug)]
 struct Drop;

@@ -8,11 +8,12 @@ use std::net::IpAddr;
 
 use frostline_base::{Error, Result};
 use maxminddb::{LookupResult, MaxMindDbError, PathElement, Reader, path};
-use serde_json::{Value, json};
+use serde_json::{Value as Json, json};
 
 use crate::document::{Document, Done, Path, READ, Stop, failure, kind, shown, unfit};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
+use crate::value::Value;
 
 /// A database of addresses.
 #[derive(Debug)]
@@ -44,16 +45,16 @@ struct Property {
     name: &'static str,
     /// Whether it is told unless others are asked for.
     is_default: bool,
-    take: fn(&Found<'_>) -> Taken<Value>,
+    take: fn(&Found<'_>) -> Taken<Json>,
 }
 
 type Taken<T> = std::result::Result<Option<T>, MaxMindDbError>;
 
-const fn by_default(name: &'static str, take: fn(&Found<'_>) -> Taken<Value>) -> Property {
+const fn by_default(name: &'static str, take: fn(&Found<'_>) -> Taken<Json>) -> Property {
     Property { name, is_default: true, take }
 }
 
-const fn if_asked(name: &'static str, take: fn(&Found<'_>) -> Taken<Value>) -> Property {
+const fn if_asked(name: &'static str, take: fn(&Found<'_>) -> Taken<Json>) -> Property {
     Property { name, is_default: false, take }
 }
 
@@ -154,45 +155,45 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn text(&self, path: &[PathElement<'_>]) -> Taken<Value> {
-        Ok(self.record.decode_path::<String>(path)?.map(Value::from))
+    fn text(&self, path: &[PathElement<'_>]) -> Taken<Json> {
+        Ok(self.record.decode_path::<String>(path)?.map(Json::from))
     }
 
-    fn whole(&self, path: &[PathElement<'_>]) -> Taken<Value> {
+    fn whole(&self, path: &[PathElement<'_>]) -> Taken<Json> {
         // Numbers of any size are read as this.
-        Ok(self.record.decode_path::<i64>(path)?.map(Value::from))
+        Ok(self.record.decode_path::<i64>(path)?.map(Json::from))
     }
 
     /// False where the record does not say it.
-    fn flag(&self, path: &[PathElement<'_>]) -> Taken<Value> {
-        Ok(Some(Value::from(self.record.decode_path::<bool>(path)?.unwrap_or(false))))
+    fn flag(&self, path: &[PathElement<'_>]) -> Taken<Json> {
+        Ok(Some(Json::from(self.record.decode_path::<bool>(path)?.unwrap_or(false))))
     }
 
-    fn in_european_union(&self, country: &str) -> Taken<Value> {
+    fn in_european_union(&self, country: &str) -> Taken<Json> {
         match self.record.decode_path::<String>(&[country.into(), "iso_code".into()])? {
             Some(_) => self.flag(&[country.into(), "is_in_european_union".into()]),
             None => Ok(None),
         }
     }
 
-    fn region_iso_code(&self) -> Taken<Value> {
+    fn region_iso_code(&self) -> Taken<Json> {
         let country: Option<String> = self.record.decode_path(&path!["country", "iso_code"])?;
         let region: Option<String> = self.record.decode_path(&path!["subdivisions", -1, "iso_code"])?;
-        Ok(country.zip(region).map(|(country, region)| Value::from(format!("{country}-{region}"))))
+        Ok(country.zip(region).map(|(country, region)| Json::from(format!("{country}-{region}"))))
     }
 
-    fn location(&self) -> Taken<Value> {
+    fn location(&self) -> Taken<Json> {
         let lat: Option<f64> = self.record.decode_path(&path!["location", "latitude"])?;
         let lon: Option<f64> = self.record.decode_path(&path!["location", "longitude"])?;
         Ok(lat.zip(lon).map(|(lat, lon)| json!({ "lat": lat, "lon": lon })))
     }
 
-    fn ip(&self) -> Taken<Value> {
-        Ok(Some(Value::from(self.address.to_string())))
+    fn ip(&self) -> Taken<Json> {
+        Ok(Some(Json::from(self.address.to_string())))
     }
 
-    fn network(&self) -> Taken<Value> {
-        Ok(Some(Value::from(self.record.network()?.to_string())))
+    fn network(&self) -> Taken<Json> {
+        Ok(Some(Json::from(self.record.network()?.to_string())))
     }
 }
 
@@ -285,7 +286,7 @@ impl Locate {
                 }
             }
         }
-        Ok(if told.is_empty() { Value::Null } else { Value::Object(told) })
+        Ok(if told.is_empty() { Value::Null } else { told.into() })
     }
 
     fn damaged(&self, error: &MaxMindDbError) -> Stop {

@@ -5,9 +5,10 @@
 //! match ends of lines, at which `^` and `$` always are. What cannot be meant so, such as atomic groups, is refused.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use frostline_base::Result;
-use regex::Match;
+use frostline_java::Found;
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Done, Path, shown, unfit};
@@ -93,19 +94,26 @@ impl Pattern {
     }
 
     /// Every capture of every match in a text, with its name.
-    pub(crate) fn each_capture<'a, 't>(
+    pub(crate) fn each_capture<'a>(
         &'a self,
-        text: &'t str,
+        text: &str,
         document: &Document,
-        mut each: impl FnMut(&'a str, Match<'t>) -> Done,
+        mut each: impl FnMut(&'a str, Range<usize>) -> Done,
     ) -> Done {
-        self.regex.each_with_groups(text, document, |_, groups| {
+        self.regex.each_with_groups(text, document, |found| {
             let mut captures = self.captures.iter().enumerate();
-            captures.try_for_each(|(n, capture)| match groups.name(&group_name(n)) {
+            captures.try_for_each(|(n, capture)| match self.capture(&found, n) {
                 Some(group) => each(capture.path.as_str(), group),
                 None => Ok(()),
             })
         })
+    }
+}
+
+impl Pattern {
+    /// Where a capture is in a match.
+    fn capture(&self, found: &Found, number: usize) -> Option<Range<usize>> {
+        found.get(self.regex.regex().group(&group_name(number))?)
     }
 }
 
@@ -117,8 +125,8 @@ impl Processor for Grok {
         let text = text.to_owned();
         let mut patterns = self.patterns.iter().enumerate();
         let found =
-            patterns.find_map(|(n, pattern)| Some((n, pattern, pattern.regex.regex().captures(&text)?)));
-        let Some((number, pattern, groups)) = found else {
+            patterns.find_map(|(n, pattern)| Some((n, pattern, pattern.regex.regex().find_at(&text, 0)?)));
+        let Some((number, pattern, found)) = found else {
             return Err(unfit(format!(
                 "Provided Grok expressions do not match field value: [{}]",
                 shown(&text)
@@ -126,15 +134,14 @@ impl Processor for Grok {
         };
         let mut set: Vec<&Path> = Vec::new();
         for (n, Capture { path, to }) in pattern.captures.iter().enumerate() {
-            let Some(group) = groups.name(&group_name(n)) else { continue };
+            let Some(group) = pattern.capture(&found, n).map(|place| &text[place]) else { continue };
             let is_first = !set.contains(&path);
             // The first of several captures of a name counts.
             if !is_first && !self.captures_all {
                 continue;
             }
-            let value = captured(group.as_str(), to).ok_or_else(|| {
-                unfit(format!("[{}] of [{path}] is not a valid {to}", shown(group.as_str())))
-            })?;
+            let value = captured(group, to)
+                .ok_or_else(|| unfit(format!("[{}] of [{path}] is not a valid {to}", shown(group))))?;
             if is_first {
                 document.put(path, value)?;
                 set.push(path);
@@ -143,7 +150,7 @@ impl Processor for Grok {
             }
         }
         if self.trace_match {
-            document.set_ingest("_grok_match_index", Some(Value::from(number.to_string())));
+            document.set_ingest("_grok_match_index", Some(number.to_string().into()));
         }
         Ok(())
     }

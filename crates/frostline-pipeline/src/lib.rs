@@ -9,7 +9,7 @@
 //!   no `on_failure` or `ignore_failure` hides that.
 //! - **A document that fails may be half changed.** Whoever runs a pipeline drops it.
 //!
-//! The modules: `document` is what processors work on, `original` its text, `options`, `template`, `regular`, `painless` and `condition` read
+//! The modules: `document` is what processors work on, `value` what it has, `original` its text, `options`, `template`, `regular`, `painless` and `condition` read
 //! what a processor says, `pipeline` runs it, and each other module is a family of processors.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -38,6 +38,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod text;
+mod value;
 
 pub use agents::Agents;
 pub use condition::Condition;
@@ -47,6 +48,7 @@ pub use grok::grok_patterns;
 pub use original::Original;
 pub use painless::{Edited, Script, Unfinished};
 pub use pipeline::{Outcome, Pipeline, Pipelines, Status, Trace, processors, run};
+pub use value::{Map, Value};
 
 /// What bounds a pipeline or a script, and what it does to one document.
 pub mod limits {

@@ -6,11 +6,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use frostline_base::Result;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use serde_json::Value;
 
 use crate::document::{Document, Done, Path, shown, text_of, unfit};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
+use crate::value::Value;
 
 /// Reads an option that names a field, by either of its names, else by its default.
 fn field(options: &mut Options<'_>, names: [&str; 2], default: &str) -> Result<Field> {
@@ -25,7 +25,7 @@ fn field(options: &mut Options<'_>, names: [&str; 2], default: &str) -> Result<F
 /// The text or number at a field; none where it is missing, null or empty.
 fn given(document: &Document, path: &Path) -> Option<String> {
     let found = document.find(path)?;
-    let is_scalar = found.is_string() || found.is_number();
+    let is_scalar = matches!(found, Value::String(_) | Value::Number(_));
     Some(text_of(found)).filter(|text| is_scalar && !text.is_empty())
 }
 

@@ -1,17 +1,17 @@
 //! The text of a document beside what becomes of it.
 //!
-//! What nothing changed is written as it was, byte for byte: reading a number and writing it again rounds integers beyond
-//! 64 bits, and spells others anew (`1.10`, `-0`). A number that was moved keeps its spelling, unless the document spells
-//! it in two ways. One beyond the doubles is its text to whoever reads the document.
+//! What nothing changed is written as it was, byte for byte: with its spaces, and its texts with their escapes.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::fmt::Write;
 
 use frostline_base::{Error, Result};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 use serde::de::IgnoredAny;
-use serde_json::{Map, Number, Value};
+
+use crate::document::shown;
+use crate::value::{Map, Value, quoted};
 
 /// Objects and arrays inside each other, as `serde_json` reads them.
 const DEPTH_MAX: usize = 127;
@@ -19,11 +19,7 @@ const DEPTH_MAX: usize = 127;
 /// A document as it was written.
 pub struct Original<'a> {
     root: Part<'a>,
-    spelled: Spelled<'a>,
 }
-
-/// How the doubles of a document are written, by their bits; none for those that are written in two ways.
-type Spelled<'a> = HashMap<u64, Option<&'a str>>;
 
 struct Part<'a> {
     text: &'a str,
@@ -38,117 +34,105 @@ enum Inside<'a> {
 
 impl<'a> Original<'a> {
     /// Reads a document. `Invalid` where it is no JSON object, or has a key twice.
-    pub fn read(text: &'a [u8]) -> Result<(Original<'a>, Map<String, Value>)> {
-        let unread = |e: serde_json::Error| Error::invalid(format!("failed to parse: {e}"));
-        serde_json::from_slice::<IgnoredAny>(text).map_err(unread)?;
+    pub fn read(text: &'a [u8]) -> Result<(Original<'a>, Map)> {
+        serde_json::from_slice::<IgnoredAny>(text).map_err(|e| wrong(&e.to_string()))?;
         let text = std::str::from_utf8(text).map_err(|e| wrong(&e.to_string()))?;
-        let mut reader = Reader { text, at: 0, depth: 0, spelled: HashMap::new() };
-        match reader.value()? {
-            (root, Value::Object(members)) => Ok((Original { root, spelled: reader.spelled }, members)),
+        match Reader::of(text, false).value()? {
+            (root, Value::Object(members)) => Ok((Original { root }, members)),
             _ => Err(wrong("a document is an object")),
         }
     }
 
     /// The document as it is now.
-    pub fn write(&self, document: &Value) -> serde_json::Result<Vec<u8>> {
-        let mut into = Vec::with_capacity(self.root.text.len());
-        self.put(document, Some(&self.root), &mut into)?;
-        Ok(into)
+    pub fn write(&self, document: &Value) -> Vec<u8> {
+        let mut into = String::with_capacity(self.root.text.len());
+        put(document, Some(&self.root), &mut into);
+        into.into_bytes()
     }
+}
 
-    /// Writes what may be a part of the text. Whether it is.
-    fn put(&self, value: &Value, was: Option<&Part<'a>>, into: &mut Vec<u8>) -> serde_json::Result<bool> {
-        let begin = into.len();
-        let is_same = match value {
-            Value::Object(members) => self.put_members(members, was, into)?,
-            Value::Array(elements) => self.put_elements(elements, was, into)?,
-            scalar => {
-                let is_same = was.is_some_and(|was| was.reads(scalar));
-                match self.spelling(scalar).filter(|_| !is_same) {
-                    Some(spelling) => into.extend(spelling.as_bytes()),
-                    None => serde_json::to_writer(&mut *into, scalar)?,
-                }
-                is_same
-            }
-        };
-        if let (true, Some(was)) = (is_same, was) {
-            into.truncate(begin);
-            into.extend(was.text.as_bytes());
+/// Reads JSON as a document is read: numbers keep their texts. Of members of one name the last counts, where several are
+/// allowed. Without `is_whole` anything may come after it.
+pub(crate) fn read_json(text: &str, allow_duplicates: bool, is_whole: bool) -> Result<Value> {
+    let unread = |e: serde_json::Error| wrong(&e.to_string());
+    let text = match is_whole {
+        true => {
+            serde_json::from_str::<IgnoredAny>(text).map_err(unread)?;
+            text
         }
-        Ok(is_same)
-    }
-
-    fn put_members(
-        &self,
-        members: &Map<String, Value>,
-        was: Option<&Part<'a>>,
-        into: &mut Vec<u8>,
-    ) -> serde_json::Result<bool> {
-        let known = match was.map(|was| &was.inside) {
-            Some(Inside::Object(known)) => Some(&**known),
-            _ => None,
-        };
-        let mut is_same = known.is_some_and(|known| known.len() == members.len());
-        into.push(b'{');
-        for ((name, value), place) in members.iter().zip(0..) {
-            if place > 0 {
-                into.push(b',');
-            }
-            serde_json::to_writer(&mut *into, name)?;
-            into.push(b':');
-            let found = known.and_then(|known| known.get_full(name.as_str()));
-            is_same &= found.is_some_and(|(at, ..)| at == place);
-            is_same &= self.put(value, found.map(|(.., part)| part), into)?;
+        false => {
+            let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+            values.next().unwrap_or(Ok(IgnoredAny)).map_err(unread)?;
+            &text[..values.byte_offset()]
         }
-        into.push(b'}');
-        Ok(is_same)
-    }
+    };
+    Reader::of(text, allow_duplicates).value().map(|(_, value)| value)
+}
 
-    fn put_elements(
-        &self,
-        elements: &[Value],
-        was: Option<&Part<'a>>,
-        into: &mut Vec<u8>,
-    ) -> serde_json::Result<bool> {
-        let known = match was.map(|was| &was.inside) {
-            Some(Inside::Array(known)) => Some(known),
-            _ => None,
-        };
-        let mut is_same = known.is_some_and(|known| known.len() == elements.len());
-        into.push(b'[');
-        for (place, value) in elements.iter().enumerate() {
-            if place > 0 {
-                into.push(b',');
-            }
-            is_same &= self.put(value, known.and_then(|known| known.get(place)), into)?;
+/// Writes what may be a part of the text. Whether it is.
+fn put(value: &Value, was: Option<&Part<'_>>, into: &mut String) -> bool {
+    let begin = into.len();
+    let is_same = match value {
+        Value::Object(members) => put_members(members, was, into),
+        Value::Array(elements) => put_elements(elements, was, into),
+        scalar => {
+            // Writing to a text cannot fail.
+            let _ = write!(into, "{scalar}");
+            was.is_some_and(|was| was.reads(scalar, &into[begin..]))
         }
-        into.push(b']');
-        Ok(is_same)
+    };
+    if let (true, Some(was)) = (is_same, was) {
+        into.truncate(begin);
+        into.push_str(was.text);
     }
+    is_same
+}
 
-    fn spelling(&self, scalar: &Value) -> Option<&'a str> {
-        let Value::Number(number) = scalar else { return None };
-        self.spelled.get(&double(number)?.to_bits()).copied().flatten()
+fn put_members(members: &Map, was: Option<&Part<'_>>, into: &mut String) -> bool {
+    let known = match was.map(|was| &was.inside) {
+        Some(Inside::Object(known)) => Some(&**known),
+        _ => None,
+    };
+    let mut is_same = known.is_some_and(|known| known.len() == members.len());
+    into.push('{');
+    for ((name, value), place) in members.iter().zip(0..) {
+        if place > 0 {
+            into.push(',');
+        }
+        into.push_str(&quoted(name));
+        into.push(':');
+        let found = known.and_then(|known| known.get_full(name.as_str()));
+        is_same &= found.is_some_and(|(at, ..)| at == place);
+        is_same &= put(value, found.map(|(.., part)| part), into);
     }
+    into.push('}');
+    is_same
+}
+
+fn put_elements(elements: &[Value], was: Option<&Part<'_>>, into: &mut String) -> bool {
+    let known = match was.map(|was| &was.inside) {
+        Some(Inside::Array(known)) => Some(known),
+        _ => None,
+    };
+    let mut is_same = known.is_some_and(|known| known.len() == elements.len());
+    into.push('[');
+    for (place, value) in elements.iter().enumerate() {
+        if place > 0 {
+            into.push(',');
+        }
+        is_same &= put(value, known.and_then(|known| known.get(place)), into);
+    }
+    into.push(']');
+    is_same
 }
 
 impl Part<'_> {
-    /// Whether this scalar is what it says.
-    fn reads(&self, scalar: &Value) -> bool {
-        matches!(self.inside, Inside::Scalar) && read_scalar(self.text).is_ok_and(|read| read == *scalar)
-    }
-}
-
-/// A number that is no integer of 64 bits.
-fn double(number: &Number) -> Option<f64> {
-    number.as_f64().filter(|_| number.is_f64())
-}
-
-fn read_scalar(text: &str) -> Result<Value> {
-    match serde_json::from_str(text) {
-        Ok(value) => Ok(value),
-        Err(_) if text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => Ok(Value::from(text)),
-        Err(e) => Err(wrong(&e.to_string())),
+    /// Whether this is the scalar that is written so.
+    fn reads(&self, scalar: &Value, written: &str) -> bool {
+        let is_scalar = matches!(self.inside, Inside::Scalar);
+        // A text may be written in several ways.
+        let is_text = || Value::of_scalar(self.text).is_some_and(|read| read == *scalar);
+        is_scalar && (self.text == written || scalar.as_str().is_some() && is_text())
     }
 }
 
@@ -161,10 +145,14 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
-    spelled: Spelled<'a>,
+    allow_duplicates: bool,
 }
 
 impl<'a> Reader<'a> {
+    fn of(text: &'a str, allow_duplicates: bool) -> Reader<'a> {
+        Reader { text, at: 0, depth: 0, allow_duplicates }
+    }
+
     /// The next character that is no space.
     fn next(&mut self) -> Result<u8> {
         let rest = &self.text.as_bytes()[self.at..];
@@ -178,13 +166,8 @@ impl<'a> Reader<'a> {
         let begin = self.at;
         if !matches!(first, b'{' | b'[') {
             let text = self.scalar(first)?;
-            let value = read_scalar(text)?;
-            if let Value::Number(number) = &value
-                && let Some(double) = double(number)
-            {
-                let spelled = self.spelled.entry(double.to_bits()).or_insert(Some(text));
-                *spelled = spelled.filter(|known| *known == text);
-            }
+            let value =
+                Value::of_scalar(text).ok_or_else(|| wrong(&format!("{} is no value", shown(text))))?;
             return Ok((Part { text, inside: Inside::Scalar }, value));
         }
         self.depth += 1;
@@ -218,8 +201,9 @@ impl<'a> Reader<'a> {
                     members.insert(name.clone().into_owned(), value);
                     match parts.entry(name) {
                         Entry::Vacant(vacant) => drop(vacant.insert(part)),
+                        Entry::Occupied(mut known) if self.allow_duplicates => drop(known.insert(part)),
                         Entry::Occupied(known) => {
-                            return Err(wrong(&format!("duplicate key [{}]", known.key())));
+                            return Err(wrong(&format!("duplicate key [{}]", shown(known.key()))));
                         }
                     }
                 }

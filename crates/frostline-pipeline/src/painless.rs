@@ -21,11 +21,12 @@
 //! is not known is Invalid, with its position. Types are checked when it runs. Which words there are is in `names`.
 
 use frostline_base::{Error, Result};
-use serde_json::{Map, Value};
+use serde_json::{Map as JsonMap, Value as Json};
 
 use crate::document::{Document, Done, Failure, READ, Stop, failure, limit, unfit};
 use crate::limits::{SCRIPT_BYTES_MAX, UPDATE_READ_BYTES_MAX};
 use crate::original::Original;
+use crate::value::{Map, Value};
 
 mod methods;
 mod names;
@@ -75,10 +76,10 @@ pub enum Unfinished {
 impl Script {
     /// Reads a script as Elasticsearch writes it: its source, or an object with that, `lang` and `params`. `Invalid`
     /// where it is not understood.
-    pub fn parse(json: &Value) -> Result<Script> {
+    pub fn parse(json: &Json) -> Result<Script> {
         let (source, params) = match json {
-            Value::String(source) => (source, None),
-            Value::Object(members) => {
+            Json::String(source) => (source, None),
+            Json::Object(members) => {
                 for (name, value) in members {
                     match name.as_str() {
                         "source" | "params" => {}
@@ -92,32 +93,32 @@ impl Script {
                             let what = "a script is given by its [source]: stored ones are those of searches";
                             return Err(Error::invalid(what));
                         }
-                        "options" if value == &Value::Object(Map::new()) => {}
+                        "options" if value.as_object().is_some_and(JsonMap::is_empty) => {}
                         other => return Err(Error::invalid(format!("[script] unknown field [{other}]"))),
                     }
                 }
                 match members.get("source") {
-                    Some(Value::String(source)) => (source, members.get("params")),
+                    Some(Json::String(source)) => (source, members.get("params")),
                     _ => return Err(Error::invalid("must specify either [source] for an inline script")),
                 }
             }
             _ => return Err(Error::invalid("a script is a text or an object")),
         };
         let params = match params {
-            None | Some(Value::Null) => Map::new(),
-            Some(Value::Object(params)) => params.clone(),
+            None | Some(Json::Null) => JsonMap::new(),
+            Some(Json::Object(params)) => params.clone(),
             Some(_) => return Err(Error::invalid("[params] of a script is an object")),
         };
         Script::read(source, params, false)
     }
 
     /// Reads the source of a script. That of a condition cannot change anything.
-    pub(crate) fn read(source: &str, params: Map<String, Value>, is_condition: bool) -> Result<Script> {
+    pub(crate) fn read(source: &str, params: JsonMap<String, Json>, is_condition: bool) -> Result<Script> {
         if source.len() > SCRIPT_BYTES_MAX {
             return Err(Error::invalid(format!("a script has at most {SCRIPT_BYTES_MAX} bytes")));
         }
         let (tree, patterns) = read::read(source, is_condition)?;
-        Ok(Script { source: source.to_owned(), tree, params: Value::Object(params), patterns })
+        Ok(Script { source: source.to_owned(), tree, params: params.into(), patterns })
     }
 
     pub(crate) fn source(&self) -> &str {
@@ -197,8 +198,7 @@ impl Script {
             Stop::Fail(failure) => Unfinished::Failed(failure),
             _ => failed(Failure::of(names::SCRIPT, "the script has ended".to_owned())),
         })?;
-        let unwritten = |e: serde_json::Error| failed(Failure::of(names::SCRIPT, e.to_string()));
-        original.write(&source).map_err(unwritten)
+        Ok(original.write(&source))
     }
 
     /// The fields that it leaves, and what it could still have looked at.

@@ -319,7 +319,7 @@ impl Run<'_> {
             return Err(failure(CYCLE, reason));
         }
         self.running.push(id.to_owned());
-        let outer = document.set_ingest("pipeline", Some(Value::from(id)));
+        let outer = document.set_ingest("pipeline", Some(id.into()));
         let done = match self.all(&pipeline.steps, document) {
             Err(Stop::Fail(failure)) => self.handle(&pipeline.on_failure, failure, document),
             done => done,
@@ -342,12 +342,12 @@ impl Run<'_> {
         if handlers.is_empty() || failure.is_limit {
             return Err(Stop::Fail(failure));
         }
-        let tag = failure.tag.map(Value::from);
+        let tag = failure.tag.map(Into::into);
         let about = [
-            ("on_failure_message", Some(Value::from(failure.reason))),
-            ("on_failure_processor_type", Some(Value::from(failure.processor))),
+            ("on_failure_message", Some(failure.reason.into())),
+            ("on_failure_processor_type", Some(failure.processor.into())),
             ("on_failure_processor_tag", tag),
-            ("on_failure_pipeline", Some(Value::from(failure.pipeline))),
+            ("on_failure_pipeline", Some(failure.pipeline.into())),
         ];
         let outer = about.map(|(name, value)| (name, document.set_ingest(name, value)));
         let done = self.all(handlers, document);

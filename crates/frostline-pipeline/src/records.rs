@@ -1,17 +1,16 @@
 //! Processors that take text apart by a format: `kv`, `csv`, `json`.
 
 use std::collections::HashSet;
-use std::fmt;
 
 use frostline_base::Result;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
 
 use crate::document::{Document, Done, Path, shown, text_of, unfit};
 use crate::options::{Field, Options};
+use crate::original::read_json;
 use crate::pipeline::{Processor, Run};
 use crate::regular::Pattern;
 use crate::text::parts_of;
+use crate::value::Value;
 
 #[derive(Debug)]
 struct Kv {
@@ -56,14 +55,14 @@ impl Processor for Kv {
         document.spend(text.len() as u64)?;
         let text = text.to_owned();
         for part in parts_of(&text, &self.field_split, false, document)? {
-            let found = self.value_split.regex().find(part).filter(|found| !found.is_empty());
-            let Some(found) = found else {
+            let found = self.value_split.regex().places(part).next();
+            let Some(found) = found.filter(|found| !found.is_empty()) else {
                 return Err(unfit(format!(
                     "field [{path}] does not contain value_split [{}]",
                     shown(self.value_split.regex().as_str())
                 )));
             };
-            let (key, mut value) = (&part[..found.start()], &part[found.end()..]);
+            let (key, mut value) = (&part[..found.start], &part[found.end..]);
             let key = key.trim_matches(self.trim_key.as_slice());
             let is_wanted = self.include.as_ref().is_none_or(|include| include.contains(key));
             if !is_wanted || self.exclude.contains(key) {
@@ -136,7 +135,7 @@ pub(crate) fn csv(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
         separator,
         quote,
         trim: options.flag("trim", false)?,
-        empty: options.take("empty_value"),
+        empty: options.take("empty_value").map(Value::from),
         ignore_missing: options.flag("ignore_missing", false)?,
     }))
 }
@@ -264,13 +263,8 @@ impl Processor for Json {
         };
         // What is parsed takes more memory than its text.
         document.spend((text.len() as u64).saturating_mul(4))?;
-        let mut reader = serde_json::Deserializer::from_str(&text);
-        let parsed = Tree { allow_duplicates: self.allow_duplicates }.deserialize(&mut reader);
-        let parsed = match self.is_strict {
-            true => parsed.and_then(|value| reader.end().map(|()| value)),
-            false => parsed,
-        };
-        let parsed = parsed.map_err(|e| unfit(format!("field [{path}] is no JSON: {e}")))?;
+        let parsed = read_json(&text, self.allow_duplicates, self.is_strict);
+        let parsed = parsed.map_err(|e| unfit(format!("field [{path}] is no JSON: {}", e.what())))?;
         let members = match (&self.to, parsed) {
             (To::Field(None), parsed) => return document.put(&path, parsed),
             (To::Field(Some(target)), parsed) => return document.put(&*target.path(document)?, parsed),
@@ -285,71 +279,5 @@ impl Processor for Json {
             document.put_top(name, value, merges)?;
         }
         Ok(())
-    }
-}
-
-/// Any JSON value, with an error where two members of an object have one name.
-#[derive(Clone, Copy)]
-struct Tree {
-    allow_duplicates: bool,
-}
-
-impl<'de> DeserializeSeed<'de> for Tree {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Tree {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> std::result::Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> std::result::Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> std::result::Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> std::result::Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> std::result::Result<Value, E> {
-        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
-    }
-
-    fn visit_str<E>(self, value: &str) -> std::result::Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Value, A::Error> {
-        let mut elements = Vec::new();
-        while let Some(element) = seq.next_element_seed(self)? {
-            elements.push(element);
-        }
-        Ok(Value::Array(elements))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Value, A::Error> {
-        let mut members = Map::new();
-        while let Some(name) = map.next_key::<String>()? {
-            let value = map.next_value_seed(self)?;
-            if members.contains_key(&name) && !self.allow_duplicates {
-                return Err(A::Error::custom(format!("Duplicate field '{}'", shown(&name))));
-            }
-            members.insert(name, value);
-        }
-        Ok(Value::Object(members))
     }
 }

@@ -1,12 +1,12 @@
 //! `redact`: hides what patterns of `grok` find in a text behind their names.
 
 use frostline_base::Result;
-use serde_json::Value;
 
 use crate::document::{Document, Done, READ, not_a, unfit};
 use crate::grok::Pattern;
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
+use crate::value::Value;
 
 #[derive(Debug)]
 struct Redact {
@@ -52,12 +52,7 @@ impl Processor for Redact {
         for pattern in &self.patterns {
             pattern.each_capture(&text, document, |name, group| {
                 document.spend((32 + self.prefix.len() + name.len() + self.suffix.len()) as u64)?;
-                hidden.push(Hidden {
-                    start: group.start(),
-                    end: group.end(),
-                    name,
-                    named_bytes: group.len(),
-                });
+                hidden.push(Hidden { start: group.start, end: group.end, name, named_bytes: group.len() });
                 Ok(())
             })?;
         }

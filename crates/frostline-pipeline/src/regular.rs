@@ -4,7 +4,10 @@
 //! `.*x|a` at each `a` of a text without x up to the end of the text. Searching for all matches would then be quadratic.
 //! So a search for the next one counts towards what a document may cost, unless its pattern cannot look far.
 
-use regex::{Captures, Match, Regex, RegexBuilder};
+use std::ops::Range;
+
+use frostline_java::{Found, JavaRegex};
+use regex::RegexBuilder;
 use regex_syntax::ast::{self, Ast, RepetitionKind};
 use regex_syntax::hir::translate::TranslatorBuilder;
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
@@ -21,60 +24,64 @@ const LOOKS: &str = "the pattern looks at too much of a long text";
 /// A pattern that is compiled.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    regex: Regex,
+    regex: JavaRegex,
     /// How many bytes after a match a search has looked at, at most. Without it: all.
     ahead: Option<usize>,
 }
 
 impl Pattern {
-    /// Compiles a pattern, in which `^` and `$` are at the ends of lines if `is_lines`.
+    /// Compiles a pattern as Java has it, or one of Oniguruma, in which `^` and `$` are at the ends of lines, if `is_lines`.
     pub(crate) fn compile(text: &str, is_lines: bool) -> Result<Pattern, String> {
         let unknown = |e: &dyn std::fmt::Display| format!("is not a pattern: {e}");
-        let parser = ast::parse::ParserBuilder::new().nest_limit(NESTING_MAX).build().parse(text);
+        let regex = match is_lines {
+            true => RegexBuilder::new(text)
+                .multi_line(true)
+                .size_limit(PATTERN_BYTES_MAX)
+                .dfa_size_limit(PATTERN_BYTES_MAX)
+                .nest_limit(NESTING_MAX)
+                .build()
+                .map(JavaRegex::of),
+            false => JavaRegex::new(text, "", PATTERN_BYTES_MAX),
+        };
+        let regex = regex.map_err(|e| unknown(&e))?;
+        let compiled = regex.regex().as_str();
+        let parser = ast::parse::ParserBuilder::new().nest_limit(NESTING_MAX).build().parse(compiled);
         let parsed = parser.map_err(|e| unknown(&e))?;
         ast::visit(&parsed, Possessive)?;
-        let translated = TranslatorBuilder::new().multi_line(is_lines).build().translate(text, &parsed);
-        let regex = RegexBuilder::new(text)
-            .multi_line(is_lines)
-            .size_limit(PATTERN_BYTES_MAX)
-            .dfa_size_limit(PATTERN_BYTES_MAX)
-            .nest_limit(NESTING_MAX)
-            .build();
-        let regex = regex.map_err(|e| unknown(&e))?;
+        let translated = TranslatorBuilder::new().multi_line(is_lines).build().translate(compiled, &parsed);
         Ok(Pattern { regex, ahead: ahead(&translated.map_err(|e| unknown(&e))?) })
     }
 
-    pub(crate) fn regex(&self) -> &Regex {
+    pub(crate) fn regex(&self) -> &JavaRegex {
         &self.regex
     }
 
     /// Every match in a text. An error once the searches have looked at more than the document may cost.
-    pub(crate) fn each<'t>(
+    pub(crate) fn each(
         &self,
-        text: &'t str,
+        text: &str,
         document: &Document,
-        mut each: impl FnMut(Match<'t>) -> Done,
+        mut each: impl FnMut(Range<usize>) -> Done,
     ) -> Done {
         document.look(text.len() as u64, LOOKS)?;
-        for found in self.regex.find_iter(text) {
-            self.count(found.end(), text, document)?;
+        for found in self.regex.places(text) {
+            self.count(found.end, text, document)?;
             each(found)?;
         }
         Ok(())
     }
 
     /// The same with the groups of each match.
-    pub(crate) fn each_with_groups<'t>(
+    pub(crate) fn each_with_groups(
         &self,
-        text: &'t str,
+        text: &str,
         document: &Document,
-        mut each: impl FnMut(Match<'t>, Captures<'t>) -> Done,
+        mut each: impl FnMut(Found) -> Done,
     ) -> Done {
         document.look(text.len() as u64, LOOKS)?;
-        for groups in self.regex.captures_iter(text) {
-            let Some(found) = groups.get(0) else { continue };
-            self.count(found.end(), text, document)?;
-            each(found, groups)?;
+        for found in self.regex.find_iter(text) {
+            self.count(found.whole().end, text, document)?;
+            each(found)?;
         }
         Ok(())
     }

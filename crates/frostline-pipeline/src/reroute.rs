@@ -1,11 +1,11 @@
 //! `reroute`: sends a document to another data stream or index, whose default pipeline is next.
 
 use frostline_base::Result;
-use serde_json::Value;
 
 use crate::document::{Document, Done, Path, Stop, not_a, unfit};
 use crate::options::Options;
 use crate::pipeline::{Processor, Run};
+use crate::value::Value;
 
 /// The longest part of a name.
 const PART_BYTES_MAX: usize = 100;

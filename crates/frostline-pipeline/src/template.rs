@@ -2,9 +2,10 @@
 //!
 //! A field that is missing or null is empty. Arrays and objects are written as JSON.
 
-use serde_json::{Map, Value};
+use serde_json::Value as Json;
 
 use crate::document::{Document, Done, Path, shown, text_of};
+use crate::value::{Map, Value, quoted};
 
 /// A text with fields in it.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ fn escaped(text: &str, escape: Escape) -> String {
     match escape {
         Escape::Plain => text.to_owned(),
         Escape::Json => {
-            let quoted = Value::from(text).to_string();
+            let quoted = quoted(text);
             quoted[1..quoted.len() - 1].to_owned()
         }
         Escape::Url => {
@@ -138,21 +139,21 @@ pub(crate) enum ValueTemplate {
 }
 
 impl ValueTemplate {
-    pub(crate) fn parse(value: Value, escape: Escape) -> Result<ValueTemplate, String> {
+    pub(crate) fn parse(value: Json, escape: Escape) -> Result<ValueTemplate, String> {
         Ok(match value {
-            Value::String(text) if text.contains("{{") => {
+            Json::String(text) if text.contains("{{") => {
                 ValueTemplate::Text(Template::escaping(&text, escape)?)
             }
-            Value::Array(elements) => {
+            Json::Array(elements) => {
                 let elements = elements.into_iter().map(|element| ValueTemplate::parse(element, escape));
                 ValueTemplate::Array(elements.collect::<Result<_, String>>()?)
             }
-            Value::Object(members) => {
+            Json::Object(members) => {
                 let members =
                     members.into_iter().map(|(name, value)| Ok((name, ValueTemplate::parse(value, escape)?)));
                 ValueTemplate::Object(members.collect::<Result<_, String>>()?)
             }
-            fixed => ValueTemplate::Fixed(fixed),
+            fixed => ValueTemplate::Fixed(fixed.into()),
         })
     }
 
@@ -165,7 +166,7 @@ impl ValueTemplate {
             }
             ValueTemplate::Object(members) => {
                 let members = members.iter().map(|(name, value)| Ok((name.clone(), value.render(document)?)));
-                Value::Object(members.collect::<Done<Map<_, _>>>()?)
+                Value::Object(members.collect::<Done<Map>>()?)
             }
         })
     }

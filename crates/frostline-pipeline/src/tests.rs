@@ -13,7 +13,7 @@ const NOW_US: i64 = 1_714_979_289_000_000;
 pub(crate) type Pipelines = BTreeMap<String, Arc<Pipeline>>;
 
 pub(crate) fn document(source: Value) -> Document {
-    let Value::Object(source) = source else { panic!("{source}") };
+    assert!(source.is_object(), "{source}");
     Document::new("logs", Some("7"), source, NOW_US)
 }
 
@@ -27,11 +27,16 @@ pub(crate) fn run_all(pipeline: Value, source: Value) -> (Outcome, Document) {
     (outcome, document)
 }
 
+/// The fields of a document, as JSON.
+pub(crate) fn shown(document: &Document) -> Value {
+    serde_json::to_value(document.source()).unwrap()
+}
+
 /// What processors make of a document.
 pub(crate) fn check(processors: Value, before: Value, after: Value) {
     let (outcome, document) = run_all(json!({ "processors": processors }), before);
     assert_eq!(outcome, Outcome::Done, "{processors}");
-    assert_eq!(document.source(), &after, "{processors}");
+    assert_eq!(shown(&document), after, "{processors}");
 }
 
 /// Why a processor fails.
@@ -460,7 +465,7 @@ fn json_is_read_from_text() {
     let before = json!({ "m": "{\"a\": {\"x\": 1}, \"b.c\": 2}", "a": { "y": 2 } });
     check(root("replace"), before.clone(), json!({ "a": { "x": 1 }, "b.c": 2 }));
     check(root("merge"), before, json!({ "a": { "y": 2, "x": 1 }, "b.c": 2 }));
-    fails(json!({ "json": { "field": "m" } }), json!({ "m": "{\"a\": 1, \"a\": 2}" }), "Duplicate field 'a'");
+    fails(json!({ "json": { "field": "m" } }), json!({ "m": "{\"a\": 1, \"a\": 2}" }), "duplicate key [a]");
     check(
         json!([{ "json": { "field": "m", "allow_duplicate_keys": true } }]),
         json!({ "m": "{\"a\": 1, \"a\": 2}" }),
@@ -595,10 +600,11 @@ fn failures_are_ignored_or_handled() {
     );
     let pipeline = json!({ "processors": [{ "fail": { "message": "x" } }, { "set": { "field": "n", "value": 1 } }], "on_failure": [about] });
     let (outcome, document) = run_all(pipeline, json!({}));
-    assert_eq!((outcome, document.source()), (Outcome::Done, &json!({ "e": "fail  p: x" })));
+    assert_eq!((outcome, shown(&document)), (Outcome::Done, json!({ "e": "fail  p: x" })));
     let failing = json!({ "set": { "field": "n", "value": 1, "tag": "t", "if": "ctx.a.b == 1" } });
     let (_, document) = run_all(json!({ "processors": [failing], "on_failure": [about] }), json!({}));
-    let told = document.source()["e"].as_str().unwrap_or_default();
+    let shown = shown(&document);
+    let told = shown["e"].as_str().unwrap_or_default();
     assert!(told.starts_with("conditional t p: "), "{told}");
     // What handles a failure may fail itself.
     let pipeline = json!({ "processors": [{ "fail": { "message": "x", "on_failure": [{ "fail": { "message": "y" } }] } }] });
@@ -637,10 +643,7 @@ fn pipelines_call_others_without_cycles() {
         ("dropping", json!([{ "drop": {} }])),
     ]);
     let (outcome, document) = ran(&all, "a");
-    assert_eq!(
-        (outcome, document.source()),
-        (Outcome::Done, &json!({ "next": "b", "inner": "b", "of": "a" }))
-    );
+    assert_eq!((outcome, shown(&document)), (Outcome::Done, json!({ "next": "b", "inner": "b", "of": "a" })));
     assert!(
         matches!(ran(&all, "lost").0, Outcome::Failed(f) if f.reason.contains("non-existent pipeline [nowhere]"))
     );
@@ -990,11 +993,11 @@ fn terminate_ends_its_pipeline_alone() {
     for (n, steps) in [(40, json!(["before", "outer"])), (60, json!(["before", "after", "outer"]))] {
         let mut document = document(json!({ "n": n }));
         assert_eq!(run(&all, "outer", &outer, &mut document, None), Outcome::Done);
-        assert_eq!(document.source()["steps"], steps);
+        assert_eq!(shown(&document)["steps"], steps);
     }
     let handler = json!({ "processors": [{ "fail": { "message": "m" } }, add("never")], "on_failure": [{ "terminate": {} }, add("never")] });
     let (outcome, document) = run_all(handler, json!({}));
-    assert_eq!((outcome, document.source()), (Outcome::Done, &json!({})));
+    assert_eq!((outcome, shown(&document)), (Outcome::Done, json!({})));
 }
 
 fn any_value() -> impl Strategy<Value = Value> {

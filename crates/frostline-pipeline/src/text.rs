@@ -3,12 +3,13 @@
 use std::cmp::Ordering;
 
 use frostline_base::Result;
-use serde_json::Value;
+use frostline_java::JavaRegex;
 
 use crate::document::{Document, Done, READ, brief, not_a, text_of, unfit, weight};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
 use crate::regular::Pattern;
+use crate::value::Value;
 
 /// Where a text comes from and goes to.
 #[derive(Debug)]
@@ -133,9 +134,9 @@ pub(crate) fn parts_of<'t>(
     let mut parts = Vec::new();
     let mut from = 0;
     separator.each(text, document, |found| {
-        if !found.is_empty() || (found.start() > 0 && found.start() < text.len()) {
-            parts.push(&text[from..found.start()]);
-            from = found.end();
+        if !found.is_empty() || (found.start > 0 && found.start < text.len()) {
+            parts.push(&text[from..found.start]);
+            from = found.end;
         }
         Ok(())
     })?;
@@ -229,7 +230,7 @@ pub(crate) fn gsub(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
 }
 
 /// Reads a replacement as Java does: `$1`, `${name}`, and a backslash before what is meant as it is.
-fn pieces(text: &str, pattern: &regex::Regex) -> std::result::Result<Vec<Piece>, String> {
+fn pieces(text: &str, pattern: &JavaRegex) -> std::result::Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut plain = String::new();
     let mut rest = text.chars().peekable();
@@ -241,19 +242,20 @@ fn pieces(text: &str, pattern: &regex::Regex) -> std::result::Result<Vec<Piece>,
             }
             '$' if rest.next_if_eq(&'{').is_some() => {
                 let name: String = rest.by_ref().take_while(|c| *c != '}').collect();
-                let names = pattern.capture_names().position(|known| known == Some(name.as_str()));
-                names.ok_or_else(|| format!("names a group [{name}] that the pattern does not have"))?
+                pattern
+                    .group(&name)
+                    .ok_or_else(|| format!("names a group [{name}] that the pattern does not have"))?
             }
             '$' => {
                 let digit = rest.next().and_then(|c| c.to_digit(10));
                 let mut group = digit.ok_or("has a $ without a number after it")? as usize;
-                if group >= pattern.captures_len() {
+                if group > pattern.groups() {
                     return Err(format!("names a group [{group}] that the pattern does not have"));
                 }
                 // As many digits as there are groups for.
                 while let Some(digit) = rest.peek().and_then(|c| c.to_digit(10)) {
                     let longer = group * 10 + digit as usize;
-                    if longer >= pattern.captures_len() {
+                    if longer > pattern.groups() {
                         break;
                     }
                     group = longer;
@@ -282,13 +284,14 @@ impl Processor for Gsub {
         self.fields.change_texts(document, |document, text| {
             let mut changed = String::new();
             let mut from = 0;
-            self.pattern.each_with_groups(text, document, |whole, groups| {
-                changed.push_str(&text[from..whole.start()]);
-                from = whole.end();
+            self.pattern.each_with_groups(text, document, |found| {
+                let whole = found.whole();
+                changed.push_str(&text[from..whole.start]);
+                from = whole.end;
                 for piece in &self.replacement {
                     let piece = match piece {
                         Piece::Text(text) => text,
-                        Piece::Group(group) => groups.get(*group).map_or("", |group| group.as_str()),
+                        Piece::Group(group) => found.get(*group).map_or("", |place| &text[place]),
                     };
                     document.spend(piece.len() as u64)?;
                     changed.push_str(piece);

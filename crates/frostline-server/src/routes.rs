@@ -193,9 +193,9 @@ const POST_OR_PUT: &[Method] = &[Method::POST, Method::PUT];
 /// Which indices an expression names.
 const INDICES: &[&str] = &["allow_no_indices", "expand_wildcards", "ignore_unavailable"];
 /// A query in the URL.
-const QUERY: &[&str] = &["default_operator", "df", "lenient", "q"];
+const QUERY: &[&str] = &["analyze_wildcard", "analyzer", "default_operator", "df", "lenient", "q"];
 /// How a query in the URL is analysed, which one analyser does, and what it may be spread over.
-const QUERY_IGNORED: &[&str] = &["analyze_wildcard", "ignore_throttled", "preference", "routing"];
+const QUERY_IGNORED: &[&str] = &["ignore_throttled", "preference", "routing"];
 /// Who waits for whom: there is one node and no shard to wait for.
 const CLUSTER: &[&str] =
     &["cluster_manager_timeout", "local", "master_timeout", "timeout", "wait_for_active_shards"];
@@ -426,7 +426,7 @@ pub(crate) static APIS: &[Api] = &[
         paths: &["/_count", "/{index}/_count"],
         action: Action::Read,
         takes: &[INDICES, QUERY, &["min_score", "terminate_after"]],
-        ignores: &[QUERY_IGNORED, &["analyzer"]],
+        ignores: &[QUERY_IGNORED],
         answer: |call| Box::pin(search::count(call)),
     },
     Api {
@@ -435,7 +435,7 @@ pub(crate) static APIS: &[Api] = &[
         paths: &["/_validate/query", "/{index}/_validate/query"],
         action: Action::Read,
         takes: &[INDICES, QUERY, &["explain"]],
-        ignores: &[QUERY_IGNORED, &["all_shards", "analyzer", "rewrite"]],
+        ignores: &[QUERY_IGNORED, &["all_shards", "rewrite"]],
         answer: |call| Box::pin(search::validate(call)),
     },
     Api {
@@ -534,7 +534,7 @@ pub(crate) static APIS: &[Api] = &[
         paths: &["/{index}/_explain/{id}"],
         action: Action::Read,
         takes: &[QUERY, &["_source", "_source_excludes", "_source_includes"]],
-        ignores: &[&["analyze_wildcard", "analyzer", "preference", "routing"]],
+        ignores: &[&["preference", "routing"]],
         answer: |call| Box::pin(explain::explain(call)),
     },
     Api {
@@ -1273,6 +1273,15 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[],
         ignores: &[CLUSTER, &["expand_wildcards"]],
         answer: |call| Box::pin(stream_settings::put_options(call)),
+    },
+    Api {
+        name: "indices.migrate_to_data_stream",
+        methods: POST,
+        paths: &["/_data_stream/_migrate/{name}"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(data_stream::migrate(call)),
     },
     Api {
         name: "indices.modify_data_stream",

@@ -82,6 +82,41 @@ async fn a_name_means_one_thing() {
 }
 
 #[tokio::test]
+async fn a_name_that_is_removed_is_free_for_the_next_change() {
+    let store = Faulty::sound();
+    let (here, there) = (catalog(&store), catalog(&store));
+    make(&here, "web").await;
+    let stream = Some(DataStream::new(name("web"), "template".to_owned()));
+    let (all, none) = (|| name("all"), || RecordChange::Alias(name("all"), None));
+    change(&here, vec![RecordChange::Alias(all(), alias(&["web"], None))]).await.unwrap();
+    let after = vec![RecordChange::DataStream(all(), stream.clone()), none()];
+    assert_eq!(change(&here, after).await.unwrap_err().kind(), ErrorKind::Conflict);
+    change(&here, vec![none(), RecordChange::DataStream(all(), stream)]).await.unwrap();
+    for catalog in [&here, &there] {
+        let records = catalog.records().await.unwrap();
+        assert!(records.aliases().is_empty() && records.data_streams().contains_key(&all()));
+    }
+    let again =
+        vec![RecordChange::DataStream(all(), None), RecordChange::Alias(all(), alias(&["web"], None))];
+    let records = change(&here, again).await.unwrap();
+    assert!(records.aliases().contains_key(&all()) && records.data_streams().is_empty());
+    // Two of one name at once.
+    let stream = Some(DataStream::new(name("web"), "template".to_owned()));
+    for both in [
+        vec![
+            RecordChange::Alias(name("x"), alias(&["web"], None)),
+            RecordChange::DataStream(name("x"), stream.clone()),
+        ],
+        vec![
+            RecordChange::DataStream(name("x"), stream.clone()),
+            RecordChange::Alias(name("x"), alias(&["web"], None)),
+        ],
+    ] {
+        assert_eq!(change(&here, both).await.unwrap_err().kind(), ErrorKind::Conflict);
+    }
+}
+
+#[tokio::test]
 async fn a_deleted_index_is_in_no_alias_and_has_no_settings_even_if_it_is_made_again() {
     let store = Faulty::sound();
     let catalog = catalog(&store);

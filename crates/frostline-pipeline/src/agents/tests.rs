@@ -44,7 +44,7 @@ fn ran(options: Value, agent: Value) -> Result<Value, String> {
     let mut document = Document::new("logs", None, source.as_object().unwrap().clone(), 0);
     let files = Files(Arc::new(Agents::parse(MINE).unwrap()));
     match run(&files, "p", &Pipeline::parse(&pipeline).unwrap(), &mut document, None) {
-        Outcome::Done => Ok(document.into_source()["user_agent"].take()),
+        Outcome::Done => Ok(crate::tests::shown(&document)["user_agent"].take()),
         Outcome::Failed(failure) => Err(failure.reason),
         other => panic!("{other:?}"),
     }

@@ -9,7 +9,8 @@ fn date(options: Value, value: Value) -> Option<String> {
     let pipeline = Pipeline::parse(&json!({ "processors": [{ "date": date }] })).unwrap();
     let mut document = document(json!({ "f": value, "zone": "Europe/Amsterdam" }));
     let outcome = run(&Pipelines::new(), "p", &pipeline, &mut document, None);
-    (outcome == Outcome::Done).then(|| document.source()["@timestamp"].as_str().unwrap().to_owned())
+    (outcome == Outcome::Done)
+        .then(|| crate::tests::shown(&document)["@timestamp"].as_str().unwrap().to_owned())
 }
 
 fn reads(format: &str, value: Value, expected: &str) {

@@ -1,4 +1,4 @@
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 
@@ -13,9 +13,9 @@ fn murmur3_is_that_of_others() {
 
 #[test]
 fn a_value_is_hashed_with_its_names_in_order() {
-    let bytes = |value: Value| {
+    let bytes = |value: serde_json::Value| {
         let mut bytes = Vec::new();
-        add(&value, &mut bytes);
+        add(&value.into(), &mut bytes);
         bytes
     };
     assert_eq!(bytes(json!({ "b": "x", "a": [true, false, null] })), b"\0a\0\x01\0\x02\0\0b\0x");

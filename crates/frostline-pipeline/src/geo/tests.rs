@@ -54,7 +54,7 @@ fn ran(files: &Files, processor: Value, source: Value) -> Result<Value, String> 
     let pipeline = Pipeline::parse(&json!({ "processors": [processor] })).unwrap();
     let mut document = Document::new("logs", None, source.as_object().unwrap().clone(), 0);
     match run(files, "p", &pipeline, &mut document, None) {
-        Outcome::Done => Ok(document.into_source()),
+        Outcome::Done => Ok(crate::tests::shown(&document)),
         Outcome::Failed(failure) => Err(failure.reason),
         other => panic!("{other:?}"),
     }

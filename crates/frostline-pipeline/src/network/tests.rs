@@ -11,7 +11,7 @@ fn id_of(source: (&str, u16), destination: (&str, u16), transport: &str, ends: (
         "p": source.1, "q": destination.1,
     });
     let (_, document) = crate::tests::run_all(json!({ "processors": [processor] }), before);
-    document.source()["id"].as_str().unwrap_or_default().to_owned()
+    crate::tests::shown(&document)["id"].as_str().unwrap_or_default().to_owned()
 }
 
 /// The ids are those of the specification's own examples.
@@ -72,7 +72,7 @@ fn connections_have_a_direction() {
         let processor = json!({ "network_direction": { "internal_networks": networks } });
         let before = json!({ "source": { "ip": source }, "destination": { "ip": destination } });
         let (_, document) = crate::tests::run_all(json!({ "processors": [processor] }), before);
-        document.source()["network"]["direction"].as_str().unwrap_or_default().to_owned()
+        crate::tests::shown(&document)["network"]["direction"].as_str().unwrap_or_default().to_owned()
     };
     let ours = json!(["private", "203.0.113.0/24"]);
     assert_eq!(direction(ours.clone(), "10.1.1.1", "203.0.113.7"), "internal");

@@ -1,49 +1,121 @@
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Value as Json, json};
 
-use super::Original;
+use super::*;
+use crate::tests::Pipelines;
+use crate::{Document, Outcome, Pipeline, run};
 
 /// What a document is after a change.
-fn after(text: &str, change: impl FnOnce(&mut Value)) -> String {
+fn after(text: &str, change: impl FnOnce(&mut Map)) -> String {
+    let (original, mut members) = Original::read(text.as_bytes()).unwrap();
+    change(&mut members);
+    String::from_utf8(original.write(&Value::Object(members))).unwrap()
+}
+
+/// What processors make of it.
+fn through(processors: Json, text: &str) -> String {
     let (original, members) = Original::read(text.as_bytes()).unwrap();
-    let mut document = Value::Object(members);
-    change(&mut document);
-    String::from_utf8(original.write(&document).unwrap()).unwrap()
+    let mut document = Document::new("logs", None, members, 0);
+    let pipeline = Pipeline::parse(&json!({ "processors": processors })).unwrap();
+    assert_eq!(run(&Pipelines::new(), "p", &pipeline, &mut document, None), Outcome::Done);
+    String::from_utf8(original.write(document.source())).unwrap()
 }
 
 #[test]
 fn what_nothing_changed_is_as_it_was_written() {
     let text = r#"{ "a" : 1.10,"b":-0, "c":{"d" : [1E2, 12345678901234567890123,1e400]},"e":"\u0041\/"}"#;
     assert_eq!(after(text, |_| {}), text);
-    let set = after(text, |document| document["x"] = json!(1));
+    let set = after(text, |members| drop(members.insert("x".to_owned(), 1.into())));
     let expected =
         r#"{"a":1.10,"b":-0,"c":{"d" : [1E2, 12345678901234567890123,1e400]},"e":"\u0041\/","x":1}"#;
     assert_eq!(set, expected);
-    let deep = after(text, |document| document["c"]["d"][0] = json!(7));
+    let deep = through(json!([{ "set": { "field": "c.d.0", "value": 7 } }]), text);
     assert!(deep.contains(r#""c":{"d":[7,12345678901234567890123,1e400]}"#), "{deep}");
     // Another order is another document.
-    let turned = after(r#"{"a":1.0,"b":2}"#, |document| {
-        let a = document.as_object_mut().unwrap().shift_remove("a").unwrap();
-        document["a"] = a;
+    let turned = after(r#"{"a":1.0,"b":2}"#, |members| {
+        let a = members.shift_remove("a").unwrap();
+        members.insert("a".to_owned(), a);
     });
     assert_eq!(turned, r#"{"b":2,"a":1.0}"#);
 }
 
+/// Each number has a neighbour of the same double.
+const NUMBERS: &str = r#"{"a":1.50,"b":1.5,"c":12345678901234567890123,"d":12345678901234567890124,"e":1e400,"f":1e401,"g":-0,"h":-0.0}"#;
+
 #[test]
-fn what_is_moved_keeps_its_spelling_where_there_is_one() {
-    let text = r#"{"a":12345678901234567890123,"l":[1,2.50,-0],"b":1.5,"c":1.50}"#;
-    let moved = after(text, |document| {
-        let members = document.as_object_mut().unwrap();
-        let a = members.shift_remove("a").unwrap();
-        let (b, c) = (members.shift_remove("b").unwrap(), members.shift_remove("c").unwrap());
-        members["l"].as_array_mut().unwrap().remove(0);
-        members.extend([("z".to_owned(), a), ("y".to_owned(), b), ("x".to_owned(), c)]);
-    });
-    assert_eq!(moved, r#"{"l":[2.50,-0],"z":12345678901234567890123,"y":1.5,"x":1.5}"#);
-    // A number that is another one is written as itself.
-    assert_eq!(after(r#"{"a":1.0}"#, |document| document["a"] = json!(1)), r#"{"a":1}"#);
-    assert_eq!(after(r#"{"a":1}"#, |document| document["a"] = json!(1.0)), r#"{"a":1.0}"#);
-    assert_eq!(after(r#"{"a":1e400}"#, |document| document["b"] = json!("x")), r#"{"a":1e400,"b":"x"}"#);
+fn a_number_that_processors_move_is_written_as_it_was() {
+    let renamed = |from: &str, to: &str| json!({ "rename": { "field": from, "target_field": to } });
+    let turned = json!([
+        renamed("c", "x"), renamed("d", "c"), renamed("x", "d"), renamed("a", "n.a"),
+        { "set": { "field": "n.e", "copy_from": "e" } }, { "copy": { "source_field": "f", "target_field": "n.f" } },
+    ]);
+    assert_eq!(
+        through(turned, NUMBERS),
+        r#"{"b":1.5,"e":1e400,"f":1e401,"g":-0,"h":-0.0,"c":12345678901234567890124,"d":12345678901234567890123,"n":{"a":1.50,"e":1e400,"f":1e401}}"#
+    );
+    let kept = json!([{ "append": { "field": "l", "copy_from": "m", "allow_duplicates": false } }]);
+    assert_eq!(
+        through(
+            kept,
+            r#"{"l":[12345678901234567890123,1.50,1e400],"m":[12345678901234567890124,1.5,1e400,1e401]}"#
+        ),
+        r#"{"l":[12345678901234567890123,1.50,1e400,12345678901234567890124,1e401],"m":[12345678901234567890124,1.5,1e400,1e401]}"#
+    );
+    let each = json!([{ "foreach": { "field": "l", "processor": {
+        "set": { "field": "_ingest._value.w", "copy_from": "_ingest._value.v" } } } }]);
+    assert_eq!(
+        through(each, r#"{"l":[{"v":1.50},{"v":1.5}]}"#),
+        r#"{"l":[{"v":1.50,"w":1.50},{"v":1.5,"w":1.5}]}"#
+    );
+    let sorted = json!([{ "sort": { "field": "l" } }]);
+    assert_eq!(through(sorted, r#"{"l":[1e400,2.0,1.50,-1e400]}"#), r#"{"l":[-1e400,1.50,2.0,1e400]}"#);
+    let parsed = json!([{ "json": { "field": "m" } }]);
+    assert_eq!(
+        through(parsed, r#"{"m":"{\"a\":[1.10,12345678901234567890123,1e400]}"}"#),
+        r#"{"m":{"a":[1.10,12345678901234567890123,1e400]}}"#
+    );
+}
+
+#[test]
+fn a_number_that_a_script_moves_is_written_as_it_was() {
+    let script = |source: &str| json!([{ "script": { "source": source } }]);
+    let moves = "def c = ctx.remove('c'); ctx.c = ctx.remove('d'); ctx.d = c; double a = ctx.a; \
+                 ctx.l = [a, ctx.b, ctx.e, ctx['f']]; ctx.m = ['g': ctx.remove('g')]";
+    assert_eq!(
+        through(script(moves), NUMBERS),
+        r#"{"a":1.50,"b":1.5,"e":1e400,"f":1e401,"h":-0.0,"c":12345678901234567890124,"d":12345678901234567890123,"l":[1.50,1.5,1e400,1e401],"m":{"g":-0}}"#
+    );
+    let lists = "ctx.l = ctx.l.stream().distinct().filter(x -> x > 1).collect(Collectors.toList())";
+    assert_eq!(
+        through(
+            script(lists),
+            r#"{"l":[1.0,1.50,1.5,12345678901234567890123,12345678901234567890124,1e400,1e401]}"#
+        ),
+        r#"{"l":[1.50,12345678901234567890123,12345678901234567890124,1e400,1e401]}"#
+    );
+    // What is computed is a number of its own.
+    assert_eq!(through(script("ctx.a = ctx.a + 0"), r#"{"a":1.50}"#), r#"{"a":1.5}"#);
+    assert_eq!(
+        through(script("ctx.a = ctx.a * 1.0"), r#"{"a":12345678901234567890123}"#),
+        r#"{"a":1.2345678901234568e+22}"#
+    );
+}
+
+#[test]
+fn a_text_that_a_number_becomes_has_all_of_its_digits() {
+    let converted = json!([{ "convert": { "field": "l", "type": "string" } }]);
+    assert_eq!(
+        through(converted, r#"{"l":[1.50,12345678901234567890123,1e400,-0]}"#),
+        r#"{"l":["1.5","12345678901234567890123","1e400","-0.0"]}"#
+    );
+    let text = json!([{ "script": { "source": "ctx.t = '' + ctx.a + ' ' + ctx.b" } }]);
+    let text = through(text, r#"{"a":12345678901234567890123,"b":1.50}"#);
+    assert!(text.ends_with(r#""t":"12345678901234567890123 1.5"}"#), "{text}");
+    let double = json!([{ "convert": { "field": "l", "type": "double" } }]);
+    assert_eq!(
+        through(double, r#"{"l":[1.50,"2.50",12345678901234567890123]}"#),
+        r#"{"l":[1.50,2.5,1.2345678901234568e+22]}"#
+    );
 }
 
 #[test]
@@ -65,17 +137,17 @@ fn what_is_no_document_is_invalid() {
     }
 }
 
-fn any_json() -> impl Strategy<Value = Value> {
+fn any_json() -> impl Strategy<Value = Json> {
     let scalar = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_filter_map("finite", |f| serde_json::Number::from_f64(f).map(Value::Number)),
-        ".{0,6}".prop_map(Value::from),
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::from),
+        any::<i64>().prop_map(Json::from),
+        any::<f64>().prop_filter_map("finite", |f| serde_json::Number::from_f64(f).map(Json::Number)),
+        ".{0,6}".prop_map(Json::from),
     ];
     scalar.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
             prop::collection::vec((".{0,4}", inner), 0..4).prop_map(|members| members.into_iter().collect()),
         ]
     })
@@ -92,10 +164,10 @@ proptest! {
         let text = if is_pretty { serde_json::to_string_pretty(&before) } else { serde_json::to_string(&before) };
         let text = text.unwrap();
         let (original, members) = Original::read(text.as_bytes()).unwrap();
-        prop_assert_eq!(&Value::Object(members), &before);
-        prop_assert_eq!(original.write(&before).unwrap(), text.as_bytes());
-        let written = original.write(&after).unwrap();
-        prop_assert_eq!(serde_json::from_slice::<Value>(&written).unwrap(), after);
+        prop_assert_eq!(serde_json::to_value(Value::Object(members)).unwrap(), before.clone());
+        prop_assert_eq!(original.write(&before.clone().into()), text.as_bytes());
+        let written = original.write(&after.clone().into());
+        prop_assert_eq!(serde_json::from_slice::<Json>(&written).unwrap(), after);
     }
 
     #[test]

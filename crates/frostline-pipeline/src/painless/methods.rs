@@ -1,18 +1,20 @@
 //! Methods of values, functions of classes, and what `new` makes.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::rc::Rc;
 
 use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use base64::engine::{DecodePaddingMode, Engine};
-use serde_json::Value;
+use frostline_java::Found;
 
 use super::names::{CAST, ILLEGAL, NO_ELEMENT, NO_NUMBER, NULL, OUTSIDE, SCRIPT, STATE};
 use super::run::{ELEMENT_BYTES, Run, fail, of_char, place_of};
 use super::tree::{Class, Lambda, Pattern, Static};
 use super::value::{Collector, Got, Groups, Members, Object, Part, Text};
 use crate::document::{Done, READ, failure, shown};
+use crate::value::{Map, Value};
 
 /// Methods that change what they are of.
 const CHANGES: &[&str] = &[
@@ -272,8 +274,8 @@ impl<'a> Run<'a> {
         let (mut replaced, mut from) = (String::new(), 0);
         // Each search may look at all that is left.
         self.meter.look(text.len() as u64, READ)?;
-        for groups in pattern.find.captures_iter(text).take(if only_first { 1 } else { usize::MAX }) {
-            let groups = places(&groups);
+        for found in pattern.find.find_iter(text).take(if only_first { 1 } else { usize::MAX }) {
+            let groups = places(&found);
             let Some((begin, end)) = groups.first().copied().flatten() else { continue };
             self.meter.look((text.len() - end) as u64 + 1, READ)?;
             self.meter.spend(ELEMENT_BYTES * groups.len() as u64)?;
@@ -298,7 +300,8 @@ impl<'a> Run<'a> {
             ("intValue", []) => Got::Int(whole as i32),
             ("longValue", []) => Got::Long(whole),
             ("floatValue", []) => Got::Float(float as f32),
-            ("doubleValue", []) => Got::Double(float),
+            ("doubleValue", []) if matches!(of, Got::Double(_)) => of.clone(),
+            ("doubleValue", []) => Got::double(float),
             ("compareTo", [other]) => Got::Int(self.order(of, other)?.map_or(0, |order| order as i32)),
             _ => return self.no_method(of, name),
         })
@@ -684,7 +687,7 @@ impl<'a> Run<'a> {
     fn of_part(&mut self, of: &Got<'a>, name: &'static str) -> Done<Got<'a>> {
         let count = match of {
             Got::Json(Value::Object(members)) => members.len(),
-            Got::Context(document) => document.source().as_object().map_or(0, serde_json::Map::len),
+            Got::Context(document) => document.source().as_object().map_or(0, Map::len),
             Got::Heap(place) => match self.heap.get(*place) {
                 Some(Object::Map(members)) => members.len(),
                 _ => 0,
@@ -852,15 +855,15 @@ impl<'a> Run<'a> {
                 let text = self.text(text)?.clone();
                 let (mut parts, mut from) = (Vec::new(), 0);
                 self.meter.look(text.len() as u64, READ)?;
-                for found in pattern.find.find_iter(&text) {
+                for Range { start, end } in pattern.find.places(&text) {
                     // As in Java, a match of nothing at the beginning splits nothing.
-                    if found.end() == 0 {
+                    if end == 0 {
                         continue;
                     }
-                    self.meter.look((text.len() - found.end()) as u64 + 1, READ)?;
-                    self.meter.spend(ELEMENT_BYTES + (found.start() - from) as u64)?;
-                    parts.push(&text[from..found.start()]);
-                    from = found.end();
+                    self.meter.look((text.len() - end) as u64 + 1, READ)?;
+                    self.meter.spend(ELEMENT_BYTES + (start - from) as u64)?;
+                    parts.push(&text[from..start]);
+                    from = end;
                 }
                 self.meter.spend(ELEMENT_BYTES + (text.len() - from) as u64)?;
                 parts.push(&text[from..]);
@@ -882,7 +885,7 @@ impl<'a> Run<'a> {
         match (name, arguments) {
             ("matches", []) => {
                 self.meter.look(text.len() as u64, READ)?;
-                *groups = pattern.whole.captures(text).map(|groups| places(&groups));
+                *groups = pattern.whole.find_at(text, 0).map(|found| places(&found));
                 // What is found next comes after it.
                 if groups.is_some() {
                     *next = text.len().max(1);
@@ -891,8 +894,8 @@ impl<'a> Run<'a> {
             }
             ("find", []) => {
                 self.meter.look(text.len() as u64, READ)?;
-                let found = if *next > text.len() { None } else { pattern.find.captures_at(text, *next) };
-                *groups = found.map(|groups| places(&groups));
+                let found = if *next > text.len() { None } else { pattern.find.find_at(text, *next) };
+                *groups = found.map(|found| places(&found));
                 if let Some((begin, end)) =
                     groups.as_ref().and_then(|groups| groups.first().copied().flatten())
                 {
@@ -904,18 +907,16 @@ impl<'a> Run<'a> {
                 }
                 Ok(Got::Boolean(groups.is_some()))
             }
-            ("groupCount", []) => Ok(Self::count(pattern.find.captures_len() - 1)),
+            ("groupCount", []) => Ok(Self::count(pattern.find.groups())),
             ("group" | "start" | "end", _) => {
                 let Some(groups) = groups.clone() else { return fail(STATE, "No match found") };
                 let (pattern, text) = (*pattern, text.clone());
                 let number = match arguments {
                     [] => 0,
-                    [Got::Text(group)] => {
-                        let named = pattern.find.capture_names().position(|name| name == Some(group));
-                        named.ok_or_else(|| {
-                            failure(ILLEGAL, format!("No group with name <{}>", shown(group)))
-                        })?
-                    }
+                    [Got::Text(group)] => pattern
+                        .find
+                        .group(group)
+                        .ok_or_else(|| failure(ILLEGAL, format!("No group with name <{}>", shown(group))))?,
                     [number, ..] => {
                         let number = self.int(number)?;
                         match usize::try_from(number).ok().filter(|number| *number < groups.len()) {
@@ -997,7 +998,7 @@ impl<'a> Run<'a> {
             None if matches!(got, Got::Null) => fail(NULL, "an argument is null, not a number"),
             None => fail(CAST, "an argument is no number"),
         };
-        let double = |of: fn(f64) -> f64, got: &Got<'a>| number(got).map(|number| Got::Double(of(number)));
+        let double = |of: fn(f64) -> f64, got: &Got<'a>| number(got).map(|number| Got::double(of(number)));
         match (function, arguments) {
             (Static::ParseInt, [whole @ Got::Int(_)]) | (Static::ParseLong, [whole @ Got::Long(_)]) => {
                 Ok(whole.clone())
@@ -1015,7 +1016,7 @@ impl<'a> Run<'a> {
                 Ok(if function == Static::ParseFloat {
                     Got::Float(parsed as f32)
                 } else {
-                    Got::Double(parsed)
+                    Got::double(parsed)
                 })
             }
             (Static::ParseBoolean, [flag @ Got::Boolean(_)]) => Ok(flag.clone()),
@@ -1043,7 +1044,7 @@ impl<'a> Run<'a> {
                 } else {
                     left.total_cmp(&right).is_le()
                 };
-                Ok(Got::Double(match () {
+                Ok(Got::double(match () {
                     () if left.is_nan() || right.is_nan() => f64::NAN,
                     () if is_left => left,
                     () => right,
@@ -1056,7 +1057,7 @@ impl<'a> Run<'a> {
             (Static::Log, [of]) => double(f64::ln, of),
             (Static::Log10, [of]) => double(f64::log10, of),
             (Static::Signum, [of]) => double(|x| if x == 0.0 || x.is_nan() { x } else { x.signum() }, of),
-            (Static::Pow, [of, by]) => Ok(Got::Double(number(of)?.powf(number(by)?))),
+            (Static::Pow, [of, by]) => Ok(Got::double(number(of)?.powf(number(by)?))),
             (Static::Round, [of]) => {
                 let of = number(of)?;
                 // What is just below a half would become one by adding to it.
@@ -1102,8 +1103,8 @@ impl<'a> Run<'a> {
 }
 
 /// Where the groups of a match are.
-fn places(groups: &regex::Captures<'_>) -> Groups {
-    groups.iter().map(|group| group.map(|group| (group.start(), group.end()))).collect()
+fn places(found: &Found) -> Groups {
+    found.groups().iter().map(|group| group.as_ref().map(|place| (place.start, place.end))).collect()
 }
 
 /// How many units of UTF-16 a text has, as Java counts.

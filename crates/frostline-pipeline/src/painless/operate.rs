@@ -12,6 +12,7 @@ use super::tree::Operator;
 use super::value::{Got, Object, Part, java_of_float};
 use crate::document::{Done, READ, weight};
 use crate::limits::DEPTH_MAX;
+use crate::value::Value;
 
 /// Numbers as both operands are, once the smaller type has become the larger.
 enum Pair {
@@ -81,15 +82,15 @@ impl<'a> Run<'a> {
             (Operator::Add, Pair::Int(left, right)) => Got::Int(left.wrapping_add(right)),
             (Operator::Add, Pair::Long(left, right)) => Got::Long(left.wrapping_add(right)),
             (Operator::Add, Pair::Float(left, right)) => Got::Float(left + right),
-            (Operator::Add, Pair::Double(left, right)) => Got::Double(left + right),
+            (Operator::Add, Pair::Double(left, right)) => Got::double(left + right),
             (Operator::Subtract, Pair::Int(left, right)) => Got::Int(left.wrapping_sub(right)),
             (Operator::Subtract, Pair::Long(left, right)) => Got::Long(left.wrapping_sub(right)),
             (Operator::Subtract, Pair::Float(left, right)) => Got::Float(left - right),
-            (Operator::Subtract, Pair::Double(left, right)) => Got::Double(left - right),
+            (Operator::Subtract, Pair::Double(left, right)) => Got::double(left - right),
             (Operator::Multiply, Pair::Int(left, right)) => Got::Int(left.wrapping_mul(right)),
             (Operator::Multiply, Pair::Long(left, right)) => Got::Long(left.wrapping_mul(right)),
             (Operator::Multiply, Pair::Float(left, right)) => Got::Float(left * right),
-            (Operator::Multiply, Pair::Double(left, right)) => Got::Double(left * right),
+            (Operator::Multiply, Pair::Double(left, right)) => Got::double(left * right),
             (Operator::Divide, Pair::Int(left, right)) => {
                 whole(right.into())?;
                 Got::Int(left.wrapping_div(right))
@@ -99,7 +100,7 @@ impl<'a> Run<'a> {
                 Got::Long(left.wrapping_div(right))
             }
             (Operator::Divide, Pair::Float(left, right)) => Got::Float(left / right),
-            (Operator::Divide, Pair::Double(left, right)) => Got::Double(left / right),
+            (Operator::Divide, Pair::Double(left, right)) => Got::double(left / right),
             (Operator::Remainder, Pair::Int(left, right)) => {
                 whole(right.into())?;
                 Got::Int(left.wrapping_rem(right))
@@ -109,7 +110,7 @@ impl<'a> Run<'a> {
                 Got::Long(left.wrapping_rem(right))
             }
             (Operator::Remainder, Pair::Float(left, right)) => Got::Float(left % right),
-            (Operator::Remainder, Pair::Double(left, right)) => Got::Double(left % right),
+            (Operator::Remainder, Pair::Double(left, right)) => Got::double(left % right),
             (Operator::BitAnd, Pair::Int(left, right)) => Got::Int(left & right),
             (Operator::BitAnd, Pair::Long(left, right)) => Got::Long(left & right),
             (Operator::BitOr, Pair::Int(left, right)) => Got::Int(left | right),
@@ -288,7 +289,10 @@ impl<'a> Run<'a> {
                 into.push_str(&got.whole().unwrap_or(0).to_string());
             }
             Got::Float(number) => into.push_str(&java_of_float(f64::from(*number), true)),
-            Got::Double(number) => into.push_str(&java_of_float(*number, false)),
+            Got::Double(number) => match number.rounded() {
+                Some(text) => into.push_str(text),
+                None => into.push_str(&java_of_float(number.value(), false)),
+            },
             Got::Text(text) => into.push_str(text),
             Got::Failure(failure) => into.push_str(&failure.1),
             Got::Entry(..) => {
@@ -327,8 +331,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn json_equal(left: &serde_json::Value, right: &serde_json::Value) -> bool {
-    use serde_json::Value;
+fn json_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
             is_same_number(&Got::of_number(left), &Got::of_number(right))
@@ -355,7 +358,9 @@ fn is_same_number(left: &Got<'_>, right: &Got<'_>) -> bool {
         (Got::Big(left), Got::Big(right)) => left == right,
         // Of these the bits count: 0.0 is not -0.0, and what is no number is itself.
         (Got::Float(left), Got::Float(right)) => left.total_cmp(right).is_eq(),
-        (Got::Double(left), Got::Double(right)) => left.total_cmp(right).is_eq(),
+        (Got::Double(left), Got::Double(right)) => {
+            left.value().total_cmp(&right.value()).is_eq() && left.rounded() == right.rounded()
+        }
         _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! Reads a script. What is not of the language is Invalid with its position.
 
 use frostline_base::{Error, Result};
-use regex::RegexBuilder;
+use frostline_java::JavaRegex;
 
 use super::names::{
     CLASSES, CONSTANTS, EXCEPTIONS, FUNCTIONS_TAKEN, METHODS, STATICS, TYPES, UNSUPPORTED, exception_kinds,
@@ -607,23 +607,13 @@ impl Reader {
         if let Some(flag) = flags.chars().find(|flag| !"imsx".contains(*flag)) {
             return Err(invalid(format!("the flag [{flag}] of a pattern is not supported"), at));
         }
-        let compile = |pattern: &str| {
-            let regex = RegexBuilder::new(pattern)
-                .case_insensitive(flags.contains('i'))
-                .multi_line(flags.contains('m'))
-                .dot_matches_new_line(flags.contains('s'))
-                .ignore_whitespace(flags.contains('x'))
-                .size_limit(PATTERN_BYTES_MAX)
-                .dfa_size_limit(PATTERN_BYTES_MAX)
-                .nest_limit(100)
-                .build();
-            // What it says has several lines.
-            let said = |e: &regex::Error| e.to_string().lines().last().unwrap_or_default().to_owned();
-            regex.map_err(|e| invalid(format!("a pattern that is not understood: {}", said(&e)), at))
-        };
-        // A comment of a pattern with the flag x ends at the end of its line.
-        let end = if flags.contains('x') { "\n" } else { "" };
-        Ok(Pattern { find: compile(pattern)?, whole: compile(&format!("\\A(?:{pattern}{end})\\z"))? })
+        // What it says has several lines.
+        let said = |e: regex::Error| e.to_string().lines().last().unwrap_or_default().to_owned();
+        let unread = |e| invalid(format!("a pattern that is not understood: {}", said(e)), at);
+        Ok(Pattern {
+            find: JavaRegex::new(pattern, flags, PATTERN_BYTES_MAX).map_err(unread)?,
+            whole: JavaRegex::whole(pattern, flags, PATTERN_BYTES_MAX).map_err(unread)?,
+        })
     }
 
     /// The rest of a list or a map.

@@ -5,8 +5,6 @@
 
 use std::rc::Rc;
 
-use serde_json::Value;
-
 use super::names::{CAST, ILLEGAL, NULL, OUTSIDE, SCRIPT};
 use super::tree::{
     Argument, Catch, Class, Expression, Lambda, Link, Of, Operator, Primitive, Statement, Target, Tree, Type,
@@ -15,6 +13,7 @@ use super::tree::{
 use super::value::{Got, Members, Object, Part, Text, json_of_float, object};
 use crate::document::{Document, Done, LOOKUP_BYTES, READ, Stop, failure, limit, shown, weight};
 use crate::limits::{DEPTH_MAX, SCRIPT_CALLS_MAX, SCRIPT_TURNS_MAX};
+use crate::value::{Map, Number, Value};
 
 /// What it counts to evaluate a part of a script.
 pub(super) const STEP_BYTES: u64 = 256;
@@ -51,6 +50,9 @@ pub(super) fn of_char(unit: u16) -> Done<String> {
 
 /// What loops inside each other hold of lists, which may change while they go over them.
 const HELD_BYTES_MAX: u64 = 64 << 20;
+
+/// Why a number is no part of a document.
+const UNSTORED: &str = "a number that is infinite or none cannot be stored";
 
 /// What comes after a statement.
 enum Flow<'a> {
@@ -304,7 +306,7 @@ impl<'a> Run<'a> {
             What::Int(number) => Ok(Got::Int(*number)),
             What::Long(number) => Ok(Got::Long(*number)),
             What::Float(number) => Ok(Got::Float(*number)),
-            What::Double(number) => Ok(Got::Double(*number)),
+            What::Double(number) => Ok(Got::double(*number)),
             What::Text(text) => Ok(Got::Text(Text::Borrowed(text))),
             What::Pattern(pattern) => Ok(Got::Pattern(pattern)),
             What::Context => Ok(self.context.clone()),
@@ -381,7 +383,7 @@ impl<'a> Run<'a> {
             Got::Int(number) if is_negative => Got::Int(number.wrapping_neg()),
             Got::Long(number) if is_negative => Got::Long(number.wrapping_neg()),
             Got::Float(number) if is_negative => Got::Float(-number),
-            Got::Double(number) if is_negative => Got::Double(-number),
+            Got::Double(number) if is_negative => Got::double(-number.value()),
             number @ (Got::Int(_) | Got::Long(_) | Got::Float(_) | Got::Double(_)) => number,
             Got::Null => return fail(NULL, "a sign before null"),
             other => return fail(CAST, format!("a sign before a [{}]", self.kind(&other))),
@@ -812,13 +814,15 @@ impl<'a> Run<'a> {
             Got::Int(number) => Value::from(*number),
             Got::Long(number) => Value::from(*number),
             Got::Big(number) => Value::from(*number),
-            Got::Float(_) | Got::Double(_) => {
-                let number = json_of_float(got.number().unwrap_or(f64::NAN), matches!(got, Got::Float(_)));
-                match number {
-                    Some(number) => number,
-                    None => return fail(ILLEGAL, "a number that is infinite or none cannot be stored"),
-                }
+            Got::Float(number) => match json_of_float(*number) {
+                Some(number) => number,
+                None => return fail(ILLEGAL, UNSTORED),
+            },
+            Got::Double(number) if number.can_be_written() => {
+                self.meter.spend(number.text_bytes() as u64)?;
+                Value::Number(Number::Double(number.clone()))
             }
+            Got::Double(_) => return fail(ILLEGAL, UNSTORED),
             Got::Text(text) => {
                 self.meter.spend(text.len() as u64)?;
                 Value::from(&**text)
@@ -871,7 +875,7 @@ impl<'a> Run<'a> {
             Part::Values => value,
             Part::Entries => Got::Entry(Rc::clone(map), name),
         };
-        let json = |members: &'a serde_json::Map<String, Value>| {
+        let json = |members: &'a Map| {
             members.iter().map(|(name, value)| of(Text::Borrowed(name), Got::of_json(value))).collect()
         };
         match &**map {
@@ -970,7 +974,7 @@ fn default<'a>(of: Primitive) -> Got<'a> {
         Primitive::Byte | Primitive::Short | Primitive::Int => Got::Int(0),
         Primitive::Long => Got::Long(0),
         Primitive::Float => Got::Float(0.0),
-        Primitive::Double => Got::Double(0.0),
+        Primitive::Double => Got::double(0.0),
     }
 }
 
@@ -1035,6 +1039,9 @@ fn convert(got: Got<'_>, of: Type, is_explicit: bool) -> Done<Got<'_>> {
             Got::Long(number) => Got::Float(number as f32),
             _ => Got::Float(float as f32),
         },
-        Primitive::Double => Got::Double(float),
+        Primitive::Double => match got {
+            Got::Double(_) => got,
+            _ => Got::double(float),
+        },
     })
 }

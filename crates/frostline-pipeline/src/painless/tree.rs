@@ -1,6 +1,6 @@
 //! A script that was read.
 
-use regex::Regex;
+use frostline_java::JavaRegex;
 
 /// Statements with the functions that they call.
 #[derive(Debug)]
@@ -127,8 +127,8 @@ pub(super) enum What {
 /// A pattern, to be found and to be all of a text.
 #[derive(Debug)]
 pub(super) struct Pattern {
-    pub(super) find: Regex,
-    pub(super) whole: Regex,
+    pub(super) find: JavaRegex,
+    pub(super) whole: JavaRegex,
 }
 
 #[derive(Debug)]

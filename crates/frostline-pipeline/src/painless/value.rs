@@ -7,10 +7,10 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use indexmap::IndexMap;
-use serde_json::{Map, Number, Value};
 
 use super::tree::Pattern;
 use crate::document::Document;
+use crate::value::{Double, Number, Value};
 
 /// A text of the script or its JSON, or one that was made.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub(super) enum Got<'a> {
     /// A whole number that is too large for that.
     Big(u64),
     Float(f32),
-    Double(f64),
+    Double(Double),
     Text(Text<'a>),
     /// An object or an array that the script cannot change.
     Json(&'a Value),
@@ -108,6 +108,10 @@ impl<'a> Got<'a> {
         Got::Text(Text::from(text.into()))
     }
 
+    pub(super) fn double(number: f64) -> Got<'a> {
+        Got::Double(number.into())
+    }
+
     pub(super) fn of_json(value: &'a Value) -> Got<'a> {
         match value {
             Value::Null => Got::Null,
@@ -120,10 +124,10 @@ impl<'a> Got<'a> {
 
     /// Whole numbers are as small as Java reads them.
     pub(super) fn of_number(number: &Number) -> Got<'a> {
-        match (number.as_i64(), number.as_u64()) {
-            (Some(whole), _) => i32::try_from(whole).map_or(Got::Long(whole), Got::Int),
-            (None, Some(whole)) => Got::Big(whole),
-            (None, None) => Got::Double(number.as_f64().unwrap_or(f64::NAN)),
+        match number {
+            Number::Long(whole) => i32::try_from(*whole).map_or(Got::Long(*whole), Got::Int),
+            Number::Big(whole) => Got::Big(*whole),
+            Number::Double(double) => Got::Double(double.clone()),
         }
     }
 
@@ -142,17 +146,16 @@ impl<'a> Got<'a> {
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Got::Float(number) => Some(f64::from(*number)),
-            Got::Double(number) => Some(*number),
+            Got::Double(number) => Some(number.value()),
             other => other.whole().map(|whole| whole as f64),
         }
     }
 }
 
-/// A number with a fraction as JSON has it; none where JSON has none.
-pub(super) fn json_of_float(number: f64, is_single: bool) -> Option<Value> {
+/// A number of single precision as JSON has it; none where JSON has none.
+pub(super) fn json_of_float(number: f32) -> Option<Value> {
     // The shortest digits that are this number in 32 bits are not those of it in 64.
-    let number = if is_single { (number as f32).to_string().parse().unwrap_or(number) } else { number };
-    Number::from_f64(number).map(Value::Number)
+    Value::of_double(number.to_string().parse().unwrap_or(f64::from(number)))
 }
 
 /// A number with a fraction as Java writes it.
@@ -177,5 +180,5 @@ pub(super) fn java_of_float(number: f64, is_single: bool) -> String {
 
 /// Members that are to be written.
 pub(super) fn object(members: impl Iterator<Item = (String, Value)>) -> Value {
-    Value::Object(members.collect::<Map<_, _>>())
+    Value::Object(members.collect())
 }

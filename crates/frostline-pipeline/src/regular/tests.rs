@@ -53,6 +53,20 @@ fn searches_that_look_far_are_counted() {
 }
 
 #[test]
+fn patterns_of_processors_and_scripts_are_those_of_java() {
+    crate::tests::check(
+        json!([
+            { "gsub": { "field": "a", "pattern": "b$", "replacement": "<$0>" } },
+            { "gsub": { "field": "c", "pattern": "\\Q$(\\E(x)$", "replacement": "$1" } },
+            { "split": { "field": "s", "separator": "\\Q.\\E|-$" } },
+            { "script": { "source": "ctx.m = ctx.n =~ /\\Q[n]\\E$/ && ctx.n =~ /n]\\Z/ && !(ctx.n ==~ /.n.$/)" } },
+        ]),
+        json!({ "a": "b\nb\r\n", "c": "$(x $(x\n", "s": "1.2-\n", "n": "[n]\n" }),
+        json!({ "a": "b\n<b>\r\n", "c": "$(x x\n", "s": ["1", "2", "\n"], "n": "[n]\n", "m": true }),
+    );
+}
+
+#[test]
 fn long_texts_are_searched_unless_that_is_quadratic() {
     let outcome = |processor: serde_json::Value, text: &str| {
         let pipeline = json!({ "processors": [processor], "on_failure": [{ "drop": {} }] });

@@ -22,7 +22,7 @@ fn a_document_is_sent_to_another_stream() {
         "event": { "dataset": "nginx" }, "before": 1,
         "data_stream": { "type": "logs", "dataset": "nginx", "namespace": "default" },
     });
-    assert_eq!(document.source(), &expected);
+    assert_eq!(crate::tests::shown(&document), expected);
 
     let of_fields =
         json!({ "dataset": ["{{service.name}}", "{{{app}}}", "generic"], "namespace": "{{env}}" });

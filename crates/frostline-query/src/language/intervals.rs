@@ -4,7 +4,7 @@ use frostline_split::{Analysis, Phrase, lower};
 use serde_json::Value;
 
 use super::json::{self, At, Object};
-use super::parts::check_analysis;
+use super::parts::{Asking, check_words};
 use super::text::{all, any, word_in};
 use super::{Context, regexp};
 use crate::Result;
@@ -28,7 +28,7 @@ const RELATIONS: [(&str, Relation); 8] = [
 /// Reads the body of `{"intervals": {FIELD: {RULE: …}}}`.
 pub(crate) fn parse(field: &str, body: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
     let field = context.field(field);
-    let mut reader = Reader { parts_left: PARTS_MAX, analysis: field.analysis() };
+    let mut reader = Reader { parts_left: PARTS_MAX, analysis: field.analysis(), context };
     let mut options = Object::new(body, at)?;
     options.ignore(&["boost", "_name"]);
     let rules = body.as_object().into_iter().flatten();
@@ -65,12 +65,22 @@ struct Reader<'f> {
     parts_left: usize,
     /// Of the field, if it is not that of all text.
     analysis: Option<&'f Analysis>,
+    context: &'f Context<'f>,
 }
 
 impl Reader<'_> {
+    /// How a rule is read, if not as all text is: by what it names, or else as the field.
+    fn analysis(&self, options: &mut Object<'_>, at: &At<'_>) -> Result<Option<Analysis>> {
+        Ok(match (self.analysis, Asking::named(options, "analyzer", at, self.context)?) {
+            (Some(own), Some(asking)) => Some(asking.of_analysis(own)),
+            (own, None) => own.cloned(),
+            (None, Some(asking)) => asking.of_usual().cloned(),
+        })
+    }
+
     /// What a text asks for: a word, or one of several at its place.
-    fn words(&mut self, text: &str, at: &At<'_>) -> Result<Vec<Intervals>> {
-        let Some(analysis) = self.analysis else {
+    fn words(&mut self, text: &str, analysis: Option<&Analysis>, at: &At<'_>) -> Result<Vec<Intervals>> {
+        let Some(analysis) = analysis else {
             let words = Phrase::new(text).words().to_vec();
             words.iter().try_for_each(|_| self.take_part(at))?;
             return Ok(words.into_iter().map(Intervals::Word).collect());
@@ -89,37 +99,30 @@ impl Reader<'_> {
         each.collect()
     }
 
-    /// A pattern of words as the texts of the field have them.
-    fn folded(&self, pattern: Pattern) -> Pattern {
-        match (self.analysis, pattern) {
-            (Some(analysis), pattern) => folded(&pattern, analysis),
-            (None, Pattern::Prefix(prefix)) => Pattern::Prefix(lower(&prefix)),
-            (None, Pattern::Wildcard(wildcard)) => Pattern::Wildcard(lower(&wildcard)),
-            (None, regex) => regex,
-        }
-    }
-
     fn rule(&mut self, name: &str, rule: &Value, at: &At<'_>) -> Result<Intervals> {
         at.check_depth()?;
         self.take_part(at)?;
         let mut options = Object::new(rule, at)?;
-        check_analysis(&mut options, at)?;
+        check_words(&mut options, at)?;
         options.refuse(&[("use_field", "ask that field")])?;
         let read = match name {
             "match" => {
                 let query = text(&mut options, at, "query")?;
-                let parts = self.words(query, at)?;
+                let analysis = self.analysis(&mut options, at)?;
+                let parts = self.words(query, analysis.as_ref(), at)?;
                 combined(parts, &mut options, at)?
             }
             "prefix" => {
                 let prefix = Pattern::Prefix(text(&mut options, at, "prefix")?.to_owned());
-                Intervals::Pattern { pattern: self.folded(prefix), case_insensitive: false }
+                let analysis = self.analysis(&mut options, at)?;
+                Intervals::Pattern { pattern: folded_by(prefix, analysis.as_ref()), case_insensitive: false }
             }
             "wildcard" => {
                 options.ignore(&["max_expansions"]);
                 let wildcard = Pattern::Wildcard(text(&mut options, at, "pattern")?.to_owned());
                 let case_insensitive = options.boolean("case_insensitive")?.unwrap_or(false);
-                Intervals::Pattern { pattern: self.folded(wildcard), case_insensitive }
+                let analysis = self.analysis(&mut options, at)?;
+                Intervals::Pattern { pattern: folded_by(wildcard, analysis.as_ref()), case_insensitive }
             }
             "regexp" => {
                 options.ignore(&["max_expansions"]);
@@ -182,6 +185,16 @@ impl Reader<'_> {
         self.parts_left =
             left.ok_or_else(|| at.invalid(format_args!("more than {PARTS_MAX} rules and words")))?;
         Ok(())
+    }
+}
+
+/// A pattern of words as the texts of a field have them.
+fn folded_by(pattern: Pattern, analysis: Option<&Analysis>) -> Pattern {
+    match (analysis, pattern) {
+        (Some(analysis), pattern) => folded(&pattern, analysis),
+        (None, Pattern::Prefix(prefix)) => Pattern::Prefix(lower(&prefix)),
+        (None, Pattern::Wildcard(wildcard)) => Pattern::Wildcard(lower(&wildcard)),
+        (None, regex) => regex,
     }
 }
 

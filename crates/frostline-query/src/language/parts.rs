@@ -7,7 +7,7 @@ use frostline_split::Analysis;
 use super::Context;
 use super::date::parse_duration_us;
 use super::json::{self, At, Object};
-use super::text::{self, any};
+use super::text::{self, Target, any};
 use crate::Result;
 use crate::filter::{FieldRef, Filter, INDEX, is_index};
 
@@ -60,38 +60,55 @@ pub(crate) fn check_fuzziness(options: &mut Object<'_>, at: &At<'_>) -> Result<(
     }
 }
 
-/// The analyzer that the words of a text are asked for by; none for that of the field.
-pub(crate) fn analysis_of(
-    options: &mut Object<'_>,
-    at: &At<'_>,
-    context: &Context<'_>,
-) -> Result<Option<Analysis>> {
-    let named = options.string("analyzer")?;
-    let own =
-        named.filter(|name| !is_usual(name)).and_then(|name| context.mapping.definitions().analyzer(name));
-    match own {
-        Some(analysis) => check_words(options, at).map(|()| Some(analysis)),
-        None => check_analysis(options, at).map(|()| None),
-    }
+/// How a query is taken apart where it says so itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Asking {
+    pub(crate) by: Analysis,
+    /// As all text is: nothing is said of what is compared as that is.
+    is_usual: bool,
 }
 
-/// Whether a name of an analyzer is that of all text.
-fn is_usual(name: &str) -> bool {
-    matches!(name, "default" | "standard")
-}
-
-/// Refuses analysis that is not that of the field.
-pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
-    for key in ["analyzer", "quote_analyzer"] {
-        if let Some(name) = options.string(key)?.filter(|name| !is_usual(name)) {
-            let why = format!(
-                "[{name}] is neither default nor standard; match, match_bool_prefix and multi_match also take \
-                 keyword, simple, stop, whitespace and what the settings of the index define"
-            );
-            return Err(at.unsupported(key, &why));
+impl Asking {
+    /// The analyzer that a query names, if it names one.
+    pub(crate) fn named(
+        options: &mut Object<'_>,
+        key: &'static str,
+        at: &At<'_>,
+        context: &Context<'_>,
+    ) -> Result<Option<Asking>> {
+        let Some(name) = options.string(key)? else { return Ok(None) };
+        let definitions = context.mapping.definitions();
+        let is_usual = matches!(name, "default" | "standard") && !definitions.defines_analyzer(name);
+        let by = if is_usual { Analysis::analyzer("standard") } else { definitions.analyzer(name) };
+        match by {
+            Some(by) => Ok(Some(Asking { by, is_usual })),
+            None => {
+                let what = format!("analyzer [{name}] not found: {}", definitions.analyzers());
+                Err(at.key(key).invalid(what))
+            }
         }
     }
-    check_words(options, at)
+
+    /// The same of what is compared as all text is; none where it is asked so anyway.
+    pub(crate) fn of_usual(&self) -> Option<&Analysis> {
+        Some(&self.by).filter(|_| !self.is_usual)
+    }
+
+    /// How a field is asked: one with an analysis by its own words.
+    pub(crate) fn of(&self, field: &FieldRef) -> Option<FieldRef> {
+        field.asked_by(&self.by)
+    }
+
+    /// The same for the analysis of a field.
+    pub(crate) fn of_analysis(&self, own: &Analysis) -> Analysis {
+        if own.is_normalizer() { own.clone() } else { own.asked_by(&self.by) }
+    }
+}
+
+/// The field or fields, asked as a query says.
+pub(crate) fn asked(target: &Target, asking: Option<&Asking>) -> Target {
+    let own = target.as_ref().and_then(|field| asking?.of(field));
+    own.or_else(|| target.clone())
 }
 
 /// A regular expression of whole values, as it is compared with those of a field: as in Elasticsearch, a normalizer makes of it
@@ -101,7 +118,7 @@ pub(crate) fn folded<'t>(field: &FieldRef, expression: &'t str) -> Cow<'t, str> 
 }
 
 /// Refuses words that only stand near one another.
-fn check_words(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
+pub(crate) fn check_words(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
     for key in ["slop", "phrase_slop"] {
         if options.unsigned(key)?.is_some_and(|slop| slop > 0) {
             return Err(

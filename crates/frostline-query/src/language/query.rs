@@ -9,7 +9,9 @@ use roaring::RoaringBitmap;
 use serde_json::Value;
 
 use super::json::{self, At, Object};
-use super::parts::{BY_NAME, analysis_of, check_field, check_fuzziness, exists, folded, refuse_index};
+use super::parts::{
+    Asking, BY_NAME, check_field, check_fuzziness, check_words, exists, folded, refuse_index,
+};
 use super::query_string::QueryStringOptions;
 use super::ranges::Ranges;
 use super::text::{
@@ -362,7 +364,8 @@ impl<'a> Clause<'a> {
     fn match_options(self, options: &mut Object<'_>, how: &mut MatchOptions) -> Result<String> {
         let at = self.at;
         let query = options.take("query").ok_or_else(|| at.invalid("[query] is missing"))?;
-        how.analysis = analysis_of(options, at, self.context)?;
+        how.asking = Asking::named(options, "analyzer", at, self.context)?;
+        check_words(options, at)?;
         check_fuzziness(options, at)?;
         if let Some(operator) = options.string("operator")? {
             how.and = text::is_and(operator, &at.key("operator"))?;
@@ -440,7 +443,7 @@ impl<'a> Clause<'a> {
         let mut object = self.object()?;
         let text = object.string("query")?.ok_or_else(|| self.at.invalid("[query] is missing"))?;
         let targets = self.targets(&mut object)?;
-        let options = simple::Options::from_object(&mut object, targets, self.at)?;
+        let options = simple::Options::from_object(&mut object, targets, self.at, self.context)?;
         object.finish()?;
         simple::parse(text, &options, self.at, self.context)
     }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::Context;
 use super::date::parse_time_zone;
 use super::json::{self, At, Object};
-use super::parts::{BY_NAME, check_analysis, check_field, exists, exists_in, folded};
+use super::parts::{Asking, BY_NAME, asked, check_field, check_words, exists, exists_in, folded};
 use super::range::{Edges, between};
 use super::ranges::Ranges;
 use super::regexp;
@@ -50,6 +50,11 @@ pub struct QueryStringOptions {
     escape: bool,
     minimum: Option<String>,
     zone: Option<jiff::tz::TimeZone>,
+    /// How words are taken apart, and phrases.
+    asking: Option<Asking>,
+    quoting: Option<Asking>,
+    /// Whether patterns are asked by the words that they have.
+    analyzes_patterns: bool,
 }
 
 impl Default for QueryStringOptions {
@@ -64,6 +69,9 @@ impl Default for QueryStringOptions {
             escape: false,
             minimum: None,
             zone: None,
+            asking: None,
+            quoting: None,
+            analyzes_patterns: false,
         }
     }
 }
@@ -87,14 +95,17 @@ impl QueryStringOptions {
     pub(crate) fn from_object(object: &mut Object<'_>, at: &At<'_>, context: &Context<'_>) -> Result<Self> {
         // It is of terms with a ~ alone, which are refused.
         object.ignore(&["fuzziness"]);
-        check_analysis(object, at)?;
+        check_words(object, at)?;
         object.refuse(&[("quote_field_suffix", "name the fields")])?;
-        object.ignore(&["analyze_wildcard", "rewrite", "tie_breaker", "max_determinized_states"]);
+        object.ignore(&["rewrite", "tie_breaker", "max_determinized_states"]);
         object.ignore(&["enable_position_increments"]);
         let mut options = QueryStringOptions {
             lenient: object.boolean("lenient")?.unwrap_or(false),
             leading_wildcard: object.boolean("allow_leading_wildcard")?.unwrap_or(true),
             escape: object.boolean("escape")?.unwrap_or(false),
+            asking: Asking::named(object, "analyzer", at, context)?,
+            quoting: Asking::named(object, "quote_analyzer", at, context)?,
+            analyzes_patterns: object.boolean("analyze_wildcard")?.unwrap_or(false),
             ..Self::default()
         };
         if let Some(operator) = object.string("default_operator")? {
@@ -694,11 +705,6 @@ impl Parser<'_> {
         self.options.zone.clone().unwrap_or(jiff::tz::TimeZone::UTC)
     }
 
-    fn each(&self, targets: &[Target], build: impl Fn(Target) -> Filter) -> Filter {
-        let parts: Vec<Filter> = targets.iter().map(|target| build(target.clone())).collect();
-        if parts.is_empty() { Filter::None } else { any(parts) }
-    }
-
     /// A word: a pattern if it holds a wildcard, else text.
     fn term(&self, pieces: &[Piece], targets: &[Target], start: usize) -> Result<Option<Filter>> {
         let is_wildcard = |(c, escaped): &Piece| !escaped && matches!(c, '*' | '?');
@@ -716,10 +722,19 @@ impl Parser<'_> {
             return Err(self.error(start, "a wildcard at the start of a word is not allowed here"));
         }
         self.refuse_id(targets, start)?;
-        Ok(Some(self.each(targets, |field| {
-            let keeps_case = field.as_ref().is_some_and(FieldRef::keeps_case);
-            Filter::Pattern { field, pattern: pattern_of(pieces, keeps_case), case_insensitive: false }
-        })))
+        let of = |target: &Target| {
+            let asking = self.options.asking.as_ref();
+            let field = asked(target, asking);
+            let keeps_case = field.as_ref().is_some_and(FieldRef::keeps_case)
+                || asking.is_some_and(|asking| asking.of_usual().is_some());
+            let pattern = text::folded_by(pattern_of(pieces, keeps_case), &field, asking);
+            if let Some(field) = field.as_ref().filter(|_| self.options.analyzes_patterns) {
+                text::check_analyzed(&pattern, field).map_err(|error| self.error(start, error.what()))?;
+            }
+            Ok(Filter::Pattern { field, pattern, case_insensitive: false })
+        };
+        let parts: Vec<Filter> = targets.iter().map(of).collect::<Result<_>>()?;
+        Ok(Some(if parts.is_empty() { Filter::None } else { any(parts) }))
     }
 
     /// An identity is whole.
@@ -747,6 +762,13 @@ impl Parser<'_> {
             phrase,
             lenient: self.options.lenient,
             zone: self.options.zone.clone(),
+            asking: self
+                .options
+                .quoting
+                .as_ref()
+                .filter(|_| phrase)
+                .or(self.options.asking.as_ref())
+                .cloned(),
             ..Default::default()
         };
         if !frostline_split::query_tokens(text).is_empty() {

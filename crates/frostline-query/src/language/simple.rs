@@ -6,7 +6,7 @@
 
 use super::Context;
 use super::json::{self, At, Object};
-use super::parts::check_analysis;
+use super::parts::{Asking, asked, check_words};
 use super::text::{self, MatchOptions, Target, all, any, match_any};
 use crate::Result;
 use crate::filter::not;
@@ -19,6 +19,9 @@ pub(crate) struct Options {
     minimum: Option<String>,
     lenient: bool,
     flags: Flags,
+    asking: Option<Asking>,
+    /// Whether patterns are asked by the words that they have.
+    analyzes_patterns: bool,
 }
 
 /// Most characters of a query: looking for closing parentheses takes the square of it.
@@ -73,9 +76,13 @@ impl Flags {
 
 impl Options {
     /// Takes the options out of the clause.
-    pub(crate) fn from_object(object: &mut Object<'_>, targets: Vec<Target>, at: &At<'_>) -> Result<Options> {
-        check_analysis(object, at)?;
-        object.ignore(&["analyze_wildcard"]);
+    pub(crate) fn from_object(
+        object: &mut Object<'_>,
+        targets: Vec<Target>,
+        at: &At<'_>,
+        context: &Context<'_>,
+    ) -> Result<Options> {
+        check_words(object, at)?;
         object.refuse(&[("quote_field_suffix", "name the fields")])?;
         let operator = object.string("default_operator")?.unwrap_or("or");
         let minimum = object.take("minimum_should_match");
@@ -90,6 +97,8 @@ impl Options {
             lenient: object.boolean("lenient")?.unwrap_or(false),
             // -1 is every flag.
             flags: Flags::parse(if flags == "-1" { "ALL" } else { &flags }, &flags_at)?,
+            asking: Asking::named(object, "analyzer", at, context)?,
+            analyzes_patterns: object.boolean("analyze_wildcard")?.unwrap_or(false),
         })
     }
 }
@@ -303,29 +312,32 @@ impl Parser<'_> {
         }
         match text.strip_suffix('*') {
             Some("") => Ok(Some(Filter::All)),
-            Some(start) if prefix && flags.prefix => Ok(Some(self.prefix(start))),
+            Some(start) if prefix && flags.prefix => self.prefix(start).map(Some),
             _ if text.is_empty() => Ok(None),
             _ => self.matches(&text, false).map(Some),
         }
     }
 
-    fn prefix(&self, start: &str) -> Filter {
+    fn prefix(&self, start: &str) -> Result<Filter> {
+        let asking = self.options.asking.as_ref();
         let parts = self.options.targets.iter().map(|target| {
-            let keeps_case = target.as_ref().is_some_and(FieldRef::keeps_case);
+            let field = asked(target, asking);
+            let keeps_case = field.as_ref().is_some_and(FieldRef::keeps_case)
+                || asking.is_some_and(|asking| asking.of_usual().is_some());
             let start = if keeps_case { start.to_owned() } else { frostline_split::lower(start) };
-            Filter::Pattern {
-                field: target.clone(),
-                pattern: Pattern::Prefix(start),
-                case_insensitive: false,
+            let pattern = text::folded_by(Pattern::Prefix(start), &field, asking);
+            if let Some(field) = field.as_ref().filter(|_| self.options.analyzes_patterns) {
+                text::check_analyzed(&pattern, field).map_err(|error| self.at.invalid(error.what()))?;
             }
+            Ok(Filter::Pattern { field, pattern, case_insensitive: false })
         });
-        let parts: Vec<Filter> = parts.collect();
-        if parts.is_empty() { Filter::None } else { any(parts) }
+        let parts: Vec<Filter> = parts.collect::<Result<_>>()?;
+        Ok(if parts.is_empty() { Filter::None } else { any(parts) })
     }
 
     fn matches(&self, text: &str, phrase: bool) -> Result<Filter> {
-        let Options { and, lenient, .. } = *self.options;
-        let how = MatchOptions { phrase, and, lenient, ..MatchOptions::default() };
+        let Options { and, lenient, ref asking, .. } = *self.options;
+        let how = MatchOptions { phrase, and, lenient, asking: asking.clone(), ..MatchOptions::default() };
         match_any(&self.options.targets, text, &how, self.at, self.context)
     }
 }

@@ -390,7 +390,7 @@ fn what_is_refused_is_named_with_its_position() {
         (json!({"match": {"a": {"query": "b", "fuzziness": "AUTO"}}}), "[fuzziness] is not supported"),
         (
             json!({"match": {"a": {"query": "b", "analyzer": "english"}}}),
-            "[analyzer] is not supported: [english] is neither default nor standard; match",
+            "analyzer [english] not found: there are [keyword], [simple], [standard], [stop], [whitespace], and settings",
         ),
         (json!({"match_phrase": {"a": {"query": "b c", "slop": 1}}}), "[slop] is not supported"),
         (json!({"match": {"a": {"query": "b", "boots": 1}}}), "unknown key [boots], at `query.match.a`"),

@@ -8,9 +8,11 @@ use serde_json::Value;
 
 use super::Context;
 use super::date::DateReader;
+use super::intervals;
 use super::json::At;
+use super::parts::Asking;
 use super::ranges::Ranges;
-use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum};
+use crate::filter::{Bound, Edge, FieldRef, Filter, Intervals, Minimum, Order, Pattern, words};
 use crate::{Error, Result};
 
 /// All parts together; one part stands for itself.
@@ -190,7 +192,7 @@ pub(crate) struct MatchOptions {
     /// The tokens must follow one another.
     pub(crate) phrase: bool,
     /// How the text is taken apart, if not as the field is.
-    pub(crate) analysis: Option<Analysis>,
+    pub(crate) asking: Option<Asking>,
     /// Of dates that name none; UTC without.
     pub(crate) zone: Option<jiff::tz::TimeZone>,
 }
@@ -215,36 +217,31 @@ pub(crate) fn match_in(
             read => read,
         };
     }
-    if let (Some(field), Some(queries)) = (target, &options.analysis)
-        && let Some(asked) = field.asked_by(queries)
+    if let (Some(field), Some(asking)) = (target, &options.asking)
+        && let Some(asked) = asking.of(field)
     {
-        return match_in(
-            &Some(asked),
-            text,
-            &MatchOptions { analysis: None, ..options.clone() },
-            at,
-            context,
-        );
+        return match_in(&Some(asked), text, &MatchOptions { asking: None, ..options.clone() }, at, context);
     }
     let own = target.as_ref().and_then(FieldRef::analysis);
+    let exact = target.as_ref().is_some_and(FieldRef::is_exact);
+    // What is compared whole is so whatever is asked for.
+    let asking = options.asking.as_ref().filter(|_| !target.as_ref().is_some_and(FieldRef::is_index));
+    let by = asking.and_then(|asking| if exact { Some(&asking.by) } else { asking.of_usual() });
     // Each token once.
-    let tokens = match own {
+    let tokens = match by.or(own) {
         Some(analysis) => analysis.asked_once(text, options.prefix_last).len(),
         None => query_tokens(text).into_iter().collect::<BTreeSet<_>>().len(),
     };
-    let exact = target.as_ref().is_some_and(FieldRef::is_exact);
-    if tokens == 0 && !exact {
+    if tokens == 0 && (!exact || by.is_some()) {
         return Ok(if options.zero_terms_all { Filter::All } else { Filter::None });
     }
     let field = target.clone();
     let text_owned = text.to_owned();
-    let filter = if let Some(analysis) = &options.analysis {
-        if options.phrase || exact || own.is_some() {
-            let why = "only match, match_bool_prefix and multi_match take another one than the field has, \
-                       and only for text of which the mapping names none";
-            return Err(at.unsupported("analyzer", why));
+    let filter = if let Some(by) = by {
+        match options.phrase {
+            true => phrase_by(target, by, text, options, at)?,
+            false => match_words(std::slice::from_ref(target), by, text, options, at)?,
         }
-        match_words(target, analysis, text, options, at)?
     } else if options.phrase {
         Filter::Phrase { field, text: text_owned, prefix_last: options.prefix_last }
     } else {
@@ -263,25 +260,29 @@ pub(crate) fn match_in(
     }
 }
 
-/// The words of a text by another analysis than that of the target, each as it is: what the index would take apart, or write
-/// in lower case, is no word of it.
+/// The words of a text by another analysis than that of the targets, each as it is in any of them: what the index would take
+/// apart, or write in lower case, is no word of it.
 fn match_words(
-    target: &Target,
-    analysis: &Analysis,
+    targets: &[Target],
+    by: &Analysis,
     text: &str,
     options: &MatchOptions,
     at: &At<'_>,
 ) -> Result<Filter> {
-    let asked = analysis.asked_once(text, options.prefix_last);
+    let asked = by.asked_once(text, options.prefix_last);
     let needed = match minimum_of(options, asked.len(), false, at)? {
         None => return Ok(Filter::None),
         Some(Minimum::All) => asked.len(),
         Some(Minimum::Count(count)) => count,
     };
     let parts = asked.into_iter().map(|(words, prefix_last)| {
-        let found = words.into_iter().filter(|word| query_tokens(word).as_slice() == [word.as_str()]);
-        let each = found.map(|text| {
-            let field = target.clone();
+        let each = targets.iter().flat_map(|target| words.iter().map(move |word| (target, word)));
+        let found = each.filter(|(target, word)| {
+            target.as_ref().is_some_and(FieldRef::is_exact)
+                || query_tokens(word).as_slice() == [word.as_str()]
+        });
+        let each = found.map(|(target, word)| {
+            let (field, text) = (target.clone(), word.clone());
             Filter::Match { field, text, minimum: Minimum::All, prefix_last }
         });
         let each: Vec<Filter> = each.collect();
@@ -292,6 +293,103 @@ fn match_words(
         true => at_least(needed, parts),
         false => Filter::None,
     })
+}
+
+/// Words of such a phrase.
+const PHRASE_MAX: usize = 256;
+
+/// The words of a phrase by another analysis than that of the target, which is not compared by one.
+fn phrase_by(
+    target: &Target,
+    by: &Analysis,
+    text: &str,
+    options: &MatchOptions,
+    at: &At<'_>,
+) -> Result<Filter> {
+    let asked = by.asked(text);
+    if asked.len() <= 1 {
+        return match_words(std::slice::from_ref(target), by, text, options, at);
+    }
+    let Some(field) = target.as_ref().filter(|field| !field.is_exact()) else {
+        let why = "a phrase of several words is asked of a field of text";
+        return Err(at.unsupported("analyzer", why));
+    };
+    let first = asked.first().map_or(0, |first| first.at);
+    let last = asked.last().map_or(0, |last| last.at);
+    if last - first >= PHRASE_MAX {
+        return Err(at.invalid(format_args!("more than {PHRASE_MAX} words of a phrase by an analyzer")));
+    }
+    let parts = (first..=last).map(|place| match asked.iter().find(|asked| asked.at == place) {
+        Some(asked) => {
+            let is_start = options.prefix_last && place == last;
+            Intervals::AnyOf(asked.words.iter().map(|word| interval(word, is_start)).collect())
+        }
+        // A word that was left out stands for any.
+        None => Intervals::Pattern { pattern: Pattern::Wildcard("*".to_owned()), case_insensitive: false },
+    });
+    let parts = Intervals::AllOf { parts: parts.collect(), order: Order::Ordered };
+    let intervals = Intervals::MaxGaps { gaps: 0, of: Box::new(parts) };
+    let words = intervals::words(&intervals, field);
+    Ok(all(vec![words, Filter::Intervals { field: field.clone(), intervals }]))
+}
+
+fn interval(word: &str, is_start: bool) -> Intervals {
+    match is_start {
+        true => Intervals::Pattern { pattern: Pattern::Prefix(word.to_owned()), case_insensitive: false },
+        false => Intervals::Word(word.to_owned()),
+    }
+}
+
+/// Refuses a pattern of which what is between wildcards is more than a word to the analysis of a field, where a query asks
+/// for these words. All text has its compounds as words.
+pub(crate) fn check_analyzed(pattern: &Pattern, field: &FieldRef) -> Result<()> {
+    let Some(analysis) = field.analysis().filter(|own| !own.is_normalizer()) else { return Ok(()) };
+    let parts: Vec<String> = match pattern {
+        Pattern::Prefix(start) => vec![start.clone()],
+        Pattern::Wildcard(wildcard) => literals(wildcard),
+        Pattern::Regex(_) => Vec::new(),
+    };
+    let is_word = |part: &String| match analysis.asked(part).as_slice() {
+        [only] => only.words.len() == 1 && only.words.contains(&*analysis.fold(part)),
+        _ => part.is_empty(),
+    };
+    match parts.iter().find(|part| !is_word(part)) {
+        None => Ok(()),
+        Some(part) => Err(Error::invalid(format!(
+            "[analyze_wildcard] is not supported here: [{part}] is not one word of [{field}]; leave the parameter out, or \
+             ask for each word"
+        ))),
+    }
+}
+
+/// What is between the wildcards of a pattern.
+fn literals(wildcard: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut characters = wildcard.chars();
+    while let Some(c) = characters.next() {
+        match (c, parts.last_mut()) {
+            ('*' | '?', _) => parts.push(String::new()),
+            ('\\', Some(part)) => part.extend(characters.next()),
+            (_, Some(part)) => part.push(c),
+            (_, None) => {}
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// A pattern of words as a field that has no analysis is asked for them.
+pub(crate) fn folded_by(pattern: Pattern, target: &Target, asking: Option<&Asking>) -> Pattern {
+    let is_analyzed = target.as_ref().is_some_and(|field| field.analysis().is_some());
+    let is_exact = target.as_ref().is_some_and(FieldRef::is_exact);
+    match asking {
+        Some(_) if target.as_ref().is_some_and(FieldRef::is_index) => pattern,
+        Some(asking) if is_exact && !is_analyzed => words::folded(&pattern, &asking.by),
+        Some(asking) if !is_analyzed => {
+            asking.of_usual().map_or_else(|| pattern.clone(), |by| words::folded(&pattern, by))
+        }
+        _ => pattern,
+    }
 }
 
 /// `filter`, which looks for `text` in every field, or the time that `text` stands for in any field that
@@ -372,6 +470,11 @@ pub(crate) fn match_across(
             None => alike.push((analysis, vec![target.clone()])),
         }
     }
+    if let ([(None, targets)], Some(by)) =
+        (alike.as_slice(), options.asking.as_ref().and_then(Asking::of_usual))
+    {
+        return match_words(targets, by, text, options, at);
+    }
     if let [(Some(analysis), targets)] = alike.as_slice() {
         return match_across_analyzed(targets, analysis, text, options, at, context);
     }
@@ -405,8 +508,8 @@ fn match_across_analyzed(
     at: &At<'_>,
     context: &Context<'_>,
 ) -> Result<Filter> {
-    let queries = options.analysis.as_ref().filter(|_| !analysis.is_normalizer());
-    let analysis = queries.map_or_else(|| analysis.clone(), |queries| analysis.asked_by(queries));
+    let asking = options.asking.as_ref();
+    let analysis = asking.map_or_else(|| analysis.clone(), |asking| asking.of_analysis(analysis));
     let asked = analysis.asked_once(text, options.prefix_last);
     if asked.len() <= 1 || analysis.is_normalizer() {
         return match_any(targets, text, options, at, context);

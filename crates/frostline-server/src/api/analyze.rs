@@ -66,7 +66,7 @@ pub(crate) async fn of_text(call: Call) -> Result<Answer> {
                 "Can't process field [{field}], Analysis requests are only supported on tokenized fields"
             ))
         })?,
-        (None, None, None, _) => Analyzer::Standard,
+        (None, None, None, _) => Analyzer::named("default", &definitions)?,
     };
     let is_custom = matches!(&analyzer, Analyzer::Other(analysis) if analysis.is_custom());
     Answer::json(&answer(&analyzer, &texts, explain, is_custom)?)
@@ -148,8 +148,8 @@ impl Analyzer {
             Some(analysis) => Ok(Analyzer::Other(analysis)),
             None if is_usual => Ok(Analyzer::Standard),
             None => Err(ApiError::invalid(format!(
-                "failed to find analyzer [{name}]: there are [standard], which is how all text is analysed, [keyword], \
-                 [simple], [stop], [whitespace], and those that the settings of the index define"
+                "failed to find analyzer [{name}]: {}",
+                definitions.analyzers()
             ))),
         }
     }

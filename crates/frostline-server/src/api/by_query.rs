@@ -29,8 +29,6 @@ use crate::state::{Call, State};
 pub(crate) const PARAMETERS: &[&str] = &["conflicts", "max_docs", "refresh", "wait_for_completion"];
 /// How much is read and deleted at a time, which the server knows best, and how a search is spread.
 pub(crate) const IGNORED: &[&str] = &[
-    "analyze_wildcard",
-    "analyzer",
     "preference",
     "request_cache",
     "requests_per_second",
@@ -206,7 +204,7 @@ impl Asked {
         }
         let given = own.and_then(|name| body.take(name));
         let (max_docs, proceed) = (max_docs(call, &mut body)?, proceeds(call, &mut body)?);
-        if let Some(query) = query(&call.params) {
+        if let Some(query) = query(&call.params)? {
             body.set("query", &query)?;
         }
         lookup::resolve(&call.state, reads, &mut body).await?;

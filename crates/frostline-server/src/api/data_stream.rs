@@ -6,6 +6,7 @@ use std::time::Duration;
 use frostline_base::{Error, ErrorKind, IndexName, wildcard_matches};
 use frostline_catalog::{Access, Alias, DataStream, Index, RecordChange, Records, Settings};
 use frostline_ingest::{own_retention, retaining};
+use frostline_split::TIME_FIELD;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
@@ -33,6 +34,68 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
     })?;
     make_stream(&call.state, &name, &composed).await?;
     Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// `POST /_data_stream/_migrate/{name}`: an alias becomes a data stream of its indices, all at once. Nothing is moved.
+pub(crate) async fn migrate(call: Call) -> Result<Answer> {
+    let (state, name) = (&call.state, parse(call.part("name").unwrap_or_default())?);
+    let catalog = state.node.catalog();
+    let records = catalog.records().await?;
+    let (alias, _) = migratable(&records, &name)?;
+    let composed = compose(&records, name.as_str())?.filter(|composed| composed.data_stream);
+    let composed = composed.ok_or_else(|| {
+        ApiError::invalid(format!("no matching index template found for data stream [{name}]"))
+    })?;
+    blocks::check(state, alias.indices.iter(), Access::WriteMetadata)?;
+    for index in &alias.indices {
+        let index = state.node.index(index).await?;
+        let time_field = index.mapping().time_field();
+        if time_field != TIME_FIELD {
+            return Err(ApiError::invalid(format!(
+                "data stream timestamp field [{TIME_FIELD}] does not exist in index [{}]: its documents have their time in \
+                 [{time_field}]",
+                index.name()
+            )));
+        }
+    }
+    let lifecycle = composed.lifecycle()?;
+    let plan = |records: &Records| {
+        let (known, write) = migratable(records, &name)?;
+        if known != alias {
+            return Err(Error::conflict(format!("the alias [{name}] was just changed")));
+        }
+        let mut stream = DataStream::new(write.clone(), composed.template.clone());
+        stream.indices = alias.indices.iter().filter(|index| *index != write).cloned().collect();
+        stream.indices.sort_by_key(|index| records.created_ms(index));
+        stream.indices.push(write.clone());
+        stream.lifecycle.clone_from(&lifecycle);
+        let changes =
+            [RecordChange::Alias(name.clone(), None), RecordChange::DataStream(name.clone(), Some(stream))];
+        Ok(changes.into_iter().chain(OwnSettings::forget(records, &name)).collect())
+    };
+    catalog.change_records("migrate to a data stream", plan).await?;
+    Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// An alias that can become a data stream, and the index that takes its documents.
+fn migratable<'a>(
+    records: &'a Records,
+    name: &IndexName,
+) -> frostline_base::Result<(&'a Alias, &'a IndexName)> {
+    let invalid = |what: &str| Error::invalid(format!("alias [{name}] {what}"));
+    let alias = records.aliases().get(name).map(|alias| &**alias);
+    let alias = alias.ok_or_else(|| invalid("does not exist"))?;
+    if alias.has_filter() || !alias.routing.is_empty() {
+        return Err(invalid("may not have custom filtering or routing"));
+    }
+    let write = alias.write_index().ok_or_else(|| invalid("must specify a write index"))?;
+    let of_streams = alias.indices.iter().find_map(|index| Some((index, records.stream_of(index)?.0)));
+    match of_streams {
+        Some((index, stream)) => {
+            Err(invalid(&format!("has the index [{index}], which is of the data stream [{stream}]")))
+        }
+        None => Ok((alias, write)),
+    }
 }
 
 /// `GET /_data_stream/{name}`.

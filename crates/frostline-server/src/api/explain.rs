@@ -19,7 +19,7 @@ pub(crate) async fn explain(call: Call) -> Result<Answer> {
     if let Some(other) = body.names().find(|name| *name != "query") {
         return Err(ApiError::unparsed(format!("request does not support [{other}]")));
     }
-    if let Some(query) = query(&call.params) {
+    if let Some(query) = query(&call.params)? {
         body.set("query", &query)?;
     }
     lookup::resolve(&call.state, &call.client.scope, &mut body).await?;

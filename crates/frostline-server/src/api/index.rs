@@ -228,8 +228,9 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
             open.join(", ")
         )));
     }
-    if !analysis.is_empty() {
-        define(&call.state, &names, analysis).await?;
+    let resets = settings::resets_of_analysis(settings);
+    if !analysis.is_empty() || !resets.is_empty() {
+        define(&call.state, &names, analysis, &resets).await?;
     }
     let plan = |records: &Records| {
         let there = names.iter().filter(|name| records.has_index(name));
@@ -239,8 +240,9 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
     Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(settings::warning(Some(settings))))
 }
 
-/// Adds to what the settings of indices define.
-async fn define(state: &State, names: &[IndexName], analysis: Definitions) -> Result<()> {
+/// Adds to what the settings of indices define. Nothing that is there can be reset.
+async fn define(state: &State, names: &[IndexName], analysis: Definitions, resets: &[String]) -> Result<()> {
+    let adds = !analysis.is_empty();
     let amend = move |known: &Mapping| {
         let all = known.definitions().adding(&analysis)?;
         Ok(known.clone().with_definitions(all))
@@ -249,8 +251,12 @@ async fn define(state: &State, names: &[IndexName], analysis: Definitions) -> Re
     for name in names {
         let index = state.node.index(name).await?;
         // Nothing is changed where one of the indices refuses it.
+        resets.iter().try_for_each(|name| index.mapping().definitions().check_reset(name))?;
         amend(index.mapping())?;
         indices.push(index);
+    }
+    if !adds {
+        return Ok(());
     }
     let amend = Amend::new(amend);
     for index in indices {

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use frostline_base::Error;
 use frostline_catalog::Records;
 use frostline_ingest::{Action, Expected, Operation as IdOperation};
 use frostline_pipeline::{Document, Original, Outcome, Pipeline};
@@ -219,8 +218,6 @@ fn one(known: &Known, job: Job, pipeline: &Pipeline, now_us: i64, is_final: bool
             let rerouted_from = (outcome == Outcome::Rerouted && is_elsewhere).then_some(job.index);
             let (index, id) = (document.index().to_owned(), document.id().map(str::to_owned));
             let written = original.write(document.source());
-            let written =
-                written.map_err(|e| Error::internal("a document cannot be written").with_source(e))?;
             Ok(Some(Changed { index, rerouted_from, id, document: written.into() }))
         }
     }

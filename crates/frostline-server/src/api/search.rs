@@ -45,7 +45,6 @@ pub(crate) const PARAMETERS: &[&str] = &[
 
 /// How a search is spread, and scores, which there are none of.
 pub(crate) const IGNORED: &[&str] = &[
-    "analyzer",
     "batched_reduce_size",
     "cancel_after_time_interval",
     "ccs_minimize_roundtrips",
@@ -286,7 +285,7 @@ async fn only_query(call: &Call) -> Result<SearchBody> {
     if let Some(other) = body.names().find(|name| *name != "query") {
         return Err(ApiError::unparsed(format!("request does not support [{other}]")));
     }
-    if let Some(query) = query(&call.params) {
+    if let Some(query) = query(&call.params)? {
         body.set("query", &query)?;
     }
     lookup::resolve(&call.state, &call.client.scope, &mut body).await?;

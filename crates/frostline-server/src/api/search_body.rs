@@ -64,7 +64,7 @@ impl SearchBody {
 
     /// What the URL says, which counts where the body says something else.
     pub(crate) fn overlay(&mut self, params: &Params) -> Result<()> {
-        if let Some(query) = query(params) {
+        if let Some(query) = query(params)? {
             self.set("query", &query)?;
         }
         for name in [
@@ -135,18 +135,34 @@ impl SearchBody {
     }
 }
 
-/// The query of a URL.
-pub(crate) fn query(params: &Params) -> Option<Value> {
-    let mut query = json!({ "query": params.get("q")? });
-    if let Some(field) = params.get("df") {
-        query["default_field"] = json!(field);
-    }
-    for name in ["default_operator", "lenient"] {
-        if let Some(value) = params.scalar(name) {
-            query[name] = value;
+/// The query of a URL. What is said of one is refused where there is none.
+pub(crate) fn query(params: &Params) -> Result<Option<Value>> {
+    const TEXTS: [(&str, &str); 3] =
+        [("analyzer", "analyzer"), ("default_operator", "default_operator"), ("df", "default_field")];
+    const FLAGS: [&str; 2] = ["analyze_wildcard", "lenient"];
+    let Some(q) = params.get("q") else {
+        let names = TEXTS.iter().map(|(name, _)| *name).chain(FLAGS);
+        let said: Vec<&str> = names.filter(|name| params.get(name).is_some()).collect();
+        return match said.is_empty() {
+            true => Ok(None),
+            false => Err(ApiError::invalid(format!(
+                "request contains parameters [{}] but missing query string parameter 'q'.",
+                said.join(", ")
+            ))),
+        };
+    };
+    let mut query = json!({ "query": q });
+    for (name, member) in TEXTS {
+        if let Some(text) = params.get(name) {
+            query[member] = json!(text);
         }
     }
-    Some(json!({ "query_string": query }))
+    for name in FLAGS {
+        if let Some(flag) = params.flag(name)? {
+            query[name] = json!(flag);
+        }
+    }
+    Ok(Some(json!({ "query_string": query })))
 }
 
 /// `bytes:desc`, or a name alone.
@@ -227,6 +243,15 @@ mod tests {
             json!({ "query": { "query_string": {
             "query": "a:b", "default_field": "c", "lenient": true } } }),
         );
+        check(
+            "",
+            "q=a&analyzer=simple&analyze_wildcard=false&default_operator=AND",
+            json!({ "query": { "query_string": {
+            "query": "a", "analyzer": "simple", "analyze_wildcard": false, "default_operator": "AND" } } }),
+        );
+        for wrong in ["df=a", "analyzer=simple&lenient", "q=a&lenient=maybe", "analyze_wildcard=true"] {
+            assert!(SearchBody::default().overlay(&Params::parse(wrong)).is_err(), "{wrong}");
+        }
         check("", "sort=a:desc,b,c:d", json!({ "sort": [{ "a": { "order": "desc" } }, "b", "c:d"] }));
         check("", "_source=false&track_total_hits=100", json!({ "_source": false, "track_total_hits": 100 }));
         check("", "_source=a,b.*", json!({ "_source": ["a", "b.*"] }));

@@ -367,6 +367,12 @@ pub(crate) fn names_of_analysis(json: &Value) -> Vec<String> {
         .collect()
 }
 
+/// Those that are to be reset, without `index.`
+pub(crate) fn resets_of_analysis(json: &Value) -> Vec<String> {
+    let all = flat(Some(json)).into_iter();
+    all.filter(|(name, value)| value.is_null() && is_of_analysis(name)).map(|(name, _)| name).collect()
+}
+
 /// Refuses such settings of an index that has the mapping of another one.
 pub(crate) fn refuse_analysis(json: Option<&Value>, why: &str) -> Result<()> {
     let names = json.map(names_of_analysis).unwrap_or_default();

@@ -512,7 +512,30 @@ async fn a_closed_index_takes_further_analyzers() {
         status == 400 && reason.contains("Can't update the setting [index.analysis.analyzer.a]"),
         "{reason}"
     );
+    // None is taken away.
+    for (reset, name) in [
+        (r#"{"analysis":null}"#, "analysis"),
+        (r#"{"analysis":{"analyzer":null}}"#, "analysis.analyzer"),
+        (r#"{"analysis.analyzer.a.type":null}"#, "analysis.analyzer.a.type"),
+    ] {
+        let (status, kind, reason) = tested.error("PUT", "/web/_settings", reset).await;
+        assert_eq!((status, kind.as_str()), (400, "illegal_argument_exception"));
+        assert!(reason.contains(&format!("Can't update the setting [index.{name}]")), "{reason}");
+    }
+    tested.ok("PUT", "/web/_settings", r#"{"analysis":{"filter":null}}"#).await;
+    let reset = r#"{"analysis":{"analyzer":{"a":null}}}"#;
+    let (status, _, reason) = tested.error("PUT", "/web/_settings", reset).await;
+    assert!(status == 400 && reason.contains("[index.analysis.analyzer.a] must be an object"), "{reason}");
+    let new = format!("{{\"settings\":{reset}}}");
+    assert_eq!(tested.error("PUT", "/never", &new).await.0, 400);
     tested.ok("POST", "/web/_open", "").await;
+    let (status, _, reason) =
+        tested.error("PUT", "/web/_settings", r#"{"analysis":{"analyzer":null}}"#).await;
+    assert!(
+        status == 400
+            && reason.contains("Can't update non dynamic settings [[index.analysis.analyzer]] for open"),
+        "{reason}"
+    );
     tested.ok("PUT", "/web/_mapping", of_b).await;
     let settings =
         tested.ok("GET", "/web/_settings", "").await["web"]["settings"]["index"]["analysis"].clone();
@@ -523,6 +546,10 @@ async fn a_closed_index_takes_further_analyzers() {
     let change = r#"{"properties":{"f":{"type":"text","analyzer":"b"}}}"#;
     let (_, _, reason) = tested.error("PUT", "/web/_mapping", change).await;
     assert!(reason.contains("Cannot update parameter [analyzer] from [a] to [b]"), "{reason}");
+    let without = r#"{"properties":{"f":{"type":"text"}}}"#;
+    let (status, _, reason) = tested.error("PUT", "/web/_mapping", without).await;
+    assert_eq!(status, 400);
+    assert!(reason.contains("Cannot update parameter [analyzer] from [a] to [default]"), "{reason}");
     // A copy has them, and no others.
     tested.ok("PUT", "/web/_clone/copy", "").await;
     let copied =
@@ -1763,4 +1790,66 @@ async fn tables_are_listed_and_so_are_component_templates() {
     }]);
     assert_eq!(rows, expected);
     assert_eq!(tested.ok("GET", "/_cat/component_templates/x*?format=json", "").await, json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_url_says_of_a_query_is_in_effect_everywhere() {
+    let tested = Tested::new();
+    let mapping = json!({
+        "settings": { "analysis": { "analyzer": { "cased": { "tokenizer": "whitespace" } } } },
+        "mappings": { "properties": { "line": { "type": "text", "analyzer": "cased" }, "n": { "type": "date" } } },
+    });
+    tested.ok("PUT", "/web", &mapping.to_string()).await;
+    for (id, line) in [("1", "Brown fox"), ("2", "brown dog"), ("3", "emu")] {
+        let document = json!({ "line": line, "n": "2024-05-01" }).to_string();
+        assert_eq!(tested.send("PUT", &format!("/web/_doc/{id}"), &document).await.status, 201);
+    }
+    for (said, expected) in [
+        ("q=line:Brown", 1),
+        ("q=line:Brown&analyzer=simple", 1),
+        ("q=line:BROWN&analyzer=simple", 1),
+        ("q=line:BROWN", 0),
+        ("q=dog+brown&df=line", 1),
+        ("q=brown+fox&df=line", 2),
+        ("q=brown+fox&df=line&default_operator=AND", 0),
+        ("q=line:bro*&analyze_wildcard=true", 1),
+        ("q=n:what&lenient=true", 0),
+    ] {
+        let found = tested.ok("GET", &format!("/web/_search?{said}"), "").await;
+        assert_eq!(found["hits"]["total"]["value"], expected, "{said}");
+        assert_eq!(tested.ok("GET", &format!("/web/_count?{said}"), "").await["count"], expected, "{said}");
+        let valid = tested.ok("GET", &format!("/web/_validate/query?{said}"), "").await;
+        assert_eq!(valid["valid"], true, "{said}");
+        let explained = async |id: &str| {
+            tested.ok("GET", &format!("/web/_explain/{id}?{said}"), "").await["matched"] == true
+        };
+        let matched = [explained("1").await, explained("2").await, explained("3").await];
+        assert_eq!(matched.into_iter().filter(|matched| *matched).count(), expected, "{said}");
+        let updated = tested.ok("POST", &format!("/web/_update_by_query?{said}"), "").await;
+        assert_eq!(updated["total"], expected, "{said}");
+    }
+    for wrong in [
+        "q=line:a-b*&analyze_wildcard=true&analyzer=simple",
+        "q=line:a&analyzer=none",
+        "q=n:what",
+        "q=line:a&lenient=maybe",
+        "q=line:a&default_operator=xor",
+        "analyzer=simple",
+        "df=line&lenient",
+    ] {
+        for (method, path) in [
+            ("GET", "_search"),
+            ("GET", "_count"),
+            ("GET", "_explain/1"),
+            ("POST", "_delete_by_query"),
+            ("POST", "_update_by_query"),
+        ] {
+            let (status, ..) = tested.error(method, &format!("/web/{path}?{wrong}"), "").await;
+            assert_eq!(status, 400, "{path} {wrong}");
+        }
+    }
+    let (_, _, reason) = tested.error("GET", "/web/_search?df=line&analyzer=simple", "").await;
+    assert_eq!(reason, "request contains parameters [analyzer, df] but missing query string parameter 'q'.");
+    let deleted = tested.ok("POST", "/web/_delete_by_query?q=line:BROWN&analyzer=simple", "").await;
+    assert_eq!(deleted["deleted"], 1);
 }

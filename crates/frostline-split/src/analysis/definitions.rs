@@ -26,6 +26,9 @@ const FILTER: &str = "filter";
 const NORMALIZER: &str = "normalizer";
 const TOKENIZER: &str = "tokenizer";
 
+/// The analyzer of text for which no field names one, and that of queries for it.
+const DEFAULTS: [&str; 2] = ["default", "default_search"];
+
 const CHAR_FILTERS: [&str; 3] = ["html_strip", "mapping", "pattern_replace"];
 const TOKENIZERS: [&str; 10] = [
     "char_group",
@@ -98,13 +101,21 @@ impl Definitions {
             if name == "max_ngram_diff" && !value.is_null() {
                 definitions.max_ngram_diff = text_of(value).parse().ok();
             }
-            let Some(name) = name.strip_prefix("analysis.").filter(|_| !value.is_null()) else { continue };
+            let Some(name) = name.strip_prefix("analysis.") else { continue };
             let mut parts = name.splitn(3, '.');
-            let (Some(kind), Some(name), Some(option)) = (parts.next(), parts.next(), parts.next()) else {
-                return Err(Error::invalid(format!(
-                    "[index.analysis.{name}] must be an object of options: analysis.KIND.NAME = {{…}}"
-                )));
+            let (kind, name, option) = match (parts.next(), parts.next(), parts.next()) {
+                (Some(kind), Some(name), Some(option)) => (kind, name, option),
+                // Nothing of a kind is defined.
+                (_, None, _) if value.is_null() => continue,
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "[index.analysis.{name}] must be an object of options: analysis.KIND.NAME = {{…}}"
+                    )));
+                }
             };
+            if value.is_null() {
+                continue;
+            }
             if ![ANALYZER, CHAR_FILTER, FILTER, NORMALIZER, TOKENIZER].contains(&kind) {
                 return Err(Error::invalid(format!(
                     "unknown setting [index.analysis.{kind}.{name}]: settings define analyzer, char_filter, filter, \
@@ -151,17 +162,34 @@ impl Definitions {
             let is_other = |(name, json): &(&String, &String)| {
                 known.and_then(|known| known.get(*name)).is_some_and(|ours| ours != *json)
             };
-            if let Some((name, _)) = parts.iter().find(is_other) {
-                return Err(Error::invalid(format!(
-                    "Can't update the setting [index.analysis.{kind}.{name}]: fields may already use it; create \
-                     an index with the new definition and _reindex into it"
-                )));
+            // Fields that name no analyzer have this one.
+            let is_default =
+                |(name, _): &(&String, &String)| kind == ANALYZER && DEFAULTS.contains(&name.as_str());
+            let is_new =
+                |(name, _): &(&String, &String)| known.is_none_or(|known| !known.contains_key(*name));
+            let is_refused = |part: &(&String, &String)| is_other(part) || is_default(part) && is_new(part);
+            if let Some((name, _)) = parts.iter().find(is_refused) {
+                return Err(unchangeable(&format!("analysis.{kind}.{name}")));
             }
         }
         let mut all = self.clone();
         all.absorb(others);
         all.check()?;
         Ok(all)
+    }
+
+    /// `Invalid` where a setting is to be reset that defines something here. `name` is without `index.`
+    pub fn check_reset(&self, name: &str) -> Result<()> {
+        let mut parts = name.splitn(4, '.').skip(1);
+        let is_there = match (parts.next(), parts.next(), parts.next()) {
+            (None, ..) => !self.is_empty(),
+            (Some(kind), None, _) => self.parts.contains_key(kind),
+            (Some(kind), Some(name), None) => self.options(kind, name).is_some(),
+            (Some(kind), Some(name), Some(option)) => {
+                self.options(kind, name).is_some_and(|options| options.contains_key(option))
+            }
+        };
+        if is_there { Err(unchangeable(name)) } else { Ok(()) }
     }
 
     /// Takes in those of another writer. Where both have one of a name, the greater text counts.
@@ -184,6 +212,16 @@ impl Definitions {
         self.of(false, name).or_else(|| Analysis::analyzer(name))
     }
 
+    /// How text is compared for which no field says it; none where that is as all text is.
+    pub(crate) fn default_analysis(&self) -> Option<Analysis> {
+        let own = DEFAULTS.map(|name| self.of(false, name).filter(|_| self.defines_analyzer(name)));
+        match own {
+            [None, None] => None,
+            [Some(own), None] => Some(own),
+            [own, Some(queries)] => Some(own.or_else(|| Analysis::analyzer("standard"))?.asked_by(&queries)),
+        }
+    }
+
     /// The normalizer of this name.
     pub fn normalizer(&self, name: &str) -> Option<Analysis> {
         self.of(true, name).or_else(|| Analysis::normalizer(name))
@@ -197,24 +235,42 @@ impl Definitions {
         let (is_there, what) = match is_normalizer {
             true => (
                 self.normalizer(name).is_some(),
-                format!("normalizer [{name}] not found for field [{path}]: there are [lowercase]"),
+                format!(
+                    "normalizer [{name}] not found for field [{path}]: {}",
+                    self.known(NORMALIZER, &["lowercase"])
+                ),
             ),
             false => (
                 self.analyzer(name).is_some() || name == "default",
                 format!(
-                    "analyzer [{name}] has not been configured in mappings (of field [{path}]): there are [keyword], [simple], \
-                     [standard], [stop], [whitespace]"
+                    "analyzer [{name}] has not been configured in mappings (of field [{path}]): {}",
+                    self.analyzers()
                 ),
             ),
         };
-        is_there.then_some(()).ok_or_else(|| {
-            Error::invalid(format!("{what}, and what the settings of the index define in [analysis]"))
-        })
+        is_there.then_some(()).ok_or_else(|| Error::invalid(what))
     }
 
-    /// Whether an analyzer of this name is defined here.
+    /// Which analyzers there are, for an error.
+    pub fn analyzers(&self) -> String {
+        self.known(ANALYZER, &["keyword", "simple", "standard", "stop", "whitespace"])
+    }
+
+    /// What there is of a kind.
+    fn known(&self, kind: &str, own: &[&str]) -> String {
+        let defined = self.parts.get(kind).into_iter().flat_map(BTreeMap::keys).map(String::as_str);
+        let all: BTreeSet<&str> = own.iter().copied().chain(defined).collect();
+        let all = listed(&all.into_iter().collect::<Vec<_>>());
+        format!(
+            "there are {all}, and settings of an index may define others in [analysis]: there is no stemming"
+        )
+    }
+
+    /// Whether an analyzer of this name is defined here that is another than that of all text.
     pub fn defines_analyzer(&self, name: &str) -> bool {
-        name != "default" && self.parts.get(ANALYZER).is_some_and(|parts| parts.contains_key(name))
+        let Some(options) = self.options(ANALYZER, name) else { return false };
+        let is_usual = options.len() == 1 && options.get("type").is_some_and(|ty| ty == "standard");
+        name != "default" || !is_usual
     }
 
     fn of(&self, is_normalizer: bool, name: &str) -> Option<Analysis> {
@@ -277,13 +333,6 @@ impl Definitions {
             )));
         }
         let ty = ty.unwrap_or_else(|| "custom".to_owned());
-        if matches!(name, "default" | "default_search")
-            && !(name == "default" && ty == "standard" && options.is_empty())
-        {
-            return Err(Error::invalid(format!(
-                "[index.analysis.analyzer.{name}] is not supported: give the analyzer another name, and name it in the fields"
-            )));
-        }
         let lowercase = || (TokenFilter::Lowercase, "lowercase");
         let stop =
             |words: BTreeSet<String>| (TokenFilter::Words { words, any_case: false, kept: false }, "stop");
@@ -618,6 +667,14 @@ impl Definitions {
     }
 }
 
+/// What is found in fields would change.
+fn unchangeable(name: &str) -> Error {
+    Error::invalid(format!(
+        "Can't update the setting [index.{name}]: fields may already use it; create an index with the new definition and \
+         _reindex into it"
+    ))
+}
+
 fn char_filter_of(ty: &str, options: &mut Options<'_>) -> Result<Option<CharFilter>> {
     let filter = match ty {
         "html_strip" => {
@@ -701,11 +758,6 @@ impl<'a> Options<'a> {
     fn unknown_type(&self, ty: &str, known: &[&str]) -> Error {
         let (kind, name, known) = (self.kind, self.name, listed(known));
         Error::invalid(format!("Unknown {kind} type [{ty}] for [{name}]: there are {known}"))
-    }
-
-    /// Whether there are no others than its type.
-    fn is_empty(&self) -> bool {
-        self.members.keys().all(|key| self.known.contains(key))
     }
 
     fn has(&self, key: &str) -> bool {
@@ -829,6 +881,10 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// What Java calls white space, in a class of a regular expression: no space that joins words, and some control characters.
+const WHITE_SPACE: &str =
+    r"\t-\r\x{1C}-\x{20}\x{1680}\x{2000}-\x{2006}\x{2008}-\x{200A}\x{2028}\x{2029}\x{205F}\x{3000}";
+
 /// What a class of a regular expression has for characters, and for kinds of them; none where there are none.
 fn class_of(kinds: &[String]) -> std::result::Result<Option<String>, String> {
     let mut class = String::new();
@@ -836,7 +892,7 @@ fn class_of(kinds: &[String]) -> std::result::Result<Option<String>, String> {
         match kind.as_str() {
             "letter" => class.push_str(r"\p{L}"),
             "digit" => class.push_str(r"\p{Nd}"),
-            "whitespace" => class.push_str(r"\s"),
+            "whitespace" => class.push_str(WHITE_SPACE),
             "punctuation" => class.push_str(r"\p{P}"),
             "symbol" => class.push_str(r"\p{S}"),
             other => {

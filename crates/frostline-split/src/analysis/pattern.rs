@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use regex::{Regex, RegexBuilder};
+use frostline_java::{Found, JavaRegex};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
@@ -20,7 +20,7 @@ pub(super) struct Pattern {
     /// As our regular expressions are written.
     written: String,
     #[serde(skip)]
-    compiled: OnceLock<Option<Regex>>,
+    compiled: OnceLock<Option<JavaRegex>>,
 }
 
 impl Pattern {
@@ -58,26 +58,46 @@ impl Pattern {
         most: usize,
     ) -> impl Iterator<Item = (Range<usize>, String)> + 't {
         let (groups, mut left) = (by.matches('$').count(), most);
-        let found = self.regex().into_iter().flat_map(|regex| regex.captures_iter(text));
+        let found = self.regex().into_iter().flat_map(|regex| regex.find_iter(text));
         found.map_while(move |found| {
-            let whole = found.get(0)?;
             // No group is longer than all that matched.
-            left.checked_sub(by.len() + groups * whole.len())?;
-            let mut expanded = String::new();
-            found.expand(by, &mut expanded);
+            left.checked_sub(by.len() + groups * found.whole().len())?;
+            let expanded = self.expanded(by, text, &found);
             left = left.saturating_sub(expanded.len());
-            Some((whole.range(), expanded))
+            Some((found.whole(), expanded))
         })
     }
 
+    /// A replacement with the groups of a match: `$$`, and `${name}` of what there is.
+    fn expanded(&self, by: &str, text: &str, found: &Found) -> String {
+        let mut expanded = String::new();
+        let mut rest = by;
+        while let Some((before, after)) = rest.split_once('$') {
+            expanded.push_str(before);
+            rest = match after.strip_prefix('{').and_then(|inside| inside.split_once('}')) {
+                Some((name, after)) => {
+                    let number = name.parse().ok().or_else(|| self.regex()?.group(name));
+                    let place = number.and_then(|number| found.get(number));
+                    expanded.push_str(place.and_then(|place| text.get(place)).unwrap_or_default());
+                    after
+                }
+                None => {
+                    expanded.push('$');
+                    after.strip_prefix('$').unwrap_or(after)
+                }
+            };
+        }
+        expanded + rest
+    }
+
     /// None where what came from another process is no such expression.
-    pub(super) fn regex(&self) -> Option<&Regex> {
+    pub(super) fn regex(&self) -> Option<&JavaRegex> {
         self.compiled.get_or_init(|| compiled(&self.written).ok()).as_ref()
     }
 }
 
-fn compiled(written: &str) -> std::result::Result<Regex, regex::Error> {
-    RegexBuilder::new(written).size_limit(BYTES_MAX).build()
+fn compiled(written: &str) -> std::result::Result<JavaRegex, regex::Error> {
+    JavaRegex::new(written, "", BYTES_MAX)
 }
 
 /// The classes that are of ASCII in Java.
@@ -96,6 +116,14 @@ fn in_ascii(written: &str) -> String {
             Some('D') => own.push_str("[^0-9]"),
             Some('s') => own.push_str(r"[ \t\n\x0B\x0C\r]"),
             Some('S') => own.push_str(r"[^ \t\n\x0B\x0C\r]"),
+            // What is quoted is no class.
+            Some('Q') => {
+                own.push_str("\\Q");
+                let rest = characters.as_str();
+                let length = rest.find("\\E").map_or(rest.len(), |end| end + 2);
+                own.push_str(&rest[..length]);
+                characters = rest[length..].chars();
+            }
             Some(other) => own.extend(['\\', other]),
             None => own.push('\\'),
         }
@@ -105,7 +133,7 @@ fn in_ascii(written: &str) -> String {
 
 /// A replacement of Java, in which `$12` is the twelfth group where the pattern has one, else the first and a `2`.
 pub(super) fn replacement_of_java(written: &str, pattern: &Pattern) -> String {
-    let groups = pattern.regex().map_or(0, |regex| regex.captures_len() - 1);
+    let groups = pattern.regex().map_or(0, JavaRegex::groups);
     let mut own = String::with_capacity(written.len());
     let mut characters = written.chars().peekable();
     while let Some(c) = characters.next() {

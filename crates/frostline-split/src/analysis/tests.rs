@@ -237,6 +237,39 @@ fn analyzers_have_the_types_of_elasticsearch() {
     check("little", "the Fox 2 b", &[(0, "the"), (2, "b")]);
 }
 
+/// As Java has them.
+#[test]
+fn ends_quoted_texts_and_white_space_are_those_of_java() {
+    let definitions = defined(json!({
+        "char_filter": { "end": { "type": "pattern_replace", "pattern": "(x)$", "replacement": "$1y" } },
+        "tokenizer": {
+            "dots": { "type": "pattern", "pattern": "\\Q.\\E" },
+            "words": { "type": "pattern", "pattern": "\\Q\\w\\E|(\\w+)$", "group": 1 },
+            "spaces": { "type": "char_group", "tokenize_on_chars": ["whitespace"] },
+        },
+        "analyzer": {
+            "ended": { "tokenizer": "keyword", "char_filter": ["end"] },
+            "dots": { "tokenizer": "dots" },
+            "last": { "tokenizer": "words" },
+            "spaces": { "tokenizer": "spaces" },
+        },
+    }));
+    let check = |name: &str, text: &str, expected: &[(usize, &str)]| {
+        check(&definitions.analyzer(name).unwrap(), text, expected);
+    };
+    check("ended", "x x\n", &[(0, "x xy\n")]);
+    check("dots", "a.bc", &[(0, "a"), (1, "bc")]);
+    check("last", "ab cd\r\n", &[(0, "cd")]);
+    check("spaces", "a\u{a0}b\u{2007}c\u{202f}d\u{85}e", &[(0, "a\u{a0}b\u{2007}c\u{202f}d\u{85}e")]);
+    check(
+        "spaces",
+        "a\u{1c}b\u{1f}c\u{b}d\u{2028}e\u{3000}f\tg h",
+        &[(0, "a"), (1, "b"), (2, "c"), (3, "d"), (4, "e"), (5, "f"), (6, "g"), (7, "h")],
+    );
+    let again: Definitions = serde_json::from_value(serde_json::to_value(&definitions).unwrap()).unwrap();
+    assert_eq!(again.analyzer("ended"), definitions.analyzer("ended"));
+}
+
 #[test]
 fn what_is_defined_wrongly_is_refused_by_name() {
     for (analysis, reason) in [
@@ -257,10 +290,7 @@ fn what_is_defined_wrongly_is_refused_by_name() {
             "analyzer [a] must specify either an analyzer type, or a tokenizer",
         ),
         (json!({ "analyzer": { "a": { "type": "french" } } }), "Unknown analyzer type [french] for [a]"),
-        (
-            json!({ "analyzer": { "default": { "type": "simple" } } }),
-            "[index.analysis.analyzer.default] is not supported",
-        ),
+        (json!({ "analyzer": { "a": null } }), "[index.analysis.analyzer.a] must be an object of options"),
         (
             json!({ "analyzer": { "a": { "type": "simple", "stopwords": ["x"] } } }),
             "analyzer [a]: [stopwords] is not supported",
@@ -329,7 +359,11 @@ fn settings_are_read_in_each_form_and_shown_as_they_were_said() {
     );
     let again: Definitions = serde_json::from_str(&serde_json::to_string(&nested).unwrap()).unwrap();
     assert_eq!(again.analyzer("a"), nested.analyzer("a"));
-    assert!(Definitions::from_settings(&json!({ "codec": "x" })).unwrap().is_empty());
+    for nothing in
+        [json!({ "codec": "x" }), json!({ "analysis": null }), json!({ "analysis": { "analyzer": null } })]
+    {
+        assert!(Definitions::from_settings(&nothing).unwrap().is_empty());
+    }
 }
 
 #[test]
@@ -340,6 +374,18 @@ fn definitions_are_added_to_and_never_changed() {
     let other = defined(json!({ "analyzer": { "a": { "type": "stop" } } }));
     let error = one.adding(&other).unwrap_err().to_string();
     assert!(error.contains("Can't update the setting [index.analysis.analyzer.a]"), "{error}");
+    for name in ["default", "default_search"] {
+        let error = one.adding(&defined(json!({ "analyzer": { name: { "type": "simple" } } }))).unwrap_err();
+        assert!(error.what().contains(&format!("[index.analysis.analyzer.{name}]")), "{error}");
+    }
+    for reset in ["analysis", "analysis.analyzer", "analysis.analyzer.a", "analysis.analyzer.a.type"] {
+        let error = one.check_reset(reset).unwrap_err();
+        assert!(error.what().contains(&format!("Can't update the setting [index.{reset}]")), "{error}");
+    }
+    for other in ["analysis.filter", "analysis.analyzer.b", "analysis.analyzer.a.stopwords"] {
+        one.check_reset(other).unwrap();
+    }
+    Definitions::default().check_reset("analysis").unwrap();
 }
 
 #[test]

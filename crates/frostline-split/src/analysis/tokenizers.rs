@@ -65,8 +65,8 @@ impl Tokenizer {
                 numbered(text, split(text, Some(pattern)).flat_map(|place| cut(text, place, *most)))
             }
             Tokenizer::Matching { pattern, group } => {
-                let found = pattern.regex().into_iter().flat_map(|regex| regex.captures_iter(text));
-                let places = found.filter_map(|found| found.get(*group).map(|part| part.range()));
+                let found = pattern.regex().into_iter().flat_map(|regex| regex.find_iter(text));
+                let places = found.filter_map(|found| found.get(*group));
                 numbered(text, places.filter(|place| !place.is_empty()))
             }
             Tokenizer::Paths { delimiter, by, reverse, skip } => {
@@ -172,7 +172,7 @@ fn between(text: &str, is_between: fn(char) -> bool) -> impl Iterator<Item = Ran
 /// What is between matches, and not empty.
 fn split<'t>(text: &'t str, pattern: Option<&'t Pattern>) -> impl Iterator<Item = Range<usize>> + 't {
     let regex = pattern.and_then(Pattern::regex);
-    let found = regex.into_iter().flat_map(|regex| regex.find_iter(text)).map(|found| found.range());
+    let found = regex.into_iter().flat_map(|regex| regex.places(text));
     let mut start = 0;
     let end = text.len()..text.len();
     let places = found.chain([end]).map(move |found| std::mem::replace(&mut start, found.end)..found.start);

@@ -55,10 +55,19 @@ impl Mapping {
         let of = |path: &str, other: Option<&str>| {
             let field = self.field(path)?;
             let ty = match other {
-                Some(other) => field.other_name(other)?,
-                None => field.ty()?,
+                Some(other) => field.other_name(other),
+                None => field.ty(),
             };
-            let (by, asked_by) = field.analysis_names(other)?;
+            let Some((by, asked_by)) = field.analysis_names(other) else {
+                let ty = ty.or_else(|| field.shown_type().filter(|_| other.is_none()))?;
+                let is_text = matches!(ty, FieldType::Text | FieldType::MatchOnlyText);
+                let is_own = is_text && !self.is_time(path) && !self.is_in_flattened(path);
+                return self.definitions.default_analysis().filter(|_| is_own);
+            };
+            let ty = ty?;
+            if asked_by.is_none() && DEFAULT.contains(&by) && !self.definitions.defines_analyzer(by) {
+                return None;
+            }
             let own = self.definitions.named(by, ty.is_exact())?;
             let asked_by = asked_by.and_then(|name| self.definitions.named(name, false));
             Some(asked_by.map_or_else(|| own.clone(), |asked_by| own.asked_by(&asked_by)))
@@ -154,7 +163,12 @@ impl Analyses {
                 Err(Error::invalid(format!("field {path:?}: the parameter {key:?}: {value} is no name")))
             }
         };
-        let is_default = |name: &str| DEFAULT.contains(&name) && !definitions.defines_analyzer(name);
+        // What names no analyzer may have another one than this.
+        let is_default = |name: &str| {
+            DEFAULT.contains(&name)
+                && !definitions.defines_analyzer(name)
+                && definitions.default_analysis().is_none()
+        };
         let (by, asked_by) = match ty.is_exact() {
             true => (name("normalizer")?, None),
             false => {
@@ -218,24 +232,45 @@ impl Analyses {
         greater(&mut self.analysis_of_names, &others.analysis_of_names);
         greater(&mut self.search_of_names, &others.search_of_names);
     }
+}
 
-    /// `Invalid` where the field of that path is already compared otherwise.
-    pub(super) fn check_change(&self, wanted: &Analyses, path: &str, is_exact: bool) -> Result<()> {
-        let refused = |parameter: &str, ours: Option<&str>, theirs: &str| {
-            let ours = ours.unwrap_or("default");
-            Err(Error::invalid(format!(
-                "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{parameter}] from [{ours}] to \
-                 [{theirs}]"
-            )))
-        };
-        let Some((theirs, asked_theirs)) = wanted.of(None) else { return Ok(()) };
-        let (ours, asked_ours) = self.of(None).unzip();
-        if ours != Some(theirs) {
-            return refused(if is_exact { "normalizer" } else { "analyzer" }, ours, theirs);
-        }
-        match asked_theirs.filter(|theirs| asked_ours.flatten() != Some(*theirs)) {
-            Some(theirs) => refused("search_analyzer", asked_ours.flatten().or(ours), theirs),
-            None => Ok(()),
-        }
+impl Field {
+    /// `Invalid` where what is wanted says that the text of the field of that path, or of one of its other names, is
+    /// compared otherwise. What it does not say is the default, as in Elasticsearch.
+    pub(super) fn check_analyses(&self, wanted: &Field, path: &str) -> Result<()> {
+        let known = self.shown_names();
+        let own = wanted.declared.map(|ty| (None, ty));
+        let others = wanted.multi_fields.iter().filter(|(name, _)| known.contains_key(*name));
+        let others = others.map(|(name, ty)| (Some(name.as_str()), *ty));
+        own.into_iter().chain(others).try_for_each(|(other, ty)| {
+            let path = other.map_or_else(|| path.to_owned(), |other| format!("{path}.{other}"));
+            check_same((&path, ty), self.analysis_names(other), wanted.analysis_names(other))
+        })
     }
+}
+
+/// The names of an analysis for values, and for queries where that is another.
+type Names<'a> = Option<(&'a str, Option<&'a str>)>;
+
+fn check_same((path, ty): (&str, FieldType), ours: Names<'_>, theirs: Names<'_>) -> Result<()> {
+    if ty.value_type() != Some(ValueType::Text) {
+        return Ok(());
+    }
+    let (parameter, default) = if ty.is_exact() { ("normalizer", "null") } else { ("analyzer", DEFAULT[0]) };
+    let (old, new) = (ours.unwrap_or((default, None)), theirs.unwrap_or((default, None)));
+    let of_queries = |(by, asked_by): (_, Option<_>)| asked_by.unwrap_or(by);
+    if old.0 != new.0 {
+        Err(unchangeable(path, parameter, old.0, new.0))
+    } else if of_queries(old) != of_queries(new) {
+        Err(unchangeable(path, "search_analyzer", of_queries(old), of_queries(new)))
+    } else {
+        Ok(())
+    }
+}
+
+/// A parameter of a field has another value than a change of the mapping says.
+pub(super) fn unchangeable(path: &str, parameter: &str, old: &str, new: &str) -> Error {
+    Error::invalid(format!(
+        "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{parameter}] from [{old}] to [{new}]"
+    ))
 }

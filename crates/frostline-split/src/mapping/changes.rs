@@ -3,8 +3,13 @@
 //! - What documents made stays as they made it: no change has a search find other values of theirs.
 //! - A change is made from one version of the mapping, and is merged into that alone.
 
+use super::analyses::unchangeable;
+use super::elasticsearch::USUAL_FORMAT;
 use super::{Field, FieldType, Mapping, Mode, Revision, Rules, ValueType};
 use crate::{Error, Result};
+
+/// How an error calls what is not said.
+const NOTHING: &str = "null";
 
 impl Mapping {
     /// What is to be merged into this mapping so that it also says what its author now wants: `wanted`, in which what
@@ -120,7 +125,10 @@ impl Mapping {
                 return refused(FieldType::Object, SAID);
             }
         }
-        Ok(())
+        match known.filter(|known| known.made_by().is_some()) {
+            Some(known) => known.check_analyses(wanted, path),
+            None => Ok(()),
+        }
     }
 
     /// What `path` is in of which no mapping says more.
@@ -138,22 +146,30 @@ impl Mapping {
                 "the [priority] of the passthrough object [{path}] cannot be changed"
             )));
         }
-        let (ours, theirs) = (&known.display, &wanted.display);
-        if let Some(ty) = known.declared {
-            ours.analyses().check_change(&theirs.analyses(), path, ty.is_exact())?;
+        known.check_analyses(wanted, path)?;
+        let flags = [
+            ("index", !known.unindexed, !wanted.unindexed),
+            ("doc_values", !known.without_doc_values, !wanted.without_doc_values),
+        ];
+        if let Some((name, ours, theirs)) = flags.into_iter().find(|(_, ours, theirs)| ours != theirs) {
+            return Err(unchangeable(path, name, &ours.to_string(), &theirs.to_string()));
         }
-        for (name, ours, theirs) in [
-            ("format", &ours.format, &theirs.format),
-            ("scaling_factor", &ours.factor, &theirs.factor),
-            ("value", &ours.constant, &theirs.constant),
+        let (ours, theirs) = (&known.display, &wanted.display);
+        for (name, default, ours, theirs) in [
+            ("format", USUAL_FORMAT, &ours.format, &theirs.format),
+            ("scaling_factor", NOTHING, &ours.factor, &theirs.factor),
+            // The first value that is said is the value.
+            (
+                "value",
+                NOTHING,
+                &ours.constant,
+                if ours.constant.is_none() { &None } else { &theirs.constant },
+            ),
         ] {
-            if let (Some(ours), Some(theirs)) = (ours, theirs)
-                && ours != theirs
-            {
-                return Err(Error::invalid(format!(
-                    "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{name}] from [{ours}] \
-                     to [{theirs}]"
-                )));
+            if ours != theirs {
+                let (ours, theirs) =
+                    (ours.as_deref().unwrap_or(default), theirs.as_deref().unwrap_or(default));
+                return Err(unchangeable(path, name, ours, theirs));
             }
         }
         Ok(())

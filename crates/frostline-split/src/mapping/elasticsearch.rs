@@ -45,12 +45,11 @@ const HARMLESS_OF_TYPE: [(FieldType, &str); 6] = [
     (FieldType::AggregateMetricDouble, "metric_type"),
 ];
 
-/// What dates are read and written by where nothing else is said.
-const USUAL_FORMATS: [&str; 3] = [
-    "strict_date_optional_time||epoch_millis",
-    "strict_date_optional_time_nanos||epoch_millis",
-    "strict_date_optional_time",
-];
+/// What dates are read and written by where nothing else is said,
+pub(super) const USUAL_FORMAT: &str = "strict_date_optional_time||epoch_millis";
+/// and what says the same.
+const USUAL_FORMATS: [&str; 3] =
+    [USUAL_FORMAT, "strict_date_optional_time_nanos||epoch_millis", "strict_date_optional_time"];
 
 /// Formats whose dates a field of dates reads ([`parse_moment_field`](crate::values::parse_moment_field)).
 pub(super) const DATE_FORMATS: &[&str] = &[

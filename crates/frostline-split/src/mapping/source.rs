@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Mapping;
+use super::analyses::unchangeable;
 use crate::{Error, Result};
 
 /// The part that is shown. It is said when an index is made, and stays so.
@@ -100,9 +101,9 @@ impl ShownSource {
             ("excludes", json!(self.excludes), json!(wanted.excludes)),
         ];
         match names.into_iter().find(|(_, ours, theirs)| ours != theirs) {
-            Some((name, ours, theirs)) => Err(Error::invalid(format!(
-                "Mapper for [_source] conflicts with existing mapper: Cannot update parameter [{name}] from [{ours}] to [{theirs}]"
-            ))),
+            Some((name, ours, theirs)) => {
+                Err(unchangeable("_source", name, &ours.to_string(), &theirs.to_string()))
+            }
             None => Ok(()),
         }
     }

@@ -773,10 +773,76 @@ fn fields_are_compared_by_what_settings_define() {
         json!({ "type": "text", "analyzer": "commas", "search_analyzer": "stop" }),
         "Cannot update parameter [search_analyzer] from [whitespace] to [stop]",
     );
+    // What is left out is the default.
+    refused(json!({ "type": "text" }), "Cannot update parameter [analyzer] from [commas] to [default]");
+    refused(
+        json!({ "type": "text", "analyzer": "commas" }),
+        "Cannot update parameter [search_analyzer] from [whitespace] to [commas]",
+    );
+    let with = |fields: serde_json::Value| json!({ "type": "text", "analyzer": "commas", "search_analyzer": "whitespace", "fields": fields });
+    change(with(json!({ "new": { "type": "text", "analyzer": "stop" } }))).unwrap();
+    refused(
+        with(json!({ "plain": { "type": "keyword" } })),
+        "Mapper for [line.plain] conflicts with existing mapper: Cannot update parameter [normalizer] from [plain] to [null]",
+    );
+    refused(
+        with(json!({ "whole": { "type": "text", "analyzer": "stop" } })),
+        "Mapper for [line.whole] conflicts with existing mapper: Cannot update parameter [analyzer] from [simple] to [stop]",
+    );
     refused(
         json!({ "type": "text", "analyzer": "gone" }),
         "analyzer [gone] has not been configured in mappings",
     );
+}
+
+#[test]
+fn settings_give_an_analyzer_to_text_that_names_none() {
+    let read = |analyzers: serde_json::Value, properties: serde_json::Value| {
+        let settings = json!({ "analysis": { "analyzer": analyzers } });
+        let body = json!({ "settings": settings, "mappings": { "properties": properties } });
+        let mut mapping = Mapping::from_elasticsearch_json(&body).unwrap();
+        for (path, ty) in
+            [("found", ValueType::Text), ("count", ValueType::Long), ("@timestamp", ValueType::Text)]
+        {
+            mapping.place(path, ty, false);
+        }
+        mapping
+    };
+    let own = json!({ "tokenizer": "whitespace", "filter": ["lowercase"] });
+    let properties = json!({
+        "line": { "type": "text", "fields": { "words": { "type": "text" }, "raw": { "type": "keyword" } } },
+        "plain": { "type": "text", "analyzer": "standard" },
+        "said": { "type": "text", "analyzer": "default" },
+        "other": { "type": "text", "analyzer": "keyword" },
+        "flat": { "type": "flattened" },
+    });
+    let mut mapping =
+        read(json!({ "default": own, "default_search": { "type": "simple" } }), properties.clone());
+    mapping.place("flat.key", ValueType::Text, false);
+    let names = |mapping: &Mapping, name: &str| {
+        let analysis = mapping.analysis_of(name)?;
+        let words = analysis.words("A 1").into_iter().map(|word| word.text.into_owned()).collect::<Vec<_>>();
+        Some((words.join("+"), analysis.asked("A 1").len()))
+    };
+    let both = Some(("a+1".to_owned(), 1));
+    for name in ["line", "line.words", "found"] {
+        assert_eq!(names(&mapping, name), both, "{name}");
+    }
+    // An analyzer that a field names is also that of its queries.
+    assert_eq!(names(&mapping, "said"), Some(("a+1".to_owned(), 2)));
+    assert_eq!(names(&mapping, "other"), Some(("A 1".to_owned(), 1)));
+    for name in ["line.raw", "found.keyword", "plain", "count", "flat.key", "@timestamp", "unknown"] {
+        assert_eq!(mapping.analysis_of(name), None, "{name}");
+    }
+    let shown = mapping.to_elasticsearch_json();
+    assert_eq!(shown["properties"]["plain"], properties["plain"]);
+    assert_eq!(shown["properties"]["line"], properties["line"]);
+    let only_queries =
+        read(json!({ "default_search": { "type": "keyword" } }), json!({ "line": { "type": "text" } }));
+    assert_eq!(names(&only_queries, "line"), Some(("a+1".to_owned(), 1)));
+    // What says what all text has says nothing.
+    let usual = read(json!({ "default": { "type": "standard" } }), properties);
+    assert_eq!((usual.analysis_of("line"), usual.analysis_of("said")), (None, None));
 }
 
 #[test]
@@ -795,6 +861,18 @@ fn templates_give_fields_analyzers() {
     assert_eq!(mapping.analysis_of("u1"), None);
     let shown = mapping.to_elasticsearch_json();
     assert_eq!(shown["properties"]["t1"], json!({ "type": "text", "analyzer": "commas", "fields": fields }));
+    let change = |path: &str, body: serde_json::Value| {
+        let body = json!({ "properties": { path: body } });
+        let wanted = Mapping::from_elasticsearch_json_with(&body, mapping.definitions().clone()).unwrap();
+        mapping.amended(wanted, |_| false).map(drop).map_err(|error| error.what().to_owned())
+    };
+    assert_eq!(change("t1", shown["properties"]["t1"].clone()), Ok(()));
+    assert_eq!(change("u1", json!({ "type": "text" })), Ok(()));
+    // Documents have been found by it.
+    let refused = change("t1", json!({ "type": "text" })).unwrap_err();
+    assert!(refused.ends_with("Cannot update parameter [analyzer] from [commas] to [default]"), "{refused}");
+    let refused = change("u1", json!({ "type": "text", "analyzer": "commas" })).unwrap_err();
+    assert!(refused.ends_with("Cannot update parameter [analyzer] from [default] to [commas]"), "{refused}");
     let again: Mapping = serde_json::from_value(serde_json::to_value(&mapping).unwrap()).unwrap();
     assert_eq!(again.analysis_of("t1"), mapping.analysis_of("t1"));
     let error = format!("{:?}", template(json!({ "type": "text", "analyzer": "gone" })).unwrap_err());

@@ -131,3 +131,56 @@ async fn indices_come_to_a_stream_and_go_from_it() {
     }
     assert_eq!(indices().await, now);
 }
+
+#[tokio::test]
+async fn an_alias_becomes_a_stream() {
+    let tested = with_stream().await;
+    for (index, day) in [("old", 1), ("new", 2), ("other", 3)] {
+        let document = json!({ "@timestamp": format!("2024-05-0{day}"), "n": day }).to_string();
+        assert_eq!(tested.send("PUT", &format!("/{index}/_doc/1"), &document).await.status, 201);
+    }
+    let mapping = r#"{"settings":{"time_field":"at"},"aliases":{"app-elsewhen":{}}}"#;
+    tested.ok("PUT", "/elsewhen", mapping).await;
+    let aliases = json!({ "actions": [
+        { "add": { "index": "old", "alias": "app-x" } }, { "add": { "index": "new", "alias": "app-x", "is_write_index": true } },
+        { "add": { "indices": ["old", "new"], "alias": "app-many" } },
+        { "add": { "index": "other", "alias": "app-some", "filter": { "term": { "n": 3 } } } },
+        { "add": { "index": "other", "alias": "plain" } },
+    ] });
+    tested.ok("POST", "/_aliases", &aliases.to_string()).await;
+    for (name, reason) in [
+        ("app-none", "alias [app-none] does not exist"),
+        ("old", "alias [old] does not exist"),
+        ("app-many", "alias [app-many] must specify a write index"),
+        ("app-some", "alias [app-some] may not have custom filtering or routing"),
+        ("plain", "no matching index template found for data stream [plain]"),
+        ("app-elsewhen", "data stream timestamp field [@timestamp] does not exist in index [elsewhen]"),
+    ] {
+        let (status, kind, said) = tested.error("POST", &format!("/_data_stream/_migrate/{name}"), "").await;
+        assert_eq!((status, kind.as_str()), (400, "illegal_argument_exception"), "{name}");
+        assert!(said.starts_with(reason), "{said}");
+    }
+    let done = tested.ok("POST", "/_data_stream/_migrate/app-x", "").await;
+    assert_eq!(done, json!({ "acknowledged": true }));
+    let stream = tested.ok("GET", "/_data_stream/app-x", "").await["data_streams"][0].clone();
+    let indices = stream["indices"].as_array().unwrap().iter().map(|index| index["index_name"].clone());
+    assert_eq!(indices.collect::<Vec<_>>(), ["old", "new"]);
+    assert_eq!((&stream["generation"], &stream["template"]), (&json!(1), &json!("app")));
+    assert_eq!(tested.get("/_alias/app-x").await.status, 404);
+    assert_eq!(tested.ok("GET", "/app-x/_count", "").await["count"], 2);
+    // Documents go to its last index, and a rollover makes the next.
+    let document = r#"{"@timestamp":"2024-05-04","n":4}"#;
+    assert_eq!(tested.send("POST", "/app-x/_doc", document).await.json()["_index"], "new");
+    let rolled = tested.ok("POST", "/app-x/_rollover", "").await;
+    assert_eq!((&rolled["old_index"], &rolled["new_index"]), (&json!("new"), &json!("ds-app-x-000002")));
+    assert_eq!(tested.error("POST", "/_data_stream/_migrate/app-x", "").await.0, 400);
+    // Of its indices none goes to another.
+    let (_, _, said) = tested.error("POST", "/_data_stream/_migrate/app-many", "").await;
+    assert!(said.contains("must specify a write index"), "{said}");
+    tested.ok("PUT", "/old/_alias/app-again", "").await;
+    let (status, _, said) = tested.error("POST", "/_data_stream/_migrate/app-again", "").await;
+    assert_eq!(
+        (status, said.as_str()),
+        (400, "alias [app-again] has the index [old], which is of the data stream [app-x]")
+    );
+}

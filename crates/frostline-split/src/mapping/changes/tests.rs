@@ -44,14 +44,54 @@ fn check_refused(properties: Value, reason: &str) {
 }
 
 #[test]
-fn how_values_are_shown_may_be_said_later_and_is_not_changed() {
+fn parameters_of_a_declared_field_stay() {
     let scaled = |factor: i64| json!({ "scaled": { "type": "scaled_float", "scaling_factor": factor } });
-    let date = |name: &str, format: &str| json!({ name: { "type": "date", "format": format } });
-    check_refused(scaled(100), "Cannot update parameter [scaling_factor] from [10.0] to [100.0]");
-    check_refused(date("millis", "epoch_second"), "Cannot update parameter [format]");
     change(scaled(10)).unwrap();
-    let changed = change(date("date", "epoch_second")).unwrap();
-    assert_eq!(changed.field("date").and_then(Field::date_format), Some("epoch_second"));
+    change(json!({ "date": { "type": "date" }, "millis": { "type": "date", "format": "epoch_millis" } }))
+        .unwrap();
+    check_refused(scaled(100), "Cannot update parameter [scaling_factor] from [10.0] to [100.0]");
+    let date = |name: &str, format: &str| json!({ name: { "type": "date", "format": format } });
+    check_refused(
+        date("date", "epoch_second"),
+        "Cannot update parameter [format] from [strict_date_optional_time||epoch_millis] to [epoch_second]",
+    );
+    // What is left out is the default.
+    check_refused(
+        json!({ "millis": { "type": "date" } }),
+        "Cannot update parameter [format] from [epoch_millis] to [strict_date_optional_time||epoch_millis]",
+    );
+    for parameter in ["index", "doc_values"] {
+        let reason = format!(
+            "Mapper for [k] conflicts with existing mapper: Cannot update parameter [{parameter}] from [true]"
+        );
+        check_refused(json!({ "k": { "type": "keyword", parameter: false } }), &reason);
+        let mut known = read(&json!({ "properties": { "k": { "type": "keyword", parameter: false } } }));
+        let wanted = read(&json!({ "properties": { "k": { "type": "keyword" } } }));
+        let error = known.amended(wanted, |_| false).unwrap_err();
+        assert!(error.what().ends_with(&format!("[{parameter}] from [false] to [true]")), "{error}");
+        assert!(!known.merge(&known.clone()).unwrap());
+    }
+}
+
+#[test]
+fn a_constant_is_said_once() {
+    let mut known = read(&json!({ "properties": { "c": { "type": "constant_keyword" } } }));
+    let say = |known: &Mapping, body: Value| {
+        known.amended(read(&json!({ "properties": { "c": body } })), |_| false)
+    };
+    let said = say(&known, json!({ "type": "constant_keyword", "value": "x" })).unwrap();
+    known.merge(&said).unwrap();
+    assert_eq!(known.field("c").and_then(Field::constant), Some("x"));
+    for (other, new) in [
+        (json!({ "type": "constant_keyword", "value": "y" }), "y"),
+        (json!({ "type": "constant_keyword" }), "null"),
+    ] {
+        let error = say(&known, other).unwrap_err();
+        assert!(
+            error.what().ends_with(&format!("Cannot update parameter [value] from [x] to [{new}]")),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -228,11 +228,10 @@ async fn a_query_may_take_its_text_apart_itself() {
     assert_eq!(found(&place, prefix).await, [0, 2]);
     for (query, reason) in [
         (
-            json!({ "match_phrase": { "line": by("brown fox", "simple") } }),
-            "only match, match_bool_prefix and multi_match take another one",
+            json!({ "match_phrase": { "host": by("a b", "simple") } }),
+            "a phrase of several words is asked of a field of text",
         ),
-        (json!({ "match": { "host": by("a", "simple") } }), "[analyzer] is not supported"),
-        (json!({ "match": { "line": by("a", "lowercase") } }), "[analyzer] is not supported"),
+        (json!({ "match": { "line": by("a", "lowercase") } }), "analyzer [lowercase] not found: there are"),
         (
             json!({ "multi_match": { "query": "a", "fields": ["line"], "type": "bool_prefix", "slop": 1 } }),
             "[slop] not allowed for type [bool_prefix]",
@@ -240,6 +239,125 @@ async fn a_query_may_take_its_text_apart_itself() {
     ] {
         let error = place.search(&json!({ "query": query })).err().expect("it is refused").to_string();
         assert!(error.contains(reason), "{error} does not say {reason:?}");
+    }
+}
+
+#[tokio::test]
+async fn each_language_of_queries_takes_any_analyzer() {
+    let texts = ["brown fox", "BROWN quick fox", "fox brown", "A-b c"];
+    let hosts = ["Web 1", "web", "1", "x"];
+    let documents = texts.iter().zip(hosts).zip(0..);
+    let documents = documents
+        .map(|((text, host), n)| json!({ "n": n, "line": text, "own": text, "host": host }))
+        .collect();
+    let mapping = json!({
+        "settings": { "analysis": { "analyzer": {
+            "gaps": { "type": "stop", "stopwords": ["quick"] },
+            "cased": { "tokenizer": "whitespace" },
+        } } },
+        "mappings": { "properties": {
+            "host": { "type": "keyword" },
+            "own": { "type": "text", "analyzer": "cased" },
+        } },
+    });
+    let place = Place::with_mapping(&[documents], Mapping::from_elasticsearch_json(&mapping).unwrap()).await;
+    for (query, expected) in [
+        (json!({ "match_phrase": { "line": { "query": "Brown_Fox", "analyzer": "simple" } } }), &[0][..]),
+        (json!({ "match_phrase": { "line": { "query": "brown quick fox", "analyzer": "gaps" } } }), &[1]),
+        (json!({ "match_phrase_prefix": { "line": { "query": "brown_fo", "analyzer": "simple" } } }), &[0]),
+        (json!({ "match_phrase": { "line": { "query": "BROWN quick", "analyzer": "cased" } } }), &[]),
+        // What a field names itself is not what its query is taken apart by.
+        (json!({ "match": { "own": { "query": "BROWN_x", "analyzer": "simple" } } }), &[0, 2]),
+        (json!({ "match": { "own": { "query": "BROWN", "analyzer": "standard" } } }), &[0, 2]),
+        (json!({ "match": { "own": "BROWN" } }), &[1]),
+        // Each word is a whole value.
+        (json!({ "match": { "host": { "query": "Web 1", "analyzer": "standard" } } }), &[1, 2]),
+        (json!({ "match": { "host": "Web 1" } }), &[0]),
+        (
+            json!({ "multi_match": { "query": "fox_BROWN", "fields": ["line"], "type": "cross_fields", "operator": "and",
+            "analyzer": "simple" } }),
+            &[0, 1, 2],
+        ),
+        (json!({ "query_string": { "query": "own:BROWN", "analyzer": "simple" } }), &[0, 2]),
+        (json!({ "query_string": { "query": "line:BROWN", "analyzer": "cased" } }), &[]),
+        (
+            json!({ "query_string": { "query": "line:\"Brown_Fox\"", "analyzer": "cased", "quote_analyzer": "simple" } }),
+            &[0],
+        ),
+        // The letters of a pattern match in either case there.
+        (json!({ "query_string": { "query": "line:BRO*", "analyzer": "cased" } }), &[0, 1, 2]),
+        (json!({ "query_string": { "query": "line:BRO*", "analyzer": "standard" } }), &[0, 1, 2]),
+        (json!({ "query_string": { "query": "own:BRO*", "analyzer": "simple" } }), &[0, 2]),
+        (json!({ "query_string": { "query": "host:WE*", "analyzer": "simple" } }), &[1]),
+        (json!({ "query_string": { "query": "own:BRO*", "analyze_wildcard": true } }), &[1]),
+        (json!({ "query_string": { "query": "line:a-b*", "analyze_wildcard": true } }), &[3]),
+        (
+            json!({ "simple_query_string": { "query": "BROWN", "fields": ["own"], "analyzer": "simple" } }),
+            &[0, 2],
+        ),
+        (
+            json!({ "simple_query_string": { "query": "BRO*", "fields": ["own"], "analyzer": "simple" } }),
+            &[0, 2],
+        ),
+        (json!({ "simple_query_string": { "query": "BRO*", "fields": ["own"] } }), &[1]),
+        (
+            json!({ "intervals": { "line": { "match": { "query": "BROWN_fox", "analyzer": "simple", "ordered": true } } } }),
+            &[0, 1],
+        ),
+        (
+            json!({ "intervals": { "own": { "match": { "query": "BROWN fox", "analyzer": "simple", "ordered": true } } } }),
+            &[0],
+        ),
+        (json!({ "intervals": { "own": { "prefix": { "prefix": "BRO", "analyzer": "simple" } } } }), &[0, 2]),
+        (json!({ "intervals": { "line": { "wildcard": { "pattern": "BR*N", "analyzer": "cased" } } } }), &[]),
+    ] {
+        assert_eq!(found(&place, query.clone()).await, expected, "{query}");
+    }
+    for (query, reason) in [
+        (
+            json!({ "query_string": { "query": "own:a-b*", "analyzer": "simple", "analyze_wildcard": true } }),
+            "[a-b] is not one word of [own]",
+        ),
+        (
+            json!({ "simple_query_string": { "query": "a-b*", "fields": ["own"], "analyzer": "simple", "analyze_wildcard": true } }),
+            "[a-b] is not one word of [own]",
+        ),
+        (
+            json!({ "query_string": { "query": "a", "analyzer": "english" } }),
+            "analyzer [english] not found: there are [cased], [gaps], [keyword]",
+        ),
+        (
+            json!({ "intervals": { "line": { "match": { "query": "a", "analyzer": "english" } } } }),
+            "analyzer [english] not found",
+        ),
+    ] {
+        let error = place.search(&json!({ "query": query })).err().expect("it is refused").to_string();
+        assert!(error.contains(reason), "{error} does not say {reason:?}");
+    }
+}
+
+#[tokio::test]
+async fn text_that_names_no_analyzer_has_that_of_the_settings() {
+    let documents = vec![
+        json!({ "n": 0, "line": "a-b c", "host": "a-b c" }),
+        json!({ "n": 1, "line": "A b", "host": "A" }),
+    ];
+    let mapping = json!({
+        "settings": { "analysis": { "analyzer": {
+            "default": { "tokenizer": "whitespace" }, "default_search": { "tokenizer": "whitespace", "filter": ["lowercase"] },
+        } } },
+        "mappings": { "properties": { "host": { "type": "keyword" } } },
+    });
+    let place = Place::with_mapping(&[documents], Mapping::from_elasticsearch_json(&mapping).unwrap()).await;
+    for (query, expected) in [
+        (json!({ "match": { "line": "A-B" } }), &[0][..]),
+        (json!({ "match": { "line": "a" } }), &[]),
+        (json!({ "match": { "line": { "query": "A", "analyzer": "default" } } }), &[1]),
+        (json!({ "query_string": { "query": "line:C" } }), &[0]),
+        (json!({ "match": { "host": "a-b c" } }), &[0]),
+        (json!({ "match": { "line.keyword": "a-b c" } }), &[0]),
+    ] {
+        assert_eq!(found(&place, query.clone()).await, expected, "{query}");
     }
 }
 
