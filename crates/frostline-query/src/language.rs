@@ -8,6 +8,7 @@
 //!
 //! This module reads no clock and no index: "now" and the mapping are passed in with the [`Context`].
 
+mod asking;
 pub mod date;
 pub(crate) mod decimal;
 pub(crate) mod geo;
@@ -23,7 +24,7 @@ mod ranges;
 pub(crate) mod regexp;
 mod request;
 mod simple;
-mod text;
+pub(crate) mod text;
 
 use frostline_split::{Mapping, ValueType};
 use serde_json::Value;

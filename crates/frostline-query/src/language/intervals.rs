@@ -3,9 +3,9 @@
 use frostline_split::{Analysis, Phrase, lower};
 use serde_json::Value;
 
+use super::asking::{Asking, check_words};
 use super::json::{self, At, Object};
-use super::parts::{Asking, check_words};
-use super::text::{all, any, word_in};
+use super::text::words_in;
 use super::{Context, regexp};
 use crate::Result;
 use crate::filter::words::folded;
@@ -37,28 +37,8 @@ pub(crate) fn parse(field: &str, body: &Value, at: &At<'_>, context: &Context<'_
         return Err(at.invalid("expected one rule: match, prefix, wildcard, regexp, all_of or any_of"));
     };
     let intervals = reader.rule(name, rule, &at.key(name))?;
-    let words = words(&intervals, &field);
+    let words = words_in(&field, &intervals);
     Ok(Filter::And(vec![words, Filter::Intervals { field, intervals }]))
-}
-
-/// What a document matches that has the words in the field, however they stand.
-pub(crate) fn words(intervals: &Intervals, field: &FieldRef) -> Filter {
-    let each = |parts: &[Intervals]| parts.iter().map(|part| words(part, field)).collect();
-    match intervals {
-        Intervals::Word(word) => word_in(field, word.clone(), false),
-        Intervals::Pattern { pattern, case_insensitive } => Filter::Pattern {
-            field: Some(field.asked_as_written()),
-            pattern: pattern.clone(),
-            case_insensitive: *case_insensitive,
-        },
-        Intervals::AnyOf(parts) => any(each(parts)),
-        Intervals::AllOf { parts, .. } => all(each(parts)),
-        Intervals::MaxGaps { of, .. } => words(of, field),
-        Intervals::Related { of, how, others } if how.needs_another() => {
-            all(vec![words(of, field), words(others, field)])
-        }
-        Intervals::Related { of, .. } => words(of, field),
-    }
 }
 
 struct Reader<'f> {

@@ -8,10 +8,9 @@ use frostline_show::nearest;
 use roaring::RoaringBitmap;
 use serde_json::Value;
 
+use super::asking::{Asking, check_words};
 use super::json::{self, At, Object};
-use super::parts::{
-    Asking, BY_NAME, check_field, check_fuzziness, check_words, exists, folded, refuse_index,
-};
+use super::parts::{BY_NAME, check_field, check_fuzziness, exists, folded, refuse_index};
 use super::query_string::QueryStringOptions;
 use super::ranges::Ranges;
 use super::text::{

@@ -20,9 +20,10 @@ use frostline_split::RangeEnd;
 use serde_json::Value;
 
 use super::Context;
+use super::asking::{Asking, asked, check_words};
 use super::date::parse_time_zone;
 use super::json::{self, At, Object};
-use super::parts::{Asking, BY_NAME, asked, check_field, check_words, exists, exists_in, folded};
+use super::parts::{BY_NAME, check_field, exists, exists_in, folded};
 use super::range::{Edges, between};
 use super::ranges::Ranges;
 use super::regexp;

@@ -5,8 +5,8 @@
 //! needs positions in the index (`~2`) is refused with its position.
 
 use super::Context;
+use super::asking::{Asking, asked, check_words};
 use super::json::{self, At, Object};
-use super::parts::{Asking, asked, check_words};
 use super::text::{self, MatchOptions, Target, all, any, match_any};
 use crate::Result;
 use crate::filter::not;

@@ -7,10 +7,9 @@ use frostline_split::{Analysis, TIME_FIELD, ValueType, query_tokens};
 use serde_json::Value;
 
 use super::Context;
+use super::asking::Asking;
 use super::date::DateReader;
-use super::intervals;
 use super::json::At;
-use super::parts::Asking;
 use super::ranges::Ranges;
 use crate::filter::{Bound, Edge, FieldRef, Filter, Intervals, Minimum, Order, Pattern, words};
 use crate::{Error, Result};
@@ -329,7 +328,7 @@ fn phrase_by(
     });
     let parts = Intervals::AllOf { parts: parts.collect(), order: Order::Ordered };
     let intervals = Intervals::MaxGaps { gaps: 0, of: Box::new(parts) };
-    let words = intervals::words(&intervals, field);
+    let words = words_in(field, &intervals);
     Ok(all(vec![words, Filter::Intervals { field: field.clone(), intervals }]))
 }
 
@@ -532,4 +531,24 @@ fn match_across_analyzed(
 /// A word as the text of the field has it once it is taken apart.
 pub(crate) fn word_in(field: &FieldRef, text: String, prefix_last: bool) -> Filter {
     Filter::Match { field: Some(field.asked_as_written()), text, minimum: Minimum::All, prefix_last }
+}
+
+/// What a document matches that has the words in the field, however they stand.
+pub(crate) fn words_in(field: &FieldRef, intervals: &Intervals) -> Filter {
+    let each = |parts: &[Intervals]| parts.iter().map(|part| words_in(field, part)).collect();
+    match intervals {
+        Intervals::Word(word) => word_in(field, word.clone(), false),
+        Intervals::Pattern { pattern, case_insensitive } => Filter::Pattern {
+            field: Some(field.asked_as_written()),
+            pattern: pattern.clone(),
+            case_insensitive: *case_insensitive,
+        },
+        Intervals::AnyOf(parts) => any(each(parts)),
+        Intervals::AllOf { parts, .. } => all(each(parts)),
+        Intervals::MaxGaps { of, .. } => words_in(field, of),
+        Intervals::Related { of, how, others } if how.needs_another() => {
+            all(vec![words_in(field, of), words_in(field, others)])
+        }
+        Intervals::Related { of, .. } => words_in(field, of),
+    }
 }

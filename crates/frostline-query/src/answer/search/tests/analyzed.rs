@@ -331,8 +331,9 @@ async fn each_language_of_queries_takes_any_analyzer() {
             "analyzer [english] not found",
         ),
     ] {
-        let error = place.search(&json!({ "query": query })).err().expect("it is refused").to_string();
-        assert!(error.contains(reason), "{error} does not say {reason:?}");
+        let error = place.search(&json!({ "query": query })).err().expect("it is refused");
+        let said = frostline_base::chain(&error);
+        assert!(said.contains(reason), "{said} does not say {reason:?}");
     }
 }
 

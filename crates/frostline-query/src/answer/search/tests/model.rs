@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::numbers;
 use crate::filter::{Bound, Edge, FieldRef, Filter, Intervals, Minimum, Number, Order, Pattern, Scalar};
-use crate::language::intervals::words;
+use crate::language::text::words_in;
 use crate::ranges::Relation as RangeRelation;
 use crate::read::fields;
 use crate::select::terms::{Ask, Terms};
@@ -158,7 +158,7 @@ pub(super) fn filter() -> impl Strategy<Value = Filter> {
         }),
         (any_field(), text()).prop_map(|(field, text)| Filter::Phrase { field, text, prefix_last: false }),
         (field(), intervals()).prop_map(|(field, intervals)| {
-            Filter::And(vec![words(&intervals, &field), Filter::Intervals { field, intervals }])
+            Filter::And(vec![words_in(&field, &intervals), Filter::Intervals { field, intervals }])
         }),
         (field(), bound(), bound()).prop_map(|(field, lower, upper)| Filter::Range { field, lower, upper }),
         time_range(),
