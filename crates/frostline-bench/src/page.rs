@@ -185,7 +185,7 @@ pub(crate) fn head(title: &str, heading: &str) -> String {
     page_head("en", title, STYLE) + &format!("<main>\n<h1>{heading}</h1>\n")
 }
 
-/// Bars.
+/// The style of bars.
 const STYLE: &str = include_str!("page.css");
 
 #[cfg(test)]

@@ -333,11 +333,11 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
     let after = |option: &str| words.iter().position(|word| *word == option).and_then(|at| words.get(at + 1));
     let cells: Vec<String> =
         after("--cells").map(|list| list.split(',').map(str::to_owned).collect()).unwrap_or_default();
-    // All samples of a run are judged alike.
+    // The same limits judge all samples of a run.
     let was_limit = after("--cpu-pressure-max").and_then(|limit| limit.parse().ok());
     if args.cpu_pressure_max.is_some() && args.cpu_pressure_max != was_limit {
         return Err(Error::conflict(format!(
-            "the samples of the run were judged {}: resume it without --cpu-pressure-max",
+            "the run's samples were judged {}: resume it without --cpu-pressure-max",
             was_limit.map_or("by the study's limits".to_owned(), |limit: f64| format!(
                 "by --cpu-pressure-max {limit}"
             ))
@@ -438,7 +438,7 @@ fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> R
         bar.say(&format!("changes: {change}"));
     }
     let run = live.about_guests().and_then(|about| {
-        // A run that is resumed has it already.
+        // A resumed run already has it.
         header.notes.extend(about.filter(|about| !header.notes.contains(about)));
         running.run(header, &mut journal, &mut live, &mut bar)
     });

@@ -222,8 +222,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether the expectation is met, as far as the run can tell: not where the interval of what was measured lies on both
-    /// sides of an end of the expected range, or is only the range of a few pairs.
+    /// Whether the expectation is met; as recorded if nothing was measured. None if the measured interval contains an end of
+    /// the expected range, or if there are too few pairs for an interval of 95 %.
     pub fn judged(&self) -> Option<bool> {
         let Some((least, most)) = self.expected.filter(|_| self.pairs > 0 && !self.null_control) else {
             return self.met;

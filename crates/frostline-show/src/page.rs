@@ -1,12 +1,12 @@
-//! The frame and the look of pages: self-contained files, readable on a phone, with light and dark themes.
+//! The common frame and style of HTML pages: self-contained files, readable on a phone, with a light and a dark theme.
 
 use super::escape_html;
 
-/// Colours of both themes, text, tables and boxes.
+/// The style of all pages: colours of both themes, text, tables and boxes.
 const STYLE: &str = include_str!("page.css");
 
-/// A page up to the content of its body, in a language such as `en`. `title` is text; `style` is CSS beside that of all
-/// pages.
+/// The beginning of a page, up to the content of its body. `language` is a code such as `en`, `title` is text and is escaped,
+/// `style` is CSS that follows that of all pages.
 pub fn page_head(language: &str, title: &str, style: &str) -> String {
     format!(
         "<!doctype html>\n<html lang={language}><head><meta charset=\"utf-8\">\
@@ -16,7 +16,7 @@ pub fn page_head(language: &str, title: &str, style: &str) -> String {
     )
 }
 
-/// What closes the main part of a page, and the page.
+/// Closes `<main>` and the page.
 pub const PAGE_TAIL: &str = "</main></body></html>\n";
 
 #[cfg(test)]

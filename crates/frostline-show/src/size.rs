@@ -65,7 +65,7 @@ pub fn show_count(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// A whole number with its thousands apart, as `1,234,567`.
+/// A whole number with commas between thousands, such as `1,234,567`.
 pub fn grouped(number: impl ToString) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();

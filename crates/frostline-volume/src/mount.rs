@@ -216,7 +216,7 @@ impl Volumes {
             })
             .await?
         };
-        // Where not all names were made, another snapshot may be mounted as well.
+        // If not all names were made, any snapshot may be mounted instead.
         let found = found.filter(|(_, record)| record.is_made);
         let snapshot = match &found {
             Some((place, record)) => {
@@ -255,7 +255,7 @@ impl Volumes {
     }
 }
 
-/// Makes what is to be mounted, unless it was made before, and mounts it.
+/// Makes the files that are to be mounted, unless they were made before, and mounts them.
 fn begin(
     repository: &Repository,
     place: &Place,

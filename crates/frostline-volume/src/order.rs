@@ -35,7 +35,7 @@ pub(crate) fn rank(path: &[u8], bytes: u64, cluster: Option<&[u8]>) -> u8 {
     }
 }
 
-/// A path below a folder, as it is in it.
+/// A path relative to a folder; none if it is not below it.
 pub(crate) fn inside<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
     if folder.is_empty() { Some(path) } else { path.strip_prefix(folder)?.strip_prefix(b"/") }
 }

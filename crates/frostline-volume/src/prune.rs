@@ -36,7 +36,7 @@ pub struct Prune {
     pub volume: Option<VolumeName>,
     /// The objects of removed snapshots stay this long, for the restores that have begun.
     pub retain_ms: i64,
-    /// A begun snapshot that wrote nothing for so long is given up; with zero, each one is.
+    /// An unfinished snapshot that wrote nothing for so long is abandoned; with zero, every one is.
     pub abandoned_ms: i64,
     /// Only say what would be done.
     pub dry_run: bool,
@@ -246,7 +246,7 @@ impl Change {
     }
 }
 
-/// How old something is. Where another clock is ahead, it is new, and old enough for who does not wait.
+/// How old something is. If the clock that dated it was ahead, its age is 0: old enough only for a limit of 0.
 fn age_ms(then_ms: i64, now_ms: i64) -> i64 {
     now_ms.saturating_sub(then_ms).max(0)
 }

@@ -415,7 +415,7 @@ pub(crate) fn open(path: &Path, identity: Identity) -> Result<Option<File>> {
     Ok((Identity::of(&meta) == identity).then_some(file))
 }
 
-/// What an open file has of a range: less where it ends.
+/// Reads a range of an open file. Returns fewer bytes if the file ends within it.
 pub(crate) fn read(file: &File, range: &ByteRange) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; (range.end - range.start) as usize];
     let mut filled = 0;

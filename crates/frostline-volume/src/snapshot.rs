@@ -249,7 +249,7 @@ impl Writing<'_> {
         let base = self.read_base().await?;
         let frozen = self.options.freeze.then(|| Frozen::begin(&self.directory)).transpose()?;
         let (started_ms, started) = (self.volumes.now_ms(), Instant::now());
-        // A page that is written back is watched again: what is written through a mapping from now on moves the times.
+        // The first write through a mapping to a clean page updates the times, so pages are cleaned before the scan.
         let watches = frozen.is_none();
         if watches {
             self.sync().await?;
@@ -257,7 +257,7 @@ impl Writing<'_> {
         let backup = self.begin_backup().await?;
         let (backup, mut found) = self.scan(backup).await?;
         if watches && backup.is_none() {
-            // Nor do pages escape that were written between that and the look.
+            // Pages that became dirty between that sync and the scan are cleaned, too.
             self.sync().await?;
         }
         let mut packer = Packer::new(self.volumes, self.begun.id, &base.tree.packs, self.options.pack_bytes)?;

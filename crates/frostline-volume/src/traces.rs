@@ -4,8 +4,8 @@
 //! - Each has a number and an identity in its name; the highest number counts. Whoever writes one deletes those before
 //!   it. Of two mounts that write at once the one that writes last is believed.
 //! - A mount does without what cannot be read or written.
-//! - None is written where no snapshot of its volume is: a repository in a directory may be on a disk that was taken away,
-//!   and must not begin anew where that was mounted.
+//! - None is written to a repository without a snapshot of its volume. The repository may be a directory on a disk that is
+//!   no longer mounted, and must not be created again in the mount point.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl Traces {
         error.map_or(Ok(None), Err)
     }
 
-    /// Writes a newer one in place of all others. `NotFound` where there is no snapshot of the volume.
+    /// Writes a newer one in place of all others. `NotFound` if the repository has no snapshot of the volume.
     pub(crate) async fn put(&self, trace: &Trace) -> Result<()> {
         if Log::new(self.repository.object_store()).read().await?.of(&self.volume).is_empty() {
             let what = format!("{} has no snapshot of the volume {}", self.repository.url(), self.volume);

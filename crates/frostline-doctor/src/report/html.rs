@@ -6,7 +6,7 @@ use super::{Finding, Report};
 use crate::rule::Severity;
 use frostline_show::{PAGE_TAIL, escape_html, page_head, show_count};
 
-/// Marks of severities.
+/// The style of severities.
 const STYLE: &str = include_str!("page.css");
 
 /// Findings in full; of the next ones a line each, of all others only how many there are.

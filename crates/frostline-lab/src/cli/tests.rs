@@ -65,7 +65,7 @@ fn a_study_of_ones_own_runs_resumes_reports_and_compares() {
     let before = samples();
     let resumed = value(&typed(&["run", "--resume", out], folder.path(), true).unwrap());
     assert_eq!(samples(), before);
-    // What a reader must know stays, and all samples are judged alike.
+    // The notes stay, and one limit judges all samples.
     let mut notes = run["notes"].as_array().unwrap().clone();
     assert!(notes[0].as_str().unwrap().contains("CPU pressure of at most 90 %"), "{notes:?}");
     notes.push("Resumed after 30 samples.".into());

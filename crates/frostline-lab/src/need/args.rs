@@ -47,7 +47,7 @@ pub enum From {
 /// # Errors
 /// NotFound for a file that there is not; Invalid, with file and place, for one that cannot be used.
 pub fn run(args: &NeedArgs) -> Result<Derived> {
-    // Logs of jobs that ran at once are added up.
+    // A file that is given twice would count twice: logs of concurrent jobs are added up.
     let resolved: Vec<_> = args.files.iter().map(|path| path.canonicalize()).collect();
     let is_again =
         |at: &usize| resolved[..*at].iter().flatten().any(|path| Some(path) == resolved[*at].as_ref().ok());

@@ -10,11 +10,11 @@ use super::{SECONDS_MAX, Sample, Trace};
 
 /// The metrics of AWS/EBS that are needed, each as a sum over the period.
 const METRICS: [&str; 4] = ["VolumeReadOps", "VolumeReadBytes", "VolumeWriteOps", "VolumeWriteBytes"];
-/// Of requests and of bytes.
+/// Units of requests and of bytes.
 const UNITS: [&str; 2] = ["Count", "Bytes"];
-/// Bytes of a request that a volume may have on average.
+/// Bytes that requests of a volume can have on average.
 const REQUEST_BYTES: std::ops::RangeInclusive<f64> = 512.0..=16_777_216.0;
-/// Equal distances in a row, longer than the period, that are no holes but another period.
+/// So many equal steps in a row that are longer than the period are another period, not holes.
 const OTHER_PERIOD_MIN: usize = 3;
 /// The name of a volume where labels have none.
 const UNNAMED: &str = "the volume";
@@ -175,13 +175,13 @@ fn trace(volume: String, series: &Series, notes: &[String]) -> Result<Trace> {
 fn put(values: &mut BTreeMap<i64, f64>, time: i64, value: f64) -> std::result::Result<(), String> {
     match values.insert(time, value) {
         Some(other) if other != value => {
-            Err(format!("{value} at {}, which has {other} already", show_time(time)))
+            Err(format!("{} already has the value {other}, not {value}", show_time(time)))
         }
         _ => Ok(()),
     }
 }
 
-/// That the metrics are sums in one unit, as far as requests of a possible size say so.
+/// Checks that the metrics are sums, of bytes and of requests: the average request must have a possible size.
 fn check_sizes(volume: &str, series: &Series) -> Result<()> {
     let [reads, read_bytes, writes, write_bytes] = series;
     for (requests, bytes, names) in [(reads, read_bytes, &METRICS[..2]), (writes, write_bytes, &METRICS[2..])]
@@ -191,7 +191,7 @@ fn check_sizes(volume: &str, series: &Series) -> Result<()> {
         let (count, sum) = both.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         if count > 0.0 && !REQUEST_BYTES.contains(&(sum / count)) {
             return Err(Error::invalid(format!(
-                "{volume}: {} has {} bytes for each of {}: both should be sums (--statistics Sum), in bytes and requests",
+                "{volume}: {} is {} bytes for each of {}: both must be sums (statistic Sum), in bytes and requests",
                 names[1],
                 (sum / count * 10.0).round() / 10.0,
                 names[0]
@@ -201,13 +201,13 @@ fn check_sizes(volume: &str, series: &Series) -> Result<()> {
     Ok(())
 }
 
-/// That there is one period: a longer one would be taken for holes, and its sums for those of the shorter one.
+/// Checks that there is one period. A longer one would look like holes, and its sums like those of the shorter one.
 fn check_period(volume: &str, times: &[i64], period: i64) -> Result<()> {
     let steps: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let is_other = |steps: &[i64]| steps[0] > period && steps.iter().all(|step| *step == steps[0]);
     match steps.windows(OTHER_PERIOD_MIN).position(is_other) {
         Some(at) => Err(Error::invalid(format!(
-            "{volume}: from {} on its values are {} s apart, others {period} s: give exports of one period",
+            "{volume}: values from {} on are {} s apart, others {period} s: give exports with one period",
             show_time(times[at]),
             steps[at]
         ))),

@@ -43,7 +43,7 @@ pub(super) fn read(files: &[(&Path, String)]) -> Result<Trace> {
                 continue;
             };
             lines += 1;
-            // Of both directions: one of them may do nothing for a while.
+            // The last line of either direction: one of them may have no requests for a while.
             let logged = before.iter().flatten().map(|line: &Line| line.ms).max().unwrap_or(0);
             let last = before[usize::from(line.write)].replace(line);
             if last.is_some_and(|last| last.ms > line.ms) {
@@ -139,7 +139,7 @@ fn parse(line: &str) -> std::result::Result<Option<Line>, String> {
     };
     let ms = number(ms, "time")?;
     if ms as f64 > SECONDS_MAX * 1000.0 {
-        return Err(format!("the time {ms} ms is beyond any run: run fio without log_unix_epoch"));
+        return Err(format!("the time {ms} ms is longer than any run: run fio without log_unix_epoch"));
     }
     let value = value.parse::<f64>().ok().filter(|value| (0.0..=1e15).contains(value));
     let value = value.ok_or_else(|| format!("the value `{}` is not a number from 0 up", words[1]))?;

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::{SECONDS_MAX, Sample, Trace};
 
-/// How iostat prints a time, by locale and S_TIME_FORMAT. Of those that read every line the one with the shortest time
-/// between them is taken: a file of two days has two months if day and month are exchanged.
+/// How iostat prints a time, by locale and S_TIME_FORMAT. Of the formats that match every time, the one with the shortest
+/// span counts: if day and month are exchanged, two successive days are a month apart.
 const TIMES: [&str; 8] = [
     "%Y-%m-%dT%H:%M:%S%z",
     "%Y-%m-%dT%H:%M:%SZ",
@@ -40,14 +40,14 @@ struct Report {
     /// Where it begins in the file, in words.
     place: String,
     time: String,
-    /// Whether it is the first that an iostat printed, and so can be the average since boot.
+    /// Whether it is the first of a run of iostat, and so can be the average since boot.
     is_first: bool,
     rates: BTreeMap<String, Rates>,
     /// What is wrong in it.
     cut: Option<String>,
 }
 
-/// A trace of each device. The first report of each iostat is left out: unless it was told not to, it averages since boot.
+/// A trace of each device. The first report of each run of iostat is left out: without `-y`, it is the average since boot.
 pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
     let reports = match text.trim_start().starts_with('{') {
         true => of_json(origin, text)?,
@@ -65,11 +65,11 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
     let unsorted = steps.clone();
     steps.sort_by(f64::total_cmp);
     let interval = steps[steps.len() / 2];
-    // Times are whole seconds: of reports each second two may have the same one.
+    // Times are whole seconds: at an interval of 1 s two reports may have the same one.
     if interval < 1.0 || interval > 1.0 && steps[0] == 0.0 {
         let twice = |pair: &&[Report]| pair[0].time == pair[1].time;
         let time = reports.windows(2).find(twice).map_or("", |pair| pair[1].time.as_str());
-        return Err(Error::invalid(format!("{origin}: several reports are of {time}")));
+        return Err(Error::invalid(format!("{origin}: several reports have the time {time}")));
     }
     let is_hole = |step: f64| step > interval * 1.5 + 1.0;
     let mut traces: BTreeMap<&str, Trace> = BTreeMap::new();
@@ -79,7 +79,7 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
             traces.entry(device).or_insert_with(|| Trace {
                 device: device.to_owned(),
                 notes: vec![
-                    "The first report of each iostat is left out: it can be the average since boot."
+                    "The first report of each run of iostat is left out: it can be the average since boot."
                         .to_owned(),
                 ],
                 ..Trace::default()
@@ -139,7 +139,7 @@ fn ends(origin: &str, reports: &[Report]) -> Result<Vec<f64>> {
         let (before, after) = (&reports[at], &reports[at + 1]);
         return Err(Error::invalid(format!(
             "{origin}: {}: the clock goes back, from {} to {}: give the part before or after; \
-             with S_TIME_FORMAT=ISO iostat writes the zone, so that a change to winter time is none",
+             if daylight saving time ended, run iostat with S_TIME_FORMAT=ISO, which prints the time zone",
             after.place, before.time, after.time
         )));
     }
@@ -151,7 +151,7 @@ fn ends(origin: &str, reports: &[Report]) -> Result<Vec<f64>> {
     }
 }
 
-/// Seconds since 1970 of a time; of one without a zone, as if it were in UTC.
+/// Seconds since 1970. A time without a zone counts as UTC.
 fn second(format: &str, text: &str) -> Option<f64> {
     let time = match format.contains("%z") {
         true => Timestamp::strptime(format, text).ok()?,
@@ -199,7 +199,7 @@ fn of_text(origin: &str, text: &str) -> Result<Vec<Report>> {
         let place = || format!("line {}", at + 1);
         match words.as_slice() {
             [] => columns = None,
-            // `Linux 6.1.0 (name) 11/24/26 _x86_64_ (2 CPU)`: another iostat begins, perhaps in a row that is cut.
+            // `Linux 6.1.0 (name) 11/24/26 _x86_64_ (2 CPU)`: another run of iostat begins, perhaps within a row that is cut.
             [.., last] if last.ends_with("CPU)") => (columns, is_first) = (None, true),
             [first, ..] if first.trim_end_matches(':') == "Device" => {
                 columns = Columns::of(&words);

@@ -96,7 +96,7 @@ fn reports(times: &[&str]) -> String {
 
 #[test]
 fn times_of_iostat_may_have_a_zone_and_day_and_month_in_any_order() {
-    // Clocks are put back within these three hours.
+    // Daylight saving time ends between the last two.
     let zoned = ["2026-10-25T02:00:00+0200", "2026-10-25T02:59:59+0200", "2026-10-25T02:59:58+0100"];
     let derived = iostat(&reports(&zoned)).unwrap();
     assert_eq!((derived.samples, derived.holes.len()), (2, 0), "{derived:?}");
@@ -131,8 +131,10 @@ fn a_second_of_iostat_may_have_two_reports_and_a_minute_may_not() {
     let derived = iostat(&at([1, 2, 3, 3, 5, 6])).unwrap();
     assert_eq!((derived.samples, derived.holes.len()), (5, 0));
     let error = iostat(&at([60, 120, 180, 180, 240, 300])).unwrap_err().to_string();
-    assert_eq!(error, "io.txt: several reports are of 2026-01-01 00:03:00");
-    assert!(iostat(&at([1, 1, 1, 1, 1, 1])).unwrap_err().to_string().contains("several reports are of"));
+    assert_eq!(error, "io.txt: several reports have the time 2026-01-01 00:03:00");
+    assert!(
+        iostat(&at([1, 1, 1, 1, 1, 1])).unwrap_err().to_string().contains("several reports have the time")
+    );
 }
 
 #[test]
@@ -214,7 +216,7 @@ fn mistakes_in_logs_are_named_by_line() {
     );
     assert!(error("0, 1, 7, 4096\n").contains("line 1: the direction `7`"));
     assert!(error("0, 1\n").contains("line 1: a line has a time"));
-    assert!(error("99999999999999999, 1, 0, 4096\n").contains("beyond any run"));
+    assert!(error("99999999999999999, 1, 0, 4096\n").contains("longer than any run"));
     assert!(error("").contains("it has no request"));
     let hole = "1000, 5, 0, 0\n2000, 5, 0, 0\n5000, 5, 0, 0\n6000, 5, 0, 0\n";
     let derived = fio(&[("h_bw.log", hole), ("h_iops.log", hole)]).unwrap();
@@ -298,7 +300,7 @@ fn exports_may_overlap_but_not_contradict_each_other() {
     let error = read(&[first, other]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "cw.json: MetricDataResults[0].Values[0]: 29999 at 1970-01-01T00:10:00Z, which has 30000 already"
+        "cw.json: MetricDataResults[0].Values[0]: 1970-01-01T00:10:00Z already has the value 30000, not 29999"
     );
 }
 
@@ -306,16 +308,13 @@ fn exports_may_overlap_but_not_contradict_each_other() {
 fn other_periods_statistics_and_units_are_refused() {
     let hours = [0, 300, 600, 900, 3600, 7200, 10_800, 14_400];
     let error = cloudwatch(&exported(&hours, 300.0)).unwrap_err().to_string();
-    assert!(
-        error.contains("from 1970-01-01T01:00:00Z on its values are 3600 s apart, others 300 s"),
-        "{error}"
-    );
+    assert!(error.contains("values from 1970-01-01T01:00:00Z on are 3600 s apart, others 300 s"), "{error}");
     // Two holes of the same length are holes.
     assert_eq!(cloudwatch(&exported(&[0, 300, 1200, 2100, 2400], 300.0)).unwrap().holes.len(), 2);
     let averages = exported(&[0, 300], 300.0).replace("122880000.0", "4096.0");
     let error = cloudwatch(&averages).unwrap_err().to_string();
     assert!(
-        error.contains("VolumeReadBytes has 0.1 bytes for each of VolumeReadOps: both should be sums"),
+        error.contains("VolumeReadBytes is 0.1 bytes for each of VolumeReadOps: both must be sums"),
         "{error}"
     );
     let point =

@@ -30,7 +30,7 @@ use crate::study::Study;
 const BEGIN: &str = "<!-- lab page: ";
 const END: &str = "<!-- lab page end -->";
 /// What a block looks like.
-const BLOCK: &str = "one begins with a line such as `<!-- lab page: data/RUN answer -->` and ends with `<!-- lab page end -->`";
+const BLOCK: &str = "a block begins with a line such as `<!-- lab page: data/RUN answer -->` and ends with `<!-- lab page end -->`";
 const KINDS: [&str; 9] = ["answer", "cells", "table", "bars", "ratios", "limits", "curve", "grid", "fit"];
 /// Characters of the longest bar.
 const BAR_MAX: f64 = 40.0;
@@ -50,7 +50,7 @@ pub fn fill(page: &str, folder: &Path, name: &str) -> Result<String> {
         let place = format!("{name}: line {}", at + 1);
         let Some(asked) = line.strip_prefix(BEGIN) else {
             if is_mistyped(line) {
-                return Err(Error::invalid(format!("{place}: this begins no block: {BLOCK}")));
+                return Err(Error::invalid(format!("{place}: this does not begin a block: {BLOCK}")));
             }
             continue;
         };
@@ -67,12 +67,12 @@ pub fn fill(page: &str, folder: &Path, name: &str) -> Result<String> {
         filled.push('\n');
     }
     match blocks {
-        0 => Err(Error::invalid(format!("{name} has no block to make anew: {BLOCK}"))),
+        0 => Err(Error::invalid(format!("{name} has no block: {BLOCK}"))),
         _ => Ok(filled),
     }
 }
 
-/// Whether a line is a comment that means a block, but is written in another way; the end of one without a beginning, too.
+/// Whether a line is a mistyped comment of a block, or the end of a block that has no beginning.
 fn is_mistyped(line: &str) -> bool {
     let words = line.trim().strip_prefix("<!--").map(|rest| rest.trim_start().to_lowercase());
     words.is_some_and(|words| words.starts_with("lab page"))

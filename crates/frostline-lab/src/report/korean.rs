@@ -1,16 +1,16 @@
-//! Korean of what the lab itself says in a run: gates, notes, and how cells were had.
+//! Korean translations of what the lab itself says in a run: gates, notes, and how cells were obtained.
 //!
-//! A run has its texts in English. Each is one of [`TEXTS`] with values in its places `{}`, so that its Korean is found by
-//! the words around these. A value that is such a text, too, is translated with it. Names of metrics, factors, levels and
-//! cells, and what programs print, are the same in both languages.
+//! A run has its texts in English. Each is one of [`TEXTS`] with values in its places `{}`. Its translation is found by the
+//! words around these. A value that is itself such a text is translated, too. Names of metrics, factors, levels and cells,
+//! and the output of programs, are not translated.
 
 use std::collections::BTreeMap;
 
-/// Texts within texts that are translated; a run's file can have any.
+/// How deep texts within texts are translated. A run's file can nest them to any depth.
 const DEPTH_MAX: usize = 3;
 
-/// `text` in Korean, if it is one of the study's or of the lab's. A comparison's name may continue with the level that it
-/// is for, after a comma.
+/// The Korean of a text of the study or of the lab; none for other texts. A comparison's name may continue with a comma and
+/// its level.
 pub(super) fn korean(study: &BTreeMap<String, String>, text: &str) -> Option<String> {
     within(study, text, DEPTH_MAX)
 }
@@ -24,7 +24,7 @@ fn within(study: &BTreeMap<String, String>, text: &str, depth: usize) -> Option<
         TEXTS.iter().find_map(|(english, korean)| {
             let known = |value: &str| depth.checked_sub(1).and_then(|depth| within(study, value, depth));
             let inner = |value: &str| {
-                // Of several that are lacking, each.
+                // If a cell lacks several things, each is translated.
                 let all = || value.split("; ").map(known).collect::<Option<Vec<_>>>();
                 all()
                     .map(|parts| parts.join(". "))
@@ -37,7 +37,7 @@ fn within(study: &BTreeMap<String, String>, text: &str, depth: usize) -> Option<
     study.get(text).cloned().or_else(of_level).or_else(|| counted(text)).or_else(of_lab)
 }
 
-/// `2 virtual CPUs`.
+/// A count, such as `2 virtual CPUs`.
 fn counted(text: &str) -> Option<String> {
     let (number, noun) = text.split_once(' ')?;
     let number: u64 = number.parse().ok()?;
@@ -54,7 +54,7 @@ const NOUNS: [(&str, &str, &str); 4] = [
     ("queue pair", "큐", "쌍"),
 ];
 
-/// What stands in the places of `pattern`, if the rest of `text` is the rest of it.
+/// The values in the places of `pattern`; none if `text` does not match it.
 fn values<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
     let mut parts = pattern.split("{}");
     let mut rest = text.strip_prefix(parts.next()?)?;
@@ -71,7 +71,7 @@ fn values<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
     rest.is_empty().then_some(values)
 }
 
-/// `korean` with the value of each number in braces.
+/// `korean` with a value in place of each number in braces.
 fn filled(korean: &str, values: &[String]) -> String {
     let mut parts = korean.split('{');
     let first = parts.next().unwrap_or_default().to_owned();
@@ -83,7 +83,7 @@ fn filled(korean: &str, values: &[String]) -> String {
 
 /// English with its places, and Korean with the number of the value in each.
 const TEXTS: &[(&str, &str)] = &[
-    // Gates. A text around others comes before these.
+    // Gates. A text that contains others precedes them.
     ("voided by {}: {}", "무효({0}): {1}"),
     ("errors of the tool: {}", "도구의 오류 {0}건"),
     ("loop devices do direct I/O", "루프 장치가 직접 I/O를 합니다"),
@@ -178,7 +178,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("Resumed after {}.", "{0} 뒤에 이어서 실행했습니다."),
     ("null control, {}", "대조군, {0}"),
     ("null control", "대조군"),
-    // How cells were had.
+    // How cells were obtained.
     ("null control: the same as {}", "대조군, 같은 셀: {0}"),
     ("{}; by the volume model in virtual time", "{0}. 가상 시간에서 볼륨 모델로 계산"),
     ("{}; published figures only", "{0}. 발표값만 있음"),

@@ -3,8 +3,8 @@
 //!
 //! All text is HTML, so that it wraps and keeps its size; only marks are drawn. The language switch is
 //! two radio buttons and a CSS rule, so it works without scripts. The page's own
-//! words and those of runs are in both languages. Names of metrics, factors, levels and cells, and what programs
-//! print, are as they are.
+//! words and those of runs are in both languages. Names of metrics, factors, levels and cells, and the output of
+//! programs, are not translated.
 
 mod answer;
 mod charts;
@@ -32,7 +32,7 @@ const LISTED_MAX: usize = 40;
 /// Notes that are not folded.
 const NOTES_OPEN: usize = 6;
 
-/// The switch of languages, charts and the room of a phone.
+/// The style of the language switch and of charts, also on a phone.
 const STYLE: &str = include_str!("page/style.css");
 
 /// The page of a run. `samples` may be empty; with them, it says what each gate read.
@@ -416,7 +416,7 @@ const METHOD: [(&str, &str); 6] = [
         "모델은 볼륨 모델로 계산한 값이고, 발표값은 원 저자가 자기 장비에서 얻어 발표한 값입니다. 둘 다 이 장비에서 측정한 값이 아닙니다.",
     ),
     (
-        "Names of metrics, factors, levels, cells and gates are those of the study's file and of run.json; what programs printed is as they printed it.",
+        "Names of metrics, factors, levels, cells and gates are those of the study's file and of run.json. They and the output of programs are not translated.",
         "지표, 요인, 수준, 셀, 유효성 검사의 이름은 연구 파일과 run.json에 있는 그대로이고, 프로그램이 출력한 글도 원문 그대로입니다.",
     ),
 ];

@@ -54,7 +54,7 @@ pub(super) fn both(english: &str, korean: &str) -> String {
     format!("<span class=en lang=en>{english}</span><span class=ko lang=ko>{korean}</span>")
 }
 
-/// A text of a run in both languages; English where it has no Korean.
+/// A text of a run in both languages, or in English if it has no translation.
 pub(super) fn of_run(study: &BTreeMap<String, String>, text: &str) -> String {
     let english = code(text);
     korean(study, text).map_or_else(|| english.clone(), |korean| both(&english, &code(&korean)))

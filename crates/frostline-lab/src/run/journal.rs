@@ -56,7 +56,7 @@ impl Journal {
         let run = report::read_run(folder)?;
         let text = folder.join(STUDY);
         let study = fs::read_to_string(&text).map_err(|e| io(e, "cannot read", &text))?;
-        // A record may have been kept without it.
+        // A run may have been archived without its raw files.
         make_folders(&folder.join(RAW))?;
         Ok((Journal::open(folder)?, study, run))
     }

@@ -180,8 +180,8 @@ impl Searcher {
         self.packs.forget();
     }
 
-    /// Closes the splits that an index no longer has: they were merged, rewritten or deleted. A query that still reads the
-    /// older version opens them again.
+    /// Closes the splits that an index no longer has, because they were merged, rewritten or deleted. A query that still reads
+    /// the older version opens them again. `now` is none if the index was deleted.
     pub fn close_gone(&self, before: &Index, now: Option<&Index>) {
         let had = before.splits();
         let has = now.map_or(&[][..], Index::splits);

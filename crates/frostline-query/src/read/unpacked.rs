@@ -18,12 +18,12 @@ pub(crate) struct Unpacked {
     opened: AtomicU64,
 }
 
-/// Those of one open split, which go when it is closed.
+/// Those of one open split. They are dropped when it is closed.
 #[derive(Debug)]
 pub(crate) struct UnpackedOfSplit {
     of_all: Option<Arc<Unpacked>>,
     number: u64,
-    /// Where the blocks begin that were kept.
+    /// Where each block begins that was kept.
     kept: Mutex<BTreeSet<u64>>,
 }
 

@@ -474,7 +474,7 @@ struct Wanted {
 }
 
 fn attributes(stat: &Stat) -> FileAttr {
-    // Every time that the kernel has, from the least second on, is one of the library's.
+    // A `SystemTime` holds every time that the kernel has, from `i64::MIN` seconds on.
     let time = |seconds: i64, nanos: u64| {
         let whole = Duration::from_secs(seconds.unsigned_abs());
         let whole = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };

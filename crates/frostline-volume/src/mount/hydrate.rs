@@ -34,7 +34,7 @@ async fn in_order(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) -> Resul
     });
     let (mut stages, first) = begun.await?;
     *lazy.counts.order.lock() = stages::parts(&lazy.tree, &first);
-    // What it starts with is fetched while it is read what comes after.
+    // The first stage is fetched while what decides the others is read.
     let started = tokio::time::timeout(START_MAX, fill(&chunks, first.clone().into(), rate));
     let at = Arc::clone(lazy);
     let planned = async {

@@ -201,7 +201,7 @@ impl LazyFile {
         (first..self.numbers.len()).map_while(of)
     }
 
-    /// The range without the pages that it covers: what a write needs to be there, besides [`LazyFile::end`].
+    /// The pages at the ends of a range that it covers only in part: a write needs their data, besides [`LazyFile::end`].
     fn edges(&self, range: &ByteRange) -> [ByteRange; 2] {
         let page = |at: u64| at / PAGE * PAGE;
         let first = page(range.start);
@@ -210,8 +210,8 @@ impl LazyFile {
         [first, last].map(|start| if is_covered(start) { start..start } else { start..start + PAGE })
     }
 
-    /// What has to be there of a file of so many bytes before it ends at `end`: where it was cut inside of a page, the
-    /// length alone tells which part of that page the snapshot gives.
+    /// The range of a file of `bytes` bytes whose data must be in place before the file is extended to `end`. If it was
+    /// truncated within a page, only its length tells which part of that page is the snapshot's.
     fn end(&self, bytes: u64, end: u64) -> ByteRange {
         if bytes < end.min(self.bytes) { bytes - bytes % PAGE..bytes } else { 0..0 }
     }
@@ -335,7 +335,7 @@ impl Lazy {
         self.missing(file, range).is_empty()
     }
 
-    /// Whether a write can be done without fetching. Of a file whose length cannot be learned that is not known.
+    /// Whether a write needs no fetching. False if the file's length cannot be read.
     pub(super) fn has_for_write(&self, file: &LazyFile, open: &File, range: &ByteRange) -> bool {
         let has_end = |meta: std::fs::Metadata| self.has(file, &file.end(meta.len(), range.end));
         file.is_whole()
@@ -451,7 +451,7 @@ impl Lazy {
         self.need_to_end(file, open, range.end).await
     }
 
-    /// What a file needs before it ends at `end`.
+    /// Fetches what a file needs before it is extended to `end`.
     pub(super) async fn need_to_end(
         self: &Arc<Lazy>,
         file: &LazyFile,
@@ -708,7 +708,7 @@ impl Lazy {
             }
             put?;
             if length < file.bytes && !length.is_multiple_of(PAGE) && length / CHUNK == number {
-                // What is missing of its last page is known from its length, which anybody may change from here on.
+                // Only its length tells what was cut off its last page, and from here on anybody may change that length.
                 open.sync_data()?;
                 self.set(file, chunk, number, absent)?;
                 return self.pages.sync(&self.pages.unsynced(chunk..chunk + 1));

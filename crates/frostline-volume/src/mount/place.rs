@@ -40,7 +40,7 @@ pub(super) const NOTE: &str = ".frostline-mount";
 const HIDDEN: &str = ".frostline-mount";
 /// No name is longer on Linux.
 const NAME_BYTES_MAX: usize = 255;
-/// Links that Linux follows one after the other.
+/// Symbolic links that Linux follows for one path.
 const LINKS_MAX: usize = 40;
 const NOTE_TEXT: &str =
     "A snapshot was mounted here and is not whole. Run the same `frostline volume mount` again.\n";
@@ -51,7 +51,7 @@ pub(super) struct Place {
     /// What users see.
     pub(super) directory: PathBuf,
     state: PathBuf,
-    /// The mode that the directory had when it was claimed; none if it was made then.
+    /// The mode that the directory had when it was claimed; none if it did not exist.
     mode: Option<u32>,
     /// Held as long as this process serves it.
     _lock: Lock,
@@ -67,7 +67,7 @@ pub(super) struct Record {
     pub(super) is_made: bool,
 }
 
-/// The directory and what is kept of it, by any name of it.
+/// The directory without links, and the hidden one beside it.
 pub(super) fn paths(directory: &Path) -> Result<(PathBuf, PathBuf)> {
     // Its parent is asked: of a mount whose process is gone, nothing can be learned.
     let mut absolute = std::path::absolute(directory).map_err(|e| scan::failed("find", directory, &e))?;
@@ -155,7 +155,7 @@ impl Place {
         };
         let mode = if make(&directory)? { None } else { Some(check_free(&directory)?) };
         let lock = make(&state).and_then(|_| lock(&directory, &state)).inspect_err(|_| {
-            // Unless they are another process's, they are empty.
+            // Only empty directories are removed; another process's are not empty.
             let _ = std::fs::remove_dir(&state);
             if mode.is_none() {
                 let _ = std::fs::remove_dir(&directory);
@@ -163,7 +163,7 @@ impl Place {
         })?;
         if read_record(&state)?.is_some_and(|record| record.is_made) {
             return Err(Error::conflict(format!(
-                "another process has mounted a snapshot on {} meanwhile: mount it again",
+                "another process mounted a snapshot on {} meanwhile: try again",
                 directory.display()
             )));
         }
@@ -179,7 +179,7 @@ impl Place {
         }
     }
 
-    /// Leaves a note in the directory, and lets nobody in.
+    /// Writes a note into the directory, and gives it mode 0000.
     fn close(&self) -> Result<()> {
         let note = self.directory.join(NOTE);
         std::fs::write(&note, NOTE_TEXT).map_err(|e| scan::failed("write", &note, &e))?;
@@ -187,7 +187,7 @@ impl Place {
         closed.map_err(|e| scan::failed("close", &self.directory, &e))
     }
 
-    /// Leaves the directory as it was when it was claimed. Nothing may have been mounted on it since.
+    /// Restores the directory to what it was when it was claimed. Nothing may have been mounted on it since.
     pub(super) fn give_back(self) {
         let given = || {
             self.forget()?;
@@ -201,11 +201,11 @@ impl Place {
         };
         let given: std::io::Result<()> = given();
         if let Err(error) = given {
-            tracing::warn!(%error, directory = %self.directory.display(), "what was made for a mount stays");
+            tracing::warn!(%error, directory = %self.directory.display(), "cannot remove what a mount made");
         }
     }
 
-    /// Removes what is beside the directory.
+    /// Removes the hidden directory.
     fn forget(&self) -> std::io::Result<()> {
         // Without its record, what a crash leaves of the rest means nothing.
         removed(std::fs::remove_file(self.state.join(RECORD)))?;
@@ -309,7 +309,7 @@ impl Place {
     }
 }
 
-/// What is not there need not be removed.
+/// The outcome of a removal, where `NotFound` is success.
 fn removed(done: std::io::Result<()>) -> std::io::Result<()> {
     done.or_else(|e| if e.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
@@ -330,7 +330,7 @@ fn read_record(state: &Path) -> Result<Option<Record>> {
     }
 }
 
-/// `Invalid` unless a directory has nothing in it, and can change places with one beside it. Its mode.
+/// The mode of a directory that is empty and can be exchanged with one beside it; `Invalid` for others.
 fn check_free(directory: &Path) -> Result<u32> {
     let refused = |what: &str| Err(Error::invalid(format!("{} {what}", directory.display())));
     let failed = |e: std::io::Error| scan::failed("look at", directory, &e);
@@ -346,9 +346,9 @@ fn check_free(directory: &Path) -> Result<u32> {
     let places = [Some(directory), directory.parent()].into_iter().flatten().map(place);
     let places: rustix::io::Result<Vec<_>> = places.collect();
     if places.map_err(|e| failed(e.into()))?.windows(2).any(|two| two[0] != two[1]) {
-        return refused("is the root of a file system, or mounted: mount on a directory below it");
+        return refused("is the root of a file system or of a mount: mount on a directory below it");
     }
-    // Of one that was closed before, the mode is not known any more.
+    // If an earlier mount closed the directory, its original mode is not known.
     let mode = std::fs::metadata(directory).map_err(failed)?.permissions().mode() & 0o7777;
     Ok(if names.is_empty() { mode } else { 0o700 })
 }

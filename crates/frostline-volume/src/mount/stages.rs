@@ -209,8 +209,8 @@ impl Stages {
         self.take(FillStage::Start, chunks.into_iter().map(|(.., chunk)| chunk).collect())
     }
 
-    /// The roots of indexes, which are known once their first pages are in place. They come before all that is left, and
-    /// their later stages find them in place.
+    /// The roots of indexes, which are known once the first pages of these are in place. They are fetched before all that is
+    /// left. Later stages that contain them find them in place.
     pub(super) fn roots(&self, roots: Vec<usize>) -> Vec<Batch> {
         self.batches(FillStage::Start, roots.into_iter().map(|chunk| self.run_of[chunk]).collect())
     }

@@ -102,8 +102,8 @@ async fn mount_and(
     Served(directory.to_owned(), tokio::spawn(mounted.serve(progress)))
 }
 
-/// A repository, a [`source`] of which it has a snapshot, and a folder with the directory that this is mounted on. None where
-/// nothing can be mounted.
+/// A repository, a [`source`] of which it has a snapshot, and a folder with the directory on which the snapshot is mounted.
+/// None where nothing can be mounted.
 async fn mounted() -> Option<(Bench, tempfile::TempDir, tempfile::TempDir, PathBuf, Served)> {
     if !can_mount() {
         return None;
@@ -446,7 +446,7 @@ async fn any_time_of_a_file_is_kept_and_set() {
         rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty()).unwrap();
     };
     let get = |path: &Path| fs::metadata(path).map(|meta| (meta.mtime(), meta.mtime_nsec())).unwrap();
-    // Of this file system no time is out of range.
+    // No time is out of range on this file system.
     let (bench, disk) = (Bench::new(), SmallDisk::new(16 << 20));
     let (source, target) = (disk.0.path().join("source"), disk.0.path().join("data"));
     fs::create_dir(&source).unwrap();

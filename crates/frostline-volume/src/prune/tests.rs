@@ -144,7 +144,7 @@ async fn what_a_clock_that_is_ahead_has_dated_goes_when_nobody_wants_to_wait() {
     assert_eq!(data(&bench).await, Vec::<String>::new());
 }
 
-/// Writers with clocks of their own, of which one encrypts, beside prunes of which one is behind, and readers.
+/// Writers with clocks of their own, of which two encrypt, beside two prunes, one with a clock that is behind, and a reader.
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_runs_at_once_with_whatever_clock_what_is_listed_is_whole() {
     use crate::{VolumeKey, testing::options};
@@ -191,7 +191,7 @@ async fn whatever_runs_at_once_with_whatever_clock_what_is_listed_is_whole() {
         let reader = at(0);
         for _ in 0..4 {
             let listed = reader.list().await.unwrap();
-            // What is removed meanwhile stays for a while.
+            // The objects of snapshots that are removed meanwhile stay for a while.
             assert_eq!(reader.verify(&listed, |_, _| {}).await.unwrap().faults, []);
             tokio::task::yield_now().await;
         }

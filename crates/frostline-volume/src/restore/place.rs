@@ -339,7 +339,7 @@ fn has_room(on: impl std::os::fd::AsFd) -> bool {
         .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) > ATTRIBUTE_BYTES_MAX)
 }
 
-/// The times of a name: it was last read when it was last written.
+/// The times of a file: the access time is set to the modification time.
 pub(crate) fn times(meta: &Meta) -> Timestamps {
     let Time { seconds, nanos } = meta.modified;
     let modified = Timespec { tv_sec: seconds, tv_nsec: nanos.into() };

@@ -116,7 +116,7 @@ async fn of_two_that_are_written_at_once_one_is_read_and_the_next_replaces_both(
 async fn none_is_written_to_a_repository_that_is_away() {
     let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
     let (_folder, _, trace) = trace(&bench, &[(1, 2)]).await;
-    // A directory that is gone with its disk, and the one on which that was mounted.
+    // A directory that is gone with its disk, and an empty one in its place.
     for (name, stays) in [("gone", false), ("empty", true)] {
         let root = folder.path().join(name);
         let url = root.display().to_string();

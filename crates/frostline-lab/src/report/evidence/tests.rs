@@ -126,9 +126,7 @@ fn a_page_without_blocks_is_told_what_one_looks_like() {
     for page in ["", "# A\n\ntext about <!-- lab page: data/x answer -->\n"] {
         let said = error(page);
         assert!(
-            said.starts_with(
-                "a.md has no block to make anew: one begins with a line such as `<!-- lab page: "
-            ),
+            said.starts_with("a.md has no block: a block begins with a line such as `<!-- lab page: "),
             "{said}"
         );
     }
@@ -139,7 +137,7 @@ fn a_page_without_blocks_is_told_what_one_looks_like() {
         END,
     ] {
         let said = error(&format!("# A\n{line}\n"));
-        assert!(said.starts_with("a.md: line 2: this begins no block: one begins"), "{said}");
+        assert!(said.starts_with("a.md: line 2: this does not begin a block: a block begins"), "{said}");
     }
 }
 

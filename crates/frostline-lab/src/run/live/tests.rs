@@ -166,7 +166,7 @@ blocks = [2, 2]
 
 const PATH: &str = "place = \"path\"\npath = \"{at}\"";
 
-/// Does something once when so many samples are there.
+/// Does something once, after so many samples.
 struct After<F>(u32, Option<F>);
 
 impl<F: FnOnce()> crate::run::Progress for After<F> {

@@ -74,7 +74,7 @@ impl Lazy {
     }
 
     /// A user is about to change a file: its times and rights are no longer those of the snapshot, and nothing that is
-    /// filled now puts them back. What has to be there before it is made longer.
+    /// filled now puts them back. Returns the range whose data must be in place before the file is extended.
     pub(in crate::mount) fn give_over(&self, file: &LazyFile) -> io::Result<ByteRange> {
         let _writing = file.lock.lock();
         if file.is_whole() {

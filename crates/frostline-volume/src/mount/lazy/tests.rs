@@ -340,7 +340,7 @@ async fn a_file_is_cut_without_fetching_and_what_was_cut_off_never_comes_back() 
             assert!(lazy.has_for_write(&file, &open, &(8_192..16_384)), "as long as it is");
         }
         write(&lazy, &file, &open, END + 100_000, &[0]).await;
-        // A machine that stops here keeps the new length, perhaps.
+        // A machine that stops here may keep the new length.
         rig.boots += 1;
         drop((place, lazy));
         (place, lazy) = rig.open();
@@ -525,7 +525,7 @@ async fn the_order_is_known_before_what_comes_first_is_fetched() {
             tokio::task::yield_now().await;
         }
     };
-    // The second batch of what comes first would be next in years.
+    // At 1 byte a second, the second batch of the first stage would begin after years.
     tokio::select! {
         () = hydrate(&lazy, &traces, Some(1)) => panic!("all is filled"),
         known = tokio::time::timeout(Duration::from_secs(30), known) => known.unwrap(),

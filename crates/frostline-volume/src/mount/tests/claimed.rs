@@ -1,8 +1,8 @@
-//! What a mount makes where it is mounted, and takes back when it is refused.
+//! What a mount creates where it is mounted, and removes when it is refused.
 
 use super::*;
 
-/// A folder with an empty directory of an own mode, and what that looks like.
+/// An empty directory in a folder, with a mode of its own.
 fn prepared(folder: &Path) -> PathBuf {
     let there = folder.join("there");
     fs::create_dir_all(&there).unwrap();
@@ -85,7 +85,7 @@ async fn a_mount_that_ended_before_all_names_were_made_keeps_nobody_out() {
     let at = target.join("new");
     assert_eq!(calls(move || fs::read(at)).await.unwrap(), b"new");
     assert_eq!(served.unmount().await, Unmounted::Incomplete);
-    // Of one that was mounted, nothing is lost to who has not seen that it was.
+    // A claim by a process that did not see this mount takes nothing of it.
     let claimed = Place::claim(&target, "memory:", &first);
     assert_eq!(claimed.err().map(|e| e.kind()), Some(ErrorKind::Conflict));
     let (_, record) = Place::open(&target).unwrap().unwrap();
