@@ -18,10 +18,9 @@ use serde_json::json;
 
 use self::progress::Bar;
 use crate::emulate::{self, Daemon, Emulated};
-use crate::host::io;
 use crate::host::ledger::{self, Ledger};
 use crate::host::process::Stop;
-use crate::host::{facts, probe::Host, tools};
+use crate::host::{facts, io, probe::Host, tools, write_page};
 use crate::record::{Cell, FORMAT, How, Mode, Run};
 use crate::report::Language;
 use crate::run::journal::Journal;
@@ -493,7 +492,7 @@ fn report_measured(file: &Path, args: &ReportArgs, language: Language, context: 
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|e| io(e, "cannot write", path))?;
+    write_page(path, text)?;
     eprintln!("wrote {}", path.display());
     Ok(())
 }

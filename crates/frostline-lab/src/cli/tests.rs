@@ -91,6 +91,33 @@ fn a_study_of_ones_own_runs_resumes_reports_and_compares() {
 }
 
 #[test]
+fn a_page_is_as_it_was_where_its_disk_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let [out, page] = ["run", "page.md"].map(|name| folder.path().join(name).display().to_string());
+    typed(&["run", "warm-tier", "--simulate", "--out", &out], folder.path(), false).unwrap();
+    let was = "# Mine\n<!-- lab page: run cells -->\n<!-- lab page end -->\n";
+    fs::write(&page, was).unwrap();
+    let decide = ["decide", "--need", "randread bs=16k 100MiB/s", "--capacity", "1TiB", "--html", &page];
+    let commands: [&[&str]; 4] = [
+        &["page", &page],
+        &["report", &out, "--html", &page],
+        &["report", &out, "--markdown", &page],
+        &decide,
+    ];
+    for words in commands {
+        // Where it is written first, no space is left.
+        let next = folder.path().join("page.md.next");
+        std::os::unix::fs::symlink("/dev/full", &next).unwrap();
+        let error = typed(words, folder.path(), false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted, "{words:?}: {error}");
+        assert_eq!(fs::read_to_string(&page).unwrap(), was, "{words:?}");
+        assert!(fs::symlink_metadata(&next).is_err(), "{words:?}: nothing is left beside it");
+    }
+    typed(commands[0], folder.path(), false).unwrap();
+    assert!(fs::read_to_string(&page).unwrap().len() > 2 * was.len());
+}
+
+#[test]
 fn a_plan_says_how_and_why_for_every_cell() {
     let data = tempfile::tempdir().unwrap();
     let plan = value(&typed(&["plan", "warm-tier", "--quick"], data.path(), true).unwrap());
