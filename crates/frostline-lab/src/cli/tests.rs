@@ -91,6 +91,34 @@ fn a_study_of_ones_own_runs_resumes_reports_and_compares() {
 }
 
 #[test]
+fn a_run_is_resumed_only_on_its_file_systems() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (study, out) = (folder.path().join("small.toml"), folder.path().join("run"));
+    let at = folder.path().to_str().unwrap();
+    let place = format!("place = \"path\"\npath = \"{at}\"");
+    fs::write(&study, SMALL.replace("place = \"folder\"", &place)).unwrap();
+    let (study, out) = (study.to_str().unwrap(), out.to_str().unwrap());
+    let run = value(&typed(&["run", study, "--quick", "--out", out], folder.path(), true).unwrap());
+    let identity = run["file_systems"][at].as_str().unwrap();
+    let resumed = |run: serde_json::Value| {
+        fs::write(folder.path().join("run/run.json"), run.to_string()).unwrap();
+        typed(&["run", "--resume", out], folder.path(), true)
+    };
+    let mut other = run.clone();
+    other["file_systems"][at] = "xfs 6a2c0d3e-8f57-4f0e-9c62-0d9a3b1f5e77".into();
+    let error = resumed(other).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(
+        error.what().starts_with(&format!("{at} is on another file system ({identity}) than")),
+        "{error}"
+    );
+    let mut earlier = run.clone();
+    earlier.as_object_mut().unwrap().remove("file_systems");
+    assert_eq!(value(&resumed(earlier).unwrap())["file_systems"], json!({}));
+    assert_eq!(value(&resumed(run.clone()).unwrap())["file_systems"], run["file_systems"]);
+}
+
+#[test]
 fn a_page_is_as_it_was_where_its_disk_is_full() {
     let folder = tempfile::tempdir().unwrap();
     let [out, page] = ["run", "page.md"].map(|name| folder.path().join(name).display().to_string());

@@ -95,6 +95,7 @@ fn run_of(seed: u64) -> Run {
         time_scale: 1.0,
         machine: crate::host::facts::machine(),
         tools: [].into(),
+        file_systems: [].into(),
         cells: vec![],
         comparisons: vec![],
         korean: [].into(),
