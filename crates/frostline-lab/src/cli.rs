@@ -5,7 +5,7 @@
 
 mod progress;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -18,16 +18,15 @@ use serde_json::json;
 
 use self::progress::Bar;
 use crate::emulate::{self, Daemon, Emulated};
-use crate::host::io;
 use crate::host::ledger::{self, Ledger};
 use crate::host::process::Stop;
-use crate::host::{facts, probe::Host, tools};
+use crate::host::{facts, io, probe::Host, tools, write_page};
 use crate::record::{Cell, FORMAT, How, Mode, Run};
 use crate::report::Language;
 use crate::run::journal::Journal;
 use crate::run::live::{Live, live_folder};
 use crate::run::{self, Progress, Running, Unwatched, summary, virtual_time};
-use crate::study::plan::{self, Plan};
+use crate::study::plan::{self, Directories, Plan};
 use crate::study::{Study, mode_name};
 
 /// Measure storage and virtual machines: volumes, file systems, mount options, and what they cost.
@@ -263,6 +262,7 @@ fn plan_of(args: &PlanArgs, context: &Context) -> Result<Outcome> {
 struct Prepared {
     study: Study,
     plan: Plan,
+    directories: Directories,
     header: Run,
     journal: Journal,
 }
@@ -293,7 +293,7 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
     notes.extend(pressure(&mut study, args.cpu_pressure_max));
     let host = Host::probe(&context.data);
     let plan = plan::plan(&study, mode, seed, &args.extent.cells, &host)?;
-    plan.check(&study, &host, &args.extent.destroy)?;
+    let directories = plan.check(&study, &host, &args.extent.destroy)?;
     let tools = tools::need(plan.tools.iter().map(String::as_str))?;
     let started = run::rfc3339(SystemClock.now_us())?;
     let folder = match &args.out {
@@ -314,6 +314,7 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
         time_scale: study.variant(mode)?.time_scale,
         machine: facts::machine(),
         tools,
+        file_systems: file_systems(&directories),
         cells: Vec::new(),
         comparisons: Vec::new(),
         korean: study.korean.clone(),
@@ -322,7 +323,7 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
     };
     let journal = Journal::create(&folder, &study.text)?;
     journal.write_run(&header)?;
-    Ok(Prepared { study, plan, header, journal })
+    Ok(Prepared { study, plan, directories, header, journal })
 }
 
 /// The study, mode, seed and groups are those of the run.
@@ -346,7 +347,8 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
     pressure(&mut study, was_limit);
     let host = Host::probe(&context.data);
     let plan = plan::plan(&study, was.mode, was.seed, &cells, &host)?;
-    plan.check(&study, &host, &args.extent.destroy)?;
+    let directories = plan.check(&study, &host, &args.extent.destroy)?;
+    check_same(&was.file_systems, &file_systems(&directories))?;
     let known = |id: &str| plan.cells.iter().any(|cell| cell.id == id);
     if let Some(sample) = journal.samples().iter().find(|sample| !known(&sample.cell)) {
         return Err(Error::conflict(format!(
@@ -357,7 +359,22 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
     let mut notes = was.notes.clone();
     notes.retain(|note| !summary::adds(note));
     notes.push(format!("Resumed after {}.", show_count(journal.samples().len() as u64, "sample")));
-    Ok(Prepared { study, plan, header: Run { notes, ..was }, journal })
+    Ok(Prepared { study, plan, directories, header: Run { notes, ..was }, journal })
+}
+
+fn file_systems(directories: &Directories) -> BTreeMap<String, String> {
+    directories.iter().map(|(path, at)| (path.display().to_string(), at.identity())).collect()
+}
+
+/// That each path is on the file system that the run has samples of, as far as its record says.
+fn check_same(was: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
+    let other = was.iter().find_map(|(path, was)| {
+        let now = now.get(path).filter(|now| *now != was)?;
+        Some(Error::conflict(format!(
+            "{path} is on another file system ({now}) than that of the run's samples ({was}): mount that one there"
+        )))
+    });
+    other.map_or(Ok(()), Err)
 }
 
 /// Which cells count although CPUs may be busy with something else.
@@ -406,7 +423,7 @@ fn command_line(name: &str, mode: Mode, args: &RunArgs) -> String {
 }
 
 fn in_virtual_time(prepared: Prepared) -> Result<Run> {
-    let Prepared { study, plan, header, mut journal } = prepared;
+    let Prepared { study, plan, header, mut journal, .. } = prepared;
     let modelled = virtual_time::modelled(&study, &plan, plan.seed)?;
     let stop = Stop::new();
     let running =
@@ -424,14 +441,15 @@ impl run::Executor for Nothing {
 }
 
 fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> Result<Run> {
-    let Prepared { study, plan, mut header, mut journal } = prepared;
+    let Prepared { study, plan, directories, mut header, mut journal } = prepared;
     let stop = Stop::on_signals()?;
     let modelled = virtual_time::modelled(&study, &plan, plan.seed)?;
     let mut bar = Bar::new();
     let teller = bar.teller();
     let raw = journal.raw("x").parent().map(Path::to_path_buf).unwrap_or_default();
     let say = Box::new(move |what: &str| teller.say(what));
-    let mut live = Live::new(&study, &plan, &SystemClock, &stop, &context.data, &raw, destroy, say)?;
+    let mut live =
+        Live::new(&study, &plan, &SystemClock, &stop, &context.data, &raw, directories, destroy, say)?;
     let running =
         Running { study: &study, plan: &plan, clock: &SystemClock, stop: &stop, modelled: &modelled };
     for change in &plan.changes {
@@ -493,7 +511,7 @@ fn report_measured(file: &Path, args: &ReportArgs, language: Language, context: 
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|e| io(e, "cannot write", path))?;
+    write_page(path, text)?;
     eprintln!("wrote {}", path.display());
     Ok(())
 }

@@ -45,21 +45,44 @@ pub(crate) fn make_folders(folder: &Path) -> Result<()> {
     missing.into_iter().rev().try_for_each(sync_entry)
 }
 
-/// Puts `bytes` in place of what the file held: after a power cut it is as before or as now, and as now once this
-/// returned.
+/// Writes what a person asked for to a file that they named. A file that is there stays as it is on an error, as with
+/// [`replace`]. A link stays one, and a pipe or a device is written to.
+pub(crate) fn write_page(path: &Path, text: &str) -> Result<()> {
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return std::fs::write(path, text).map_err(|e| io(e, "cannot write", path));
+    }
+    let file = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    replace(&file, text.as_bytes())
+}
+
+/// Puts `bytes` in place of what the file held: after a power cut or an error it is as before or as now, and as now once
+/// this returned. Owner and mode stay.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    use std::io::Write as _;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".next");
     let next = path.with_file_name(name);
-    let written = std::fs::File::create(&next).and_then(|mut file| {
-        file.write_all(bytes)?;
-        // Before the rename, which may reach the disk earlier than the bytes otherwise.
-        file.sync_all()
-    });
-    written.map_err(|e| io(e, "cannot write", &next))?;
-    std::fs::rename(&next, path).map_err(|e| io(e, "cannot write", path))?;
+    let replaced = write_like(&next, path, bytes).and_then(|()| std::fs::rename(&next, path));
+    if replaced.is_err() {
+        // What is left of it would only take space.
+        let _ = std::fs::remove_file(&next);
+    }
+    replaced.map_err(|e| io(e, "cannot write", path))?;
     sync_entry(path)
+}
+
+/// Writes a file with the owner and mode of another one, if that is there.
+fn write_like(path: &Path, other: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::{MetadataExt as _, fchown};
+    let mut file = std::fs::File::create(path)?;
+    if let Ok(was) = std::fs::metadata(other) {
+        // Only root may give a file away; for others it is their own from now on.
+        let _ = fchown(&file, Some(was.uid()), Some(was.gid()));
+        file.set_permissions(was.permissions())?;
+    }
+    file.write_all(bytes)?;
+    // Before the rename, which may reach the disk earlier than the bytes otherwise.
+    file.sync_all()
 }
 
 /// Makes the name of a file or folder durable: that is data of the folder which it is in.
@@ -71,3 +94,6 @@ pub(crate) fn sync_entry(path: &Path) -> Result<()> {
     };
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| io(e, "cannot sync", folder))
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,10 @@ pub struct Run {
     pub machine: Machine,
     /// Version lines of the tools that ran, by name.
     pub tools: BTreeMap<String, String>,
+    /// What tells the file systems of the paths that the study names from others (`Directory::identity`), by path.
+    /// Earlier runs have none.
+    #[serde(default)]
+    pub file_systems: BTreeMap<String, String>,
     /// The cells in the order of the study.
     pub cells: Vec<Cell>,
     /// The ratios that the study asks for.

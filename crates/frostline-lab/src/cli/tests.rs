@@ -91,6 +91,61 @@ fn a_study_of_ones_own_runs_resumes_reports_and_compares() {
 }
 
 #[test]
+fn a_run_is_resumed_only_on_its_file_systems() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (study, out) = (folder.path().join("small.toml"), folder.path().join("run"));
+    let at = folder.path().to_str().unwrap();
+    let place = format!("place = \"path\"\npath = \"{at}\"");
+    fs::write(&study, SMALL.replace("place = \"folder\"", &place)).unwrap();
+    let (study, out) = (study.to_str().unwrap(), out.to_str().unwrap());
+    let run = value(&typed(&["run", study, "--quick", "--out", out], folder.path(), true).unwrap());
+    let identity = run["file_systems"][at].as_str().unwrap();
+    let resumed = |run: serde_json::Value| {
+        fs::write(folder.path().join("run/run.json"), run.to_string()).unwrap();
+        typed(&["run", "--resume", out], folder.path(), true)
+    };
+    let mut other = run.clone();
+    other["file_systems"][at] = "xfs 6a2c0d3e-8f57-4f0e-9c62-0d9a3b1f5e77".into();
+    let error = resumed(other).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(
+        error.what().starts_with(&format!("{at} is on another file system ({identity}) than")),
+        "{error}"
+    );
+    let mut earlier = run.clone();
+    earlier.as_object_mut().unwrap().remove("file_systems");
+    assert_eq!(value(&resumed(earlier).unwrap())["file_systems"], json!({}));
+    assert_eq!(value(&resumed(run.clone()).unwrap())["file_systems"], run["file_systems"]);
+}
+
+#[test]
+fn a_page_is_as_it_was_where_its_disk_is_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let [out, page] = ["run", "page.md"].map(|name| folder.path().join(name).display().to_string());
+    typed(&["run", "warm-tier", "--simulate", "--out", &out], folder.path(), false).unwrap();
+    let was = "# Mine\n<!-- lab page: run cells -->\n<!-- lab page end -->\n";
+    fs::write(&page, was).unwrap();
+    let decide = ["decide", "--need", "randread bs=16k 100MiB/s", "--capacity", "1TiB", "--html", &page];
+    let commands: [&[&str]; 4] = [
+        &["page", &page],
+        &["report", &out, "--html", &page],
+        &["report", &out, "--markdown", &page],
+        &decide,
+    ];
+    for words in commands {
+        // Where it is written first, no space is left.
+        let next = folder.path().join("page.md.next");
+        std::os::unix::fs::symlink("/dev/full", &next).unwrap();
+        let error = typed(words, folder.path(), false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted, "{words:?}: {error}");
+        assert_eq!(fs::read_to_string(&page).unwrap(), was, "{words:?}");
+        assert!(fs::symlink_metadata(&next).is_err(), "{words:?}: nothing is left beside it");
+    }
+    typed(commands[0], folder.path(), false).unwrap();
+    assert!(fs::read_to_string(&page).unwrap().len() > 2 * was.len());
+}
+
+#[test]
 fn a_plan_says_how_and_why_for_every_cell() {
     let data = tempfile::tempdir().unwrap();
     let plan = value(&typed(&["plan", "warm-tier", "--quick"], data.path(), true).unwrap());

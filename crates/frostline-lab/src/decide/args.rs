@@ -9,6 +9,7 @@ use frostline_model::catalogue::Catalogue;
 use frostline_show::parse_bytes;
 
 use super::{Decision, Need, Question, decide, text};
+use crate::host::write_page;
 use crate::report::{Language, Point, pareto_page};
 
 /// Which volumes meet a need, with dollars per month, burst hours, machine limits and annual failure rates.
@@ -78,8 +79,7 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
             &decision.notes,
             Language::English,
         );
-        std::fs::write(path, page)
-            .map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))?;
+        write_page(path, &page)?;
         eprintln!("wrote {}", path.display());
     }
     let printed = match json {

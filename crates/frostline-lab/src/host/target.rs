@@ -14,10 +14,10 @@ use super::facts;
 use super::io;
 use super::ledger::{Ledger, Thing};
 
-/// Free space that is left to others, in bytes.
-const SPARE_BYTES: u64 = 16 << 20;
+/// Free space that is left to others, in MiB.
+const SPARE_MIB: u64 = 16;
 /// File systems without a volume behind them.
-const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+const IN_MEMORY: [&str; 3] = ["tmpfs", "ramfs", "devtmpfs"];
 
 /// A directory on a volume to be measured.
 #[derive(Clone, Debug)]
@@ -28,12 +28,31 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory at `path`, which can take `bytes`.
+    /// The directory at `path`, which can take `data_mib` MiB.
     ///
     /// # Errors
     /// By the path's name: NotFound if it is not there; Invalid if it is no directory or in memory; Denied if it cannot
     /// be written; Exhausted if too little is free.
-    pub fn open(path: &Path, bytes: u64) -> Result<Directory> {
+    pub fn open(path: &Path, data_mib: u64) -> Result<Directory> {
+        let directory = Directory::find(path)?;
+        directory.check_takes(data_mib)?;
+        Ok(directory)
+    }
+
+    /// That its path still leads to it, and that it can take `data_mib` MiB.
+    ///
+    /// # Errors
+    /// NotFound if the path is gone or leads elsewhere; otherwise as [`Directory::open`].
+    pub fn check_again(&self, data_mib: u64) -> Result<()> {
+        match Directory::find(&self.path) {
+            Ok(now) if now.number == self.number && now.resolved == self.resolved => {
+                self.check_takes(data_mib)
+            }
+            _ => Err(self.disappeared()),
+        }
+    }
+
+    fn find(path: &Path) -> Result<Directory> {
         let name = path.display();
         let resolved = path.canonicalize().map_err(|e| io(e, "cannot find", path))?;
         let metadata = fs::metadata(&resolved).map_err(|e| io(e, "cannot look at", path))?;
@@ -44,28 +63,31 @@ impl Directory {
             };
             return Err(Error::invalid(format!("{name} is not a directory{hint}")));
         }
-        let directory = Directory { path: path.to_path_buf(), resolved, number: metadata.dev() };
-        let stat = rustix::fs::statvfs(&directory.resolved)
-            .map_err(|e| io(e.into(), "cannot ask for the free space of", path))?;
-        if stat.f_flag.contains(StatVfsMountFlags::RDONLY) {
-            return Err(Error::denied(format!("{name} is mounted read-only: mount it with -o remount,rw")));
-        }
-        rustix::fs::access(&directory.resolved, Access::WRITE_OK | Access::EXEC_OK)
-            .map_err(|e| io(e.into(), "cannot write to", path))?;
-        if let Some(kind) = directory.file_system().filter(|kind| IN_MEMORY.contains(&kind.as_str())) {
+        Ok(Directory { path: path.to_path_buf(), resolved, number: metadata.dev() })
+    }
+
+    fn check_takes(&self, data_mib: u64) -> Result<()> {
+        let (path, name) = (&self.path, self.path.display());
+        if let Some(kind) = self.file_system().filter(|kind| IN_MEMORY.contains(&kind.as_str())) {
             return Err(Error::invalid(format!(
                 "{name} is in memory ({kind}): there is no volume behind it"
             )));
         }
+        let stat = rustix::fs::statvfs(&self.resolved)
+            .map_err(|e| io(e.into(), "cannot ask for the free space of", path))?;
+        if stat.f_flag.contains(StatVfsMountFlags::RDONLY) {
+            return Err(Error::denied(format!("{name} is mounted read-only: mount it with -o remount,rw")));
+        }
+        rustix::fs::access(&self.resolved, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|e| io(e.into(), "cannot write to", path))?;
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-        if free < bytes.saturating_add(SPARE_BYTES) {
+        let (free_mib, needed_mib) = (free >> 20, data_mib.saturating_add(SPARE_MIB));
+        if free_mib < needed_mib {
             return Err(Error::exhausted(format!(
-                "{name} is full: {} MiB are free, and {} MiB are needed",
-                free >> 20,
-                (bytes + SPARE_BYTES).div_ceil(1 << 20)
+                "{name} is full: {free_mib} MiB are free, and {needed_mib} MiB are needed"
             )));
         }
-        Ok(directory)
+        Ok(())
     }
 
     /// The path as it was given.
@@ -96,11 +118,12 @@ impl Directory {
     pub fn check_there(&self, folder: &Path) -> Result<()> {
         match fs::metadata(folder) {
             Ok(metadata) if metadata.dev() == self.number => Ok(()),
-            _ => Err(Error::not_found(format!(
-                "{} disappeared: what was mounted there is gone",
-                self.path.display()
-            ))),
+            _ => Err(self.disappeared()),
         }
+    }
+
+    fn disappeared(&self) -> Error {
+        Error::not_found(format!("{} disappeared: what was mounted there is gone", self.path.display()))
     }
 
     /// Its file system, such as ext4.
@@ -123,6 +146,16 @@ impl Directory {
             (Some((source, kind)), None) => format!("{kind} on {source}"),
             (None, _) => "unknown file system".to_owned(),
         }
+    }
+
+    /// What tells its file system from others, also after a restart: the UUID, such as `ext4 1b2f…`; without one that
+    /// can be read, what it is on.
+    pub fn identity(&self) -> String {
+        let uuid = || {
+            let (kind, device) = (self.file_system()?, self.device()?);
+            uuid(&kind, &device).map(|uuid| format!("{kind} {uuid}"))
+        };
+        uuid().unwrap_or_else(|| self.description())
     }
 
     /// What is mounted above it: source and file system.
@@ -250,10 +283,30 @@ fn add_signatures(uses: &mut Vec<String>, found: Result<Vec<String>>) -> Result<
 
 /// Signatures of file systems, pools and partition tables.
 fn signatures(device: &Path) -> Result<Vec<String>> {
-    let mut command = std::process::Command::new("wipefs");
-    command.args(["--noheadings", "--output", "TYPE"]).arg(device);
-    let text = super::process::run_short(&mut command)?;
+    let text = wipefs("TYPE", device)?;
     Ok(text.lines().map(str::trim).filter(|kind| !kind.is_empty()).map(str::to_owned).collect())
+}
+
+/// The UUID of the file system of that `kind` on a device. Only root may read the device; udev tells all users.
+fn uuid(kind: &str, device: &Path) -> Option<String> {
+    let of_kind = |line: &str| {
+        let (found, uuid) = line.trim().split_once(' ')?;
+        (found == kind).then(|| uuid.trim().to_owned())
+    };
+    let read = wipefs("TYPE,UUID", device).ok();
+    read.and_then(|text| text.lines().find_map(of_kind)).or_else(|| {
+        let by_uuid = Path::new("/dev/disk/by-uuid");
+        names(by_uuid)
+            .into_iter()
+            .find(|uuid| by_uuid.join(uuid).canonicalize().is_ok_and(|path| path == device))
+    })
+}
+
+/// Those columns of what is written on a device, a line for each signature.
+fn wipefs(columns: &str, device: &Path) -> Result<String> {
+    let mut command = std::process::Command::new("wipefs");
+    command.args(["--noheadings", "--output", columns]).arg(device);
+    super::process::run_short(&mut command)
 }
 
 /// Where `device` is mounted.

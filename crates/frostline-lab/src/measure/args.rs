@@ -154,7 +154,7 @@ fn check(args: &MeasureArgs) -> Result<(Vec<Directory>, Vec<Option<Cost>>)> {
             paths.len()
         )));
     }
-    let open = |path: &PathBuf| Directory::open(path, args.data_mib << 20);
+    let open = |path: &PathBuf| Directory::open(path, args.data_mib);
     let directories = paths.iter().map(open).collect::<Result<Vec<_>>>()?;
     for (at, directory) in directories.iter().enumerate() {
         let same = |other: &&Directory| other.resolved() == directory.resolved();

@@ -74,11 +74,10 @@ impl Live<'_> {
 
 impl Bench for Live<'_> {
     fn prepare(&mut self, at: usize) -> Result<()> {
-        let bytes = self.extent.data_mib << 20;
-        // Once more: a path may share its space with the file of another one.
-        let directory = Directory::open(self.directories[at].path(), bytes)?;
+        let directory = &self.directories[at];
+        // Once more: its volume may be gone by now, or hold the file of another path.
+        directory.check_again(self.extent.data_mib)?;
         self.folders[at] = Some(directory.folder(self.ledger, &at.to_string())?);
-        self.directories[at] = directory;
         let words = self.load.layout(self.extent.data_mib)?;
         let (command, stem) = self.command(at, words)?;
         let laid_out = run_tool(command, &stem, LAYOUT_MAX, self.stop);

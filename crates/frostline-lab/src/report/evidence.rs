@@ -42,29 +42,30 @@ const BAR_MAX: f64 = 40.0;
 /// folder; NotFound or Corrupt for files of runs.
 pub fn fill(page: &str, folder: &Path, name: &str) -> Result<String> {
     let mut filled = String::with_capacity(page.len());
-    let mut lines = page.lines().enumerate();
+    let mut lines = page.split_inclusive('\n').enumerate();
     let mut blocks = 0;
-    while let Some((at, line)) = lines.next() {
-        filled.push_str(line);
-        filled.push('\n');
+    while let Some((at, whole)) = lines.next() {
+        filled.push_str(whole);
+        let line = without_end(whole);
         let place = format!("{name}: line {}", at + 1);
         let Some(asked) = line.strip_prefix(BEGIN) else {
-            if is_mistyped(line) {
+            if is_meant(line) {
                 return Err(Error::invalid(format!("{place}: this does not begin a block: {BLOCK}")));
             }
             continue;
         };
         blocks += 1;
         let table = made(asked, folder).map_err(|error| error.context(place.clone()))?;
-        filled.push('\n');
-        filled.push_str(&table);
-        filled.push('\n');
-        let end = lines.by_ref().find(|(_, line)| *line == END || line.starts_with(BEGIN));
-        if end.is_none_or(|(_, line)| line != END) {
-            return Err(Error::invalid(format!("{place}: this block has no end; `{END}` is one")));
+        filled.push_str(&format!("\n{table}\n").replace('\n', &whole[line.len()..]));
+        // What a line that is almost an end, or the beginning of a block, would follow is not all of this one.
+        match lines.by_ref().find(|(_, line)| is_meant(line)) {
+            Some((_, end)) if without_end(end) == END => filled.push_str(end),
+            Some((at, other)) if !other.starts_with(BEGIN) => {
+                let place = format!("{name}: line {}", at + 1);
+                return Err(Error::invalid(format!("{place}: this ends no block; `{END}` does")));
+            }
+            _ => return Err(Error::invalid(format!("{place}: this block has no end; `{END}` is one"))),
         }
-        filled.push_str(END);
-        filled.push('\n');
     }
     match blocks {
         0 => Err(Error::invalid(format!("{name} has no block: {BLOCK}"))),
@@ -72,8 +73,14 @@ pub fn fill(page: &str, folder: &Path, name: &str) -> Result<String> {
     }
 }
 
-/// Whether a line is a mistyped comment of a block, or the end of a block that has no beginning.
-fn is_mistyped(line: &str) -> bool {
+/// The line without the characters that end it.
+fn without_end(line: &str) -> &str {
+    let line = line.strip_suffix('\n').unwrap_or(line);
+    line.strip_suffix('\r').unwrap_or(line)
+}
+
+/// Whether a line is a comment that means the beginning or the end of a block, however it is written.
+fn is_meant(line: &str) -> bool {
     let words = line.trim().strip_prefix("<!--").map(|rest| rest.trim_start().to_lowercase());
     words.is_some_and(|words| words.starts_with("lab page"))
 }

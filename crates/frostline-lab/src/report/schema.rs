@@ -55,6 +55,7 @@ fn run() -> Value {
         "time_scale": figure("Burst buckets were this many times smaller than real ones"),
         "machine": {"$ref": "#/$defs/machine"},
         "tools": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Version lines"},
+        "file_systems": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Type and UUID, or device, of the file systems that the study names, by path"},
         "cells": list("#/$defs/cell"),
         "comparisons": list("#/$defs/comparison"),
         "korean": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Korean of title, notes and comparisons"},

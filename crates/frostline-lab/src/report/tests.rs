@@ -136,6 +136,7 @@ fn run() -> Run {
             hypervisor: Some("kvm".into()),
         },
         tools: map([("fio", "fio-3.33".to_owned()), ("mkfs.xfs", "mkfs.xfs version 6.1.0".to_owned())]),
+        file_systems: map([("/mnt/a", "ext4 6a2c0d3e-8f57-4f0e-9c62-0d9a3b1f5e77".to_owned())]),
         cells,
         comparisons,
         notes: vec!["Volumes are emulated from the published rules of EBS; no cloud was used.".into()],
@@ -370,6 +371,7 @@ fn an_empty_run_makes_a_page() {
         comparisons: Vec::new(),
         notes: Vec::new(),
         tools: BTreeMap::new(),
+        file_systems: BTreeMap::new(),
         ..run()
     };
     check_page(&html(&empty, &[], Language::Korean));

@@ -5,7 +5,7 @@
 //! written is there after a power cut once it returned, the names of files and folders included.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ const RUN: &str = "run.json";
 const STUDY: &str = "study.toml";
 const RAW: &str = "raw";
 
-/// A run's folder, open for more samples.
+/// A run's folder, open for more samples, which nobody else adds meanwhile.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
@@ -33,7 +33,7 @@ impl Journal {
     /// A new run in `folder`.
     ///
     /// # Errors
-    /// Conflict if a run is there already; otherwise as the system.
+    /// Conflict if a run is there already, or begins there at this moment; otherwise as the system.
     pub fn create(folder: &Path, study: &str) -> Result<Journal> {
         if folder.join(SAMPLES).exists() || folder.join(RUN).exists() {
             return Err(Error::conflict(format!(
@@ -51,7 +51,8 @@ impl Journal {
     /// The run in `folder` as far as it came, its study's text and its header.
     ///
     /// # Errors
-    /// NotFound if there is none, Corrupt if it cannot be read, Invalid if a newer version wrote it.
+    /// NotFound if there is none, Conflict while it is running, Corrupt if it cannot be read, Invalid if a newer version
+    /// wrote it.
     pub fn resume(folder: &Path) -> Result<(Journal, String, Run)> {
         let run = report::read_run(folder)?;
         let text = folder.join(STUDY);
@@ -63,12 +64,20 @@ impl Journal {
 
     fn open(folder: &Path) -> Result<Journal> {
         let path = folder.join(SAMPLES);
-        let samples = read_samples(&path)?;
         let file = OpenOptions::new()
             .create(true)
             .append(true)
             .open(&path)
             .map_err(|e| io(e, "cannot open", &path))?;
+        // Before the samples are read, to which whoever runs it adds. The kernel unlocks it with the process.
+        file.try_lock().map_err(|e| match e {
+            TryLockError::WouldBlock => Error::conflict(format!(
+                "the run in {} is running: wait for its end, or stop it",
+                folder.display()
+            )),
+            TryLockError::Error(e) => io(e, "cannot lock", &path),
+        })?;
+        let samples = read_samples(&path)?;
         let taken = samples.iter().map(|sample| (sample.cell.clone(), sample.block)).collect();
         Ok(Journal { folder: folder.to_path_buf(), file, samples, taken })
     }

@@ -37,7 +37,7 @@ use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{Printed, Stop, run_short, run_tool};
 use crate::host::{io, write_json};
 use crate::restore::{Database, Trial as Restoring};
-use crate::study::plan::{Plan, PlannedCell, overwrites, rig_key};
+use crate::study::plan::{Directories, Plan, PlannedCell, overwrites, rig_key};
 use crate::study::{Gates, Place, Setup, Study, Workload, fill};
 use crate::workload::{self, Measured};
 
@@ -59,6 +59,8 @@ pub struct Live<'a> {
     raw: PathBuf,
     /// The data folder, where images of guests are kept.
     data: PathBuf,
+    /// Those that the study names, as they were when the run was planned.
+    directories: Directories,
     /// Devices that may be overwritten, as a person named them.
     destroy: Vec<PathBuf>,
     /// Those that were.
@@ -77,8 +79,8 @@ pub struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// An executor whose files are below `data` and whose raw output goes to `raw`. It may overwrite the devices that
-    /// `destroy` names. `say` is told what a person must know.
+    /// An executor whose files are below `data` and whose raw output goes to `raw`. It measures in `directories`, which the
+    /// plan has seen, and may overwrite the devices that `destroy` names. `say` is told what a person must know.
     ///
     /// # Errors
     /// As the ledger and the file system.
@@ -89,6 +91,7 @@ impl<'a> Live<'a> {
         stop: &'a Stop,
         data: &Path,
         raw: &Path,
+        directories: Directories,
         destroy: &[PathBuf],
         say: Box<dyn FnMut(&str) + 'a>,
     ) -> Result<Live<'a>> {
@@ -109,6 +112,7 @@ impl<'a> Live<'a> {
             folder,
             raw: raw.to_path_buf(),
             data: data.to_path_buf(),
+            directories,
             destroy: destroy.to_vec(),
             overwritten: BTreeSet::new(),
             rigs: BTreeMap::new(),

@@ -54,6 +54,7 @@ pub(super) fn header() -> Run {
         time_scale: 1.0,
         machine: Machine::default(),
         tools: BTreeMap::new(),
+        file_systems: BTreeMap::new(),
         cells: vec![],
         comparisons: vec![],
         korean: BTreeMap::new(),

@@ -28,6 +28,9 @@ const BOOT_S: f64 = 12.0;
 /// Seconds that waking guests, reading their counters and pausing them takes. Measured.
 const AWAKE_S: f64 = 2.5;
 
+/// The directories that the cells of a plan name, by their paths.
+pub type Directories = BTreeMap<PathBuf, Directory>;
+
 /// A plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
@@ -139,12 +142,13 @@ impl Plan {
     }
 
     /// Refuses a run that this host cannot do, before anything is made. Devices may be overwritten that `destroy` names.
+    /// The answer is the directories that cells name, by their paths.
     ///
     /// # Errors
     /// Of a directory or device that a cell names, as [`Directory::open`] and [`Device::check_may_be_overwritten`].
     /// NotFound for missing tools, with the install command; Denied without root; Exhausted without space;
     /// Invalid if no cell is left. Each says what can still be done.
-    pub fn check(&self, study: &Study, host: &Host, destroy: &[PathBuf]) -> Result<()> {
+    pub fn check(&self, study: &Study, host: &Host, destroy: &[PathBuf]) -> Result<Directories> {
         let wanted: BTreeSet<usize> = self.cells.iter().map(|cell| cell.group_index).collect();
         let needs: BTreeSet<&Need> = wanted.iter().flat_map(|at| &study.groups[*at].needs).collect();
         if self.mode != Mode::Simulate {
@@ -166,14 +170,15 @@ impl Plan {
     }
 
     /// The directories and devices that cells name.
-    fn check_targets(&self, study: &Study, destroy: &[PathBuf]) -> Result<()> {
-        let mut overwritten = Vec::new();
+    fn check_targets(&self, study: &Study, destroy: &[PathBuf]) -> Result<Directories> {
+        let (mut directories, mut overwritten) = (Directories::new(), Vec::new());
         for cell in self.cells.iter().filter(|cell| cell.is_run()) {
             let group = &study.groups[cell.group_index];
             let setup = &study.setups[&group.setup];
             if let Some(path) = &setup.path {
                 let path = PathBuf::from(super::fill(path, &cell.levels)?);
-                Directory::open(&path, study.workloads[&group.workload].data_mib << 20)?;
+                let directory = Directory::open(&path, study.workloads[&group.workload].data_mib)?;
+                directories.insert(path, directory);
             }
             if let Some(device) = &setup.device {
                 let device = Device::open(Path::new(&super::fill(device, &cell.levels)?))?;
@@ -190,7 +195,7 @@ impl Plan {
                 "--destroy {}: no cell of this run overwrites it",
                 path.display()
             ))),
-            None => Ok(()),
+            None => Ok(directories),
         }
     }
 }

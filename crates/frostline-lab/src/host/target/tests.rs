@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 
@@ -42,17 +43,70 @@ fn a_directory_that_cannot_be_measured_is_named() {
     };
     check(&data.path().join("none"), 0, ErrorKind::NotFound, "cannot find");
     check(&file, 0, ErrorKind::Invalid, "not a directory");
-    check(data.path(), 1 << 60, ErrorKind::Exhausted, "is full");
-    if Path::new("/dev/shm").is_dir() {
-        check(Path::new("/dev/shm"), 0, ErrorKind::Invalid, "in memory");
+    check(data.path(), 1 << 40, ErrorKind::Exhausted, "is full");
+    // As bytes it would be none.
+    check(data.path(), 1 << 44, ErrorKind::Exhausted, "is full");
+    check(data.path(), u64::MAX, ErrorKind::Exhausted, "is full");
+    for memory in ["/dev", "/dev/shm"].map(Path::new).into_iter().filter(|path| path.is_dir()) {
+        check(memory, 0, ErrorKind::Invalid, "in memory");
     }
+}
+
+#[test]
+fn a_path_that_leads_elsewhere_has_disappeared() {
+    let (data, _ledger) = folder();
+    let [a, b, link] = ["a", "b", "link"].map(|name| data.path().join(name));
+    fs::create_dir(&a).unwrap();
+    fs::create_dir(&b).unwrap();
+    std::os::unix::fs::symlink(&a, &link).unwrap();
+    let directory = Directory::open(&link, 0).unwrap();
+    directory.check_again(0).unwrap();
+    assert_eq!(directory.check_again(1 << 40).unwrap_err().kind(), ErrorKind::Exhausted);
+    let check_disappeared = || {
+        let error = directory.check_again(0).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.what().contains("link disappeared"), "{error}");
+    };
+    fs::remove_file(&link).unwrap();
+    check_disappeared();
+    std::os::unix::fs::symlink(&b, &link).unwrap();
+    check_disappeared();
+}
+
+#[test]
+fn a_file_system_is_told_from_what_is_below_it_and_from_the_next_one() {
+    if !can_make_devices("a_file_system_is_told_from_what_is_below_it_and_from_the_next_one") {
+        return;
+    }
+    let (data, mut ledger) = folder();
+    let device = device(data.path(), &mut ledger);
+    let at = data.path().canonicalize().unwrap().join("mount");
+    fs::create_dir(&at).unwrap();
+    let below = Directory::open(&at, 0).unwrap();
+    let mut identities = BTreeSet::from([below.identity()]);
+    for number in 1..=2 {
+        let uuid = format!("00000000-0000-4000-8000-00000000000{number}");
+        run_short(Command::new("mkfs.ext4").args(["-q", "-F", "-U", &uuid]).arg(&device)).unwrap();
+        ledger.note(Thing::Mount(at.clone())).unwrap();
+        run_short(Command::new("mount").arg(&device).arg(&at)).unwrap();
+        let directory = Directory::open(&at, 0).unwrap();
+        assert_eq!(directory.identity(), format!("ext4 {uuid}"));
+        assert!(identities.insert(directory.identity()));
+        directory.check_again(0).unwrap();
+        assert_eq!(below.check_again(0).unwrap_err().kind(), ErrorKind::NotFound);
+        ledger.undo_from(&Thing::Mount(at.clone())).unwrap();
+        let error = directory.check_again(0).unwrap_err();
+        assert!(error.what().contains("disappeared"), "{error}");
+    }
+    below.check_again(0).unwrap();
+    ledger.close().unwrap();
 }
 
 #[test]
 fn a_folder_goes_with_the_ledger_and_is_missed_before() {
     let (data, mut ledger) = folder();
     fs::write(data.path().join("precious"), "kept").unwrap();
-    let directory = Directory::open(data.path(), 1 << 20).unwrap();
+    let directory = Directory::open(data.path(), 1).unwrap();
     let folder = directory.folder(&mut ledger, "rig0").unwrap();
     assert!(folder.starts_with(directory.resolved()));
     directory.check_there(&folder).unwrap();

@@ -70,6 +70,24 @@ fn a_path_that_is_gone_is_named_and_not_made_again() {
 }
 
 #[test]
+fn a_path_that_leads_elsewhere_when_its_turn_comes_is_not_measured() {
+    let left = with_fio("a_path_that_leads_elsewhere_when_its_turn_comes_is_not_measured", |live| {
+        let volume = live.directories[0].resolved().to_path_buf();
+        let [link, other] = ["link", "other"].map(|name| volume.with_file_name(name));
+        fs::create_dir(&other).unwrap();
+        std::os::unix::fs::symlink(&volume, &link).unwrap();
+        live.directories[0] = Directory::open(&link, 64).unwrap();
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        let error = live.prepare(0).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.what().contains("disappeared"), "{error}");
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
+    });
+    assert_eq!(left, Vec::<PathBuf>::new());
+}
+
+#[test]
 fn rounds_are_from_one_moment_to_the_next() {
     let moment = |seconds, requests| SoFar { seconds, requests, bytes: requests << 20 };
     let found = round(moment(0.9, 90), moment(1.9, 200)).unwrap();

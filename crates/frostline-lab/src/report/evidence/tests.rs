@@ -97,6 +97,33 @@ fn a_range_of_few_values_says_below_the_table_what_it_is_worth() {
     assert_eq!(of_few(&[1, 6, 12].into()), "");
 }
 
+/// A page whose block is made of a run that lies beside it, with its lines ended in that way.
+fn small_page(end_of_line: &str) -> String {
+    format!("# A\n\n{BEGIN}data/warm-tier answer -->\nold\n{END}\nprose").replace('\n', end_of_line)
+}
+
+fn fill_small(page: &str) -> Result<String> {
+    fill(page, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies"), "a.md")
+}
+
+#[test]
+fn a_page_keeps_the_ends_of_its_lines() {
+    let unix = fill_small(&small_page("\n")).unwrap();
+    assert!(unix.ends_with("\nprose") && !unix.contains('\r') && !unix.contains("old"), "{unix}");
+    let dos = fill_small(&small_page("\r\n")).unwrap();
+    assert_eq!(dos, unix.replace('\n', "\r\n"));
+}
+
+#[test]
+fn a_line_that_is_almost_an_end_takes_no_text_with_it() {
+    for end in [format!("{END} "), format!("  {END}"), END.to_uppercase()] {
+        let page = small_page("\n").replace(END, &end);
+        let page = format!("{page}\n\n {BEGIN}data/warm-tier answer -->\n{END}\n");
+        let said = fill_small(&page).unwrap_err().to_string();
+        assert_eq!(said, format!("a.md: line 5: this ends no block; `{END}` does"));
+    }
+}
+
 #[test]
 fn a_wrong_block_is_named_by_line() {
     let folder = tempfile::tempdir().unwrap();

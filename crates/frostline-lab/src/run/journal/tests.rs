@@ -22,6 +22,7 @@ fn a_line_that_was_cut_short_is_taken_away() {
     let mut journal = Journal::create(folder.path(), "").unwrap();
     journal.append(sample(0)).unwrap();
     journal.append(sample(1)).unwrap();
+    drop(journal);
     let path = folder.path().join(SAMPLES);
     let whole = fs::read(&path).unwrap();
     for cut in whole.len() / 2 + 1..whole.len() {
@@ -29,6 +30,7 @@ fn a_line_that_was_cut_short_is_taken_away() {
         let mut again = Journal::open(folder.path()).unwrap();
         assert_eq!(again.samples(), [sample(0)], "cut at {cut}");
         again.append(sample(2)).unwrap();
+        drop(again);
         assert_eq!(Journal::open(folder.path()).unwrap().samples(), [sample(0), sample(2)]);
     }
 }
@@ -38,6 +40,24 @@ fn a_folder_with_a_run_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
     drop(Journal::create(folder.path(), "").unwrap());
     assert_eq!(Journal::create(folder.path(), "").unwrap_err().kind(), frostline_base::ErrorKind::Conflict);
+}
+
+#[test]
+fn a_run_that_is_running_is_not_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::create(folder.path(), "").unwrap();
+    journal.write_run(&run_of(1)).unwrap();
+    // A sample that is just being written, of which a second writer would cut what is there.
+    let path = folder.path().join(SAMPLES);
+    fs::write(&path, "{\"cell\"").unwrap();
+    let error = Journal::resume(folder.path()).unwrap_err();
+    assert_eq!(error.kind(), frostline_base::ErrorKind::Conflict);
+    assert!(error.what().contains("is running: wait for its end"), "{error}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "{\"cell\"");
+    fs::write(&path, "").unwrap();
+    journal.append(sample(0)).unwrap();
+    drop(journal);
+    assert_eq!(Journal::resume(folder.path()).unwrap().0.samples(), [sample(0)]);
 }
 
 #[test]
@@ -75,6 +95,7 @@ fn run_of(seed: u64) -> Run {
         time_scale: 1.0,
         machine: crate::host::facts::machine(),
         tools: [].into(),
+        file_systems: [].into(),
         cells: vec![],
         comparisons: vec![],
         korean: [].into(),

@@ -128,7 +128,10 @@ impl Live<'_> {
 
     fn path(&mut self, cell: &PlannedCell, setup: &Setup, at: usize) -> Result<Rig> {
         let path = fill(setup.path.as_deref().unwrap_or_default(), &cell.levels)?;
-        let on = target::Directory::open(Path::new(&path), self.workload(cell).data_mib << 20)?;
+        let on = self.directories.get(Path::new(&path)).cloned();
+        let on = on.ok_or_else(|| Error::internal(format!("{path} was not planned")))?;
+        // Once more: its volume may be gone by now, or hold the files of other cells.
+        on.check_again(self.workload(cell).data_mib)?;
         let directory = on.folder(&mut self.ledger, &format!("rig{at}"))?;
         let devices = on.device().into_iter().collect();
         Ok(Rig::Path { on, directory, devices })

@@ -96,11 +96,12 @@ fn run_study(
     let study = Study::parse(text, "tiny.toml")?;
     let host = Host::probe(data);
     let plan = plan(&study, Mode::Quick, 1, &[], &host)?;
-    plan.check(&study, &host, destroy)?;
+    let directories = plan.check(&study, &host, destroy)?;
     let mut journal = Journal::create(&data.join("run"), &study.text)?;
     let raw = data.join("run/raw");
     let modelled = BTreeMap::new();
-    let mut live = Live::new(&study, &plan, &SystemClock, stop, data, &raw, destroy, Box::new(|_| {}))?;
+    let say = Box::new(|_: &str| {});
+    let mut live = Live::new(&study, &plan, &SystemClock, stop, data, &raw, directories, destroy, say)?;
     let running = Running { study: &study, plan: &plan, clock: &SystemClock, stop, modelled: &modelled };
     let header = crate::record::Run { started: rfc3339(0)?, machine: facts::machine(), ..header() };
     let run = running.run(header, &mut journal, &mut live, progress);
@@ -207,6 +208,43 @@ fn directories_are_measured_in_turn_and_one_that_disappears_is_named() {
     assert!(device.is_some_and(|gate| gate.passed), "the counters of the device are read: {:?}", samples[0]);
     let kept: Vec<_> = fs::read_dir(&a).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(kept, ["precious"], "only the lab's own files are gone");
+}
+
+/// Does something once before the first sample.
+struct First<F>(Option<F>);
+
+impl<F: FnOnce()> crate::run::Progress for First<F> {
+    fn begin(&mut self, _: u64, _: u64) {
+        if let Some(act) = self.0.take() {
+            act();
+        }
+    }
+    fn taking(&mut self, _: &str) {}
+    fn taken(&mut self, _: &crate::record::Sample, _: u64) {}
+    fn say(&mut self, _: &str) {}
+}
+
+#[test]
+fn a_directory_that_is_another_one_than_the_plan_saw_is_not_measured() {
+    if tools::need(["fio"]).is_err() {
+        return eprintln!("skipped: needs fio");
+    }
+    let data = tempfile::tempdir_in("/var/tmp").unwrap();
+    let [a, b, other] = ["a", "b", "other"].map(|name| data.path().join(name));
+    fs::create_dir(&a).unwrap();
+    fs::create_dir(&other).unwrap();
+    std::os::unix::fs::symlink(&a, &b).unwrap();
+    let levels = [a.to_str().unwrap(), b.to_str().unwrap()];
+    let text = places(levels, PATH, "--filename={directory}/data --rw=write");
+    let mut first = First(Some(|| {
+        fs::remove_file(&b).unwrap();
+        std::os::unix::fs::symlink(&other, &b).unwrap();
+    }));
+    let (run, _) = run_study(&text, data.path(), &Stop::new(), &[], &mut first).unwrap();
+    let of = |path: &str| run.cells.iter().find(|cell| cell.levels["at"] == path).unwrap();
+    assert_eq!(of(levels[0]).measured["mib_per_s"].values.len(), 2, "{:?}", of(levels[0]).notes);
+    assert_eq!((of(levels[1]).measured.len(), of(levels[1]).voided), (0, 2));
+    assert!(of(levels[1]).notes[0].contains("disappeared"), "{:?}", of(levels[1]).notes);
 }
 
 /// A loop device on a new file of 16 MiB.
@@ -332,7 +370,8 @@ fn victim() {
     let (stop, data) = (Stop::new(), PathBuf::from(data));
     let raw = data.join("raw");
     fs::create_dir_all(&raw).unwrap();
-    let mut live = Live::new(&study, &plan, &SystemClock, &stop, &data, &raw, &[], Box::new(|_| {})).unwrap();
+    let (none, say) = (BTreeMap::new(), Box::new(|_: &str| {}));
+    let mut live = Live::new(&study, &plan, &SystemClock, &stop, &data, &raw, none, &[], say).unwrap();
     let cell = &plan.cells[0];
     let key = live.rig(cell).unwrap();
     let (device, directory) =

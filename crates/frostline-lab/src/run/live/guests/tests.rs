@@ -257,7 +257,9 @@ fn with_guests(study: &str, what: impl FnOnce(&mut Live<'_>, &Plan, &Path)) {
     let (stop, raw) = (Stop::new(), data.path().join("raw"));
     fs::create_dir_all(&raw).unwrap();
     let clock = frostline_base::SystemClock;
-    let mut live = Live::new(&study, &plan, &clock, &stop, data.path(), &raw, &[], Box::new(|_| {})).unwrap();
+    let mut live =
+        Live::new(&study, &plan, &clock, &stop, data.path(), &raw, BTreeMap::new(), &[], Box::new(|_| {}))
+            .unwrap();
     what(&mut live, &plan, &raw);
     live.close().unwrap();
     let left: Vec<_> = fs::read_dir("/sys/class/net")

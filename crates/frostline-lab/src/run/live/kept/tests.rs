@@ -20,8 +20,18 @@ fn every_cell_of_the_published_matrix_has_its_file_system_and_data() {
     let plan = planned(&study);
     let (data, stop) = (tempfile::tempdir().unwrap(), Stop::new());
     let raw = data.path().join("raw");
-    let live =
-        Live::new(&study, &plan, &SystemClock, &stop, data.path(), &raw, &[], Box::new(|_| {})).unwrap();
+    let live = Live::new(
+        &study,
+        &plan,
+        &SystemClock,
+        &stop,
+        data.path(),
+        &raw,
+        BTreeMap::new(),
+        &[],
+        Box::new(|_| {}),
+    )
+    .unwrap();
     let (systems, options) = live.systems().unwrap();
     assert!(options.len() <= VOLUMES_MAX, "{} volumes", options.len());
     let mut sets = std::collections::BTreeSet::new();
