@@ -232,10 +232,8 @@ impl Ends {
     fn visit(&mut self, ast: &Ast, is_last: bool, lines: &mut bool) {
         match ast {
             Ast::Flags(set) => *lines = set.flags.flag_state(Flag::MultiLine).unwrap_or(*lines),
-            Ast::Assertion(assertion) => {
-                if assertion.kind == AssertionKind::EndLine && is_last && !*lines {
-                    self.ends.push(assertion.span.start.offset);
-                }
+            Ast::Assertion(assertion) if assertion.kind == AssertionKind::EndLine && is_last && !*lines => {
+                self.ends.push(assertion.span.start.offset);
             }
             Ast::Repetition(repetition) => self.visit(&repetition.ast, false, lines),
             Ast::Group(group) => {

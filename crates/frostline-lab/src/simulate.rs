@@ -26,7 +26,7 @@ const ZFS_GROUP_S: f64 = 5.0;
 /// Bytes that OpenZFS writes for one I/O unit of a volume: fitted to the run of `docs/studies/warm-tier-zfs.md`.
 const ZFS_GATHERED_BYTES: u64 = 64 * KIB;
 /// Requests of a transaction group to each volume beside the data: fitted to the same.
-const ZFS_GROUP_REQUESTS: f64 = 2.0;
+const ZFS_GROUP_REQUESTS: f64 = 1.0;
 
 /// What a file system does to requests on their way to the stripe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -205,8 +205,11 @@ fn a_device_of_a_pool_or_of_swap_is_refused() {
     ledger.close().unwrap();
 }
 
-/// What pools write on their members, by hand: where, and which bytes.
-fn members() -> [(&'static str, Vec<(u64, Vec<u8>)>); 3] {
+/// Bytes at their places.
+type Written = Vec<(u64, Vec<u8>)>;
+
+/// What pools write on their members, by hand.
+fn members() -> [(&'static str, Written); 3] {
     // The label of LVM in the second sector: its number, a checksum that nobody looks at, and the type.
     let mut label = b"LABELONE".to_vec();
     label.extend(1_u64.to_le_bytes());
