@@ -3,7 +3,7 @@
 //! A capture has `sample0/` (everything), `sample1/` (the counters, some seconds later) and
 //! `capture.json`, with the size and a checksum of every file: one that is cut, changed or lost is known as damaged, and
 //! what a rule would have read in it as unknown. Data that identifies the host or its users is removed: configuration files and command lines are
-//! reduced to what a rule reads, and host names, addresses, serial numbers and secrets are replaced in the rest.
+//! reduced to what a rule reads, mounts of other hosts lose their sources, and host names, addresses, serial numbers and secrets are replaced in the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -100,6 +100,51 @@ const LINKS: &[&str] = &[
     "sys/class/net/*/device/driver",
     "sys/class/net/*/master",
 ];
+
+/// File systems of other hosts, also where their source looks like a name of this one.
+const REMOTE_KINDS: &[&str] = &[
+    "9p",
+    "afs",
+    "beegfs",
+    "ceph",
+    "cifs",
+    "coda",
+    "davfs",
+    "glusterfs",
+    "lustre",
+    "ncpfs",
+    "nfs",
+    "nfs4",
+    "orangefs",
+    "pvfs2",
+    "smb3",
+    "smbfs",
+];
+
+/// Options of mounts whose values name a host or a user, on whatever file system.
+const NAMING_OPTIONS: &[&str] = &[
+    "addr",
+    "clientaddr",
+    "cred",
+    "credentials",
+    "dom",
+    "domain",
+    "host",
+    "ip",
+    "mountaddr",
+    "mounthost",
+    "owner",
+    "pass",
+    "password",
+    "server",
+    "user",
+    "username",
+    "workgroup",
+];
+
+/// Options of remote file systems whose values are no names.
+const REMOTE_KEPT: &[&str] =
+    &["cache", "local_lock", "lookupcache", "mountproto", "nfsvers", "proto", "sec", "vers", "xprtsec"];
 
 /// Settings of PostgreSQL that a rule reads.
 const POSTGRES_KEPT: &[&str] = &[
@@ -293,6 +338,11 @@ fn facts(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
             files.insert(format!("{path}.link"), target.into_bytes());
         }
     }
+    for path in ["proc/mounts", "etc/fstab"] {
+        if let Some(text) = files.get_mut(path) {
+            *text = mounts(&String::from_utf8_lossy(text)).into_bytes();
+        }
+    }
     if let Some(line) = files.get_mut("proc/cmdline") {
         *line = kept_words(&String::from_utf8_lossy(line)).into_bytes();
     }
@@ -337,6 +387,46 @@ fn facts(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
 fn kept(settings: &BTreeMap<String, String>, names: &[&str], separator: &str) -> String {
     let line = |name: &&str| settings.get(*name).map(|value| format!("{name}{separator}{value}\n"));
     names.iter().filter_map(line).collect()
+}
+
+/// Lines of mounts without what names a host or a user; comments are left out.
+fn mounts(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(source), Some(point), Some(kind)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        if source.starts_with('#') {
+            continue;
+        }
+        let is_remote = is_remote(source, kind);
+        let options = words.next().unwrap_or("defaults").split(',');
+        let options: Vec<String> = options.map(|option| mount_option(option, is_remote)).collect();
+        let source = if is_remote { "REMOTE" } else { source };
+        out += &format!("{source} {point} {kind} {}", options.join(","));
+        words.for_each(|word| out += &format!(" {word}"));
+        out.push('\n');
+    }
+    out
+}
+
+/// Whether a file system is, or may be, elsewhere. FUSE has local ones, whose source is the name of the program.
+fn is_remote(source: &str, kind: &str) -> bool {
+    if source.starts_with('/') && !source.starts_with("//") {
+        return false;
+    }
+    let is_other_fuse = kind.starts_with("fuse.") && !kind.ends_with(source);
+    REMOTE_KINDS.contains(&kind) || is_other_fuse || source.starts_with("//") || source.contains([':', '@'])
+}
+
+/// An option without a value that names a host or a user. Of remote file systems only values that cannot are kept.
+fn mount_option(option: &str, is_remote: bool) -> String {
+    let Some((key, value)) = option.split_once('=') else { return option.to_owned() };
+    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    let names = NAMING_OPTIONS.contains(&key) || ["uid", "gid"].contains(&key) && !is_number;
+    let is_kept = !names && (!is_remote || is_number || REMOTE_KEPT.contains(&key));
+    if is_kept { option.to_owned() } else { format!("{key}=REDACTED") }
 }
 
 fn kept_words(line: &str) -> String {
@@ -454,7 +544,6 @@ impl Redactor {
             r"(?i)\b(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}\b|\b(?:[0-9a-f]{1,4}:){2,6}:(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*)?|\b[0-9a-f]{2,4}::[0-9a-f:]*",
             "IP",
         );
-        add(r"(?m)^[A-Za-z0-9_.-]+:/([^/])", "HOST:/${1}");
         add(r"/home/[^/\s\x00]+", "/home/USER");
         Redactor { rules }
     }

@@ -117,8 +117,6 @@ impl Change {
                     bytes.map(|bytes| bytes.to_string())
                 }
                 (Kind::Dirty, Some((_, bytes))) => Some(bytes.to_owned()),
-                // Whether the option is in effect is what the rule has found out.
-                (Kind::Mount { .. }, _) => None,
                 _ => Some(now.clone()),
             };
             let is_met = match &judged {
@@ -195,10 +193,15 @@ impl Setting {
                     Kind::LoopDirect(dev),
                 )
             }
-            Setting::Mount(_, without) => {
+            Setting::Mount(with, without) => {
                 let point = get("point")?;
-                let name = format!("options of {point}");
-                one("proc/mounts".to_owned(), name, Kind::Mount { point, without })
+                // The table of mounts leaves the default out.
+                let (option, shown, otherwise) = match without {
+                    "strictatime" => ("atime", vec!["noatime", "relatime"], without),
+                    _ => (without.trim_start_matches("no"), vec![without], with),
+                };
+                let name = format!("{option} of {point}");
+                one("proc/mounts".to_owned(), name, Kind::Mount { point, shown, otherwise })
             }
         }
     }
@@ -221,7 +224,7 @@ enum Kind {
     Ring(String),
     Offload(String, String),
     LoopDirect(String),
-    Mount { point: String, without: &'static str },
+    Mount { point: String, shown: Vec<&'static str>, otherwise: &'static str },
 }
 
 impl Target {
@@ -254,9 +257,10 @@ impl Target {
                 let word = line.and_then(|line| line.split_whitespace().next());
                 word.map(str::to_owned).ok_or_else(|| lacks(feature))
             }
-            Kind::Mount { point, .. } => {
+            Kind::Mount { point, shown, otherwise } => {
                 let mount = host.mounts()?.iter().rfind(|mount| mount.point == *point);
-                mount.map(|mount| mount.options.join(",")).ok_or_else(|| lacks(point))
+                let mount = mount.ok_or_else(|| lacks(point))?;
+                Ok((*shown.iter().find(|option| mount.has(option)).unwrap_or(otherwise)).to_owned())
             }
         }
     }
@@ -305,20 +309,17 @@ impl Target {
                     command(&was),
                 )
             }
-            Kind::Mount { point, without } => {
-                let (shown, point) = (shell_word(&facts::escape(point)), shell_word(point));
+            Kind::Mount { point, shown, otherwise } => {
+                let (listed, point) = (shell_word(&facts::escape(point)), shell_word(point));
                 (
-                    format!("options_of {shown}"),
-                    format!("remount {shown} {point} \"$1\""),
+                    format!("option_of {listed} {otherwise} {}", shown.join(" ")),
+                    format!("remount {listed} {point} \"$1\""),
                     format!("mount -o remount,{to} {point}"),
-                    format!("mount -o remount,{without} {point}"),
+                    format!("mount -o remount,{was} {point}"),
                 )
             }
         };
-        let back = match &self.kind {
-            Kind::Mount { without, .. } => (*without).to_owned(),
-            _ => was.clone(),
-        };
+        let back = was.clone();
         let to = if matches!(self.kind, Kind::Dirty) { format!("bytes {to}") } else { to };
         Step { name: self.name, get, set, was, to, back, run, undo }
     }
@@ -387,25 +388,39 @@ set_channels() {
 ring_of() { ethtool -g "$1" | sed -n '/^Current/,$s/^RX:[[:space:]]*//p'; }
 offload_of() { ethtool -k "$1" | sed -n "s/^[[:space:]]*$2: \([a-z]*\).*/\1/p"; }
 set_direct() { if [ "$2" = 1 ]; then losetup --direct-io=on "$1"; else losetup --direct-io=off "$1"; fi; }
-options_of() {
-    options=
-    while read -r _ point _ rest _; do [ "$point" = "$1" ] && options=$rest; done < /proc/self/mounts
-    [ -n "$options" ] && echo "$options"
-}
-# remount SHOWN POINT OPTION: keeps the other options; with the device named, mount does not look into fstab
-remount() {
-    device= options= kept=
+# mounted SHOWN: the device and the options of what is mounted there last
+mounted() {
+    device= options=
     while read -r source point _ rest _; do
         [ "$point" = "$1" ] && device=$source options=$rest
     done < /proc/self/mounts
+    [ -n "$options" ]
+}
+# option_of SHOWN OTHERWISE OPTION...: the option that is shown
+option_of() {
+    mounted "$1" || return 1
+    found=$2
+    shift 2
+    for option; do
+        case ,$options, in *,"$option",*) found=$option ;; esac
+    done
+    echo "$found"
+}
+# remount SHOWN POINT OPTION: keeps the other options; with the device named, mount does not look into fstab
+remount() {
+    mounted "$1" || return 1
+    kept= atime=strictatime
     IFS=,
     for option in $options; do
         case $option in
-        ro | rw | nosuid | nodev | noexec | nosymfollow | sync | dirsync | mand | lazytime) kept=$kept,$option ;;
-        noatime | nodiratime | relatime) case $3 in *atime) ;; *) kept=$kept,$option ;; esac ;;
+        ro | rw | nosuid | nodev | noexec | nosymfollow | sync | dirsync | mand | lazytime | nodiratime)
+            kept=$kept,$option ;;
+        # Neither is shown where strictatime is in effect; nodiratime alone would make it relatime.
+        noatime | relatime) atime=$option ;;
         esac
     done
     unset IFS
+    case $3 in noatime | relatime | strictatime) ;; *) kept=$kept,$atime ;; esac
     mount -o "remount$kept,$3" "$device" "$2"
 }
 "#;

@@ -5,9 +5,13 @@
 //! takes:
 //!
 //! 1. Where the load has two levels, the higher one at least half as much again and not for most of the time, the higher
-//!    one is a peak, for its part of the day.
-//! 2. A level is the rate that 99 % of its time does not exceed, in requests or in bytes, whichever asks for more.
-//! 3. Sizes and mix are averages over the requests of the higher level.
+//!    one is a peak. Its hours are those of the busiest day, of the longest stretch, or its part of 24, whichever is more.
+//! 2. A level has a rate in bytes and one in requests, each of which 99 % of its time does not exceed.
+//! 3. Mix and sizes are averages over the requests of the higher level. Where they do not make its one rate the other, sizes
+//!    are larger or smaller. The rate of the lower level takes its requests in these sizes; where that is no less than
+//!    the higher one, there is one level.
+//!
+//! A need thus asks for no more bytes a second than were counted.
 //!
 //! A hole in an export is named and counts as no time at all: it is neither idle nor busy.
 
@@ -16,6 +20,8 @@ mod capture;
 mod cloudwatch;
 mod fio_log;
 mod iostat;
+
+use std::collections::BTreeMap;
 
 use frostline_base::{Error, Result};
 use frostline_show::show_count;
@@ -30,6 +36,15 @@ const COVERED: f64 = 0.99;
 const PEAK_MIN: f64 = 1.5;
 /// The part of the time from which on the higher level is the load, not its peak.
 const PEAK_PART_MAX: f64 = 0.5;
+/// The part by which requests of average sizes may be fewer or more than were counted.
+const SIZE_SLACK: f64 = 0.05;
+/// The size of requests of which there were none.
+const BLOCK_BYTES: u64 = 4096;
+/// The ratio of the peak's hours on one day to those on average from which on days differ.
+const HOURS_DIFFER: f64 = 1.1;
+/// Hours from which on a peak is the whole day.
+const PEAK_HOURS_MAX: f64 = 23.99;
+const DAY_SECONDS: f64 = 86_400.0;
 /// Below this a trace says little about a day.
 const DAY_SECONDS_MIN: f64 = 20.0 * 3600.0;
 /// Part of the requests that follow the one before, from which on they count as sequential.
@@ -42,6 +57,8 @@ const SECONDS_MAX: f64 = 10.0 * 366.0 * 86_400.0;
 /// What was done in a stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
+    /// Second at which it began, since 1970 or since the log began; captures do not say.
+    pub start: Option<f64>,
     /// How long it was.
     pub seconds: f64,
     /// Requests that read.
@@ -129,42 +146,28 @@ pub fn derive(trace: &Trace, sequential: bool) -> Result<Derived> {
         let what = if samples.is_empty() { "no whole sample" } else { "no requests" };
         return Err(Error::invalid(format!("{}: {what}; there is no need to derive", trace.device)));
     }
-    let (low, high) = levels(&samples);
-    let busy = if high.is_empty() { &low } else { &high };
-    let sum = |of: fn(&Sample) -> f64| busy.iter().map(of).sum::<f64>();
-    let (read_count, write_count) = (sum(|sample| sample.reads), sum(|sample| sample.writes));
-    let read_percent = tenth(100.0 * read_count / (read_count + write_count).max(f64::MIN_POSITIVE));
     let random = !(sequential || trace.following.is_some_and(|part| part >= FOLLOWING_MIN));
-    let mut need = Need {
-        random,
-        read_percent,
-        read_bytes: block(sum(|sample| sample.read_bytes), read_count),
-        write_bytes: block(sum(|sample| sample.write_bytes), write_count),
-        mib_per_s: 0.0,
-        peak: None,
-        latency: None,
-    };
-    // A side without requests has no size of its own.
-    if read_count == 0.0 {
-        need.read_bytes = need.write_bytes;
+    let mut notes = trace.notes.clone();
+    let (low, high) = levels(&samples);
+    let hours = Hours::of(&high, seconds);
+    let mut need = None;
+    if !high.is_empty() && hours.most < PEAK_HOURS_MAX {
+        need = two_levels(&low, &high, hours.most, random);
+        if need.is_none() {
+            notes.push(
+                "Requests outside the peak are smaller and more frequent: the need has the peak's rate all day."
+                    .to_owned(),
+            );
+        }
     }
-    if write_count == 0.0 {
-        need.write_bytes = need.read_bytes;
+    let need = need.unwrap_or_else(|| one_level(&samples, random));
+    if need.peak.is_some() {
+        notes.extend(hours.note());
     }
-    let level = |samples: &[Sample]| {
-        let by_iops = covered(samples, Sample::iops) * need.bytes() / MIB;
-        hundredth(covered(samples, Sample::mib_per_s).max(by_iops))
-    };
-    let (base, most) = (level(&low).max(0.01), level(busy).max(0.01));
-    need.mib_per_s = base;
-    let busy_seconds: f64 = high.iter().map(|sample| sample.seconds).sum();
-    if !high.is_empty() && most > base {
-        let hours_per_day = hundredth(24.0 * busy_seconds / seconds);
-        need.peak = Some(Peak { mib_per_s: most, hours_per_day });
-    }
+    notes.extend(notes_of(trace, &need, seconds, sequential));
     Ok(Derived {
         text: need.to_string(),
-        notes: notes(trace, &need, seconds, sequential),
+        notes,
         need,
         device: trace.device.clone(),
         samples: samples.len(),
@@ -173,6 +176,92 @@ pub fn derive(trace: &Trace, sequential: bool) -> Result<Derived> {
         writes,
         holes: trace.holes.clone(),
     })
+}
+
+/// The need of a load with a peak; none where the lower level's requests, in the peak's sizes, come to no less.
+fn two_levels(low: &[Sample], high: &[Sample], hours_per_day: f64, random: bool) -> Option<Need> {
+    let (base, most) = (Level::of(low), one_level(high, random));
+    let mib_per_s = hundredth(base.mib_per_s.max(base.iops * most.bytes() / MIB));
+    let peak = Peak { mib_per_s: most.mib_per_s, hours_per_day: hundredth(hours_per_day) };
+    (mib_per_s < peak.mib_per_s).then_some(Need { mib_per_s, peak: Some(peak), ..most })
+}
+
+/// The need of a load without a peak: mix and sizes are averages, with sizes by which the rate takes all requests.
+fn one_level(samples: &[Sample], random: bool) -> Need {
+    let level = Level::of(samples);
+    let sum = |of: fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>();
+    let (reads, writes) = (sum(|sample| sample.reads), sum(|sample| sample.writes));
+    let bytes = [sum(|sample| sample.read_bytes), sum(|sample| sample.write_bytes)];
+    let part = level.mib_per_s * MIB / level.iops * (reads + writes) / (bytes[0] + bytes[1]);
+    let part = if part.is_finite() && (part - 1.0).abs() > SIZE_SLACK { part } else { 1.0 };
+    // A side without requests has no size of its own.
+    let size = |bytes: f64, count: f64| (count > 0.0).then(|| block(bytes * part, count));
+    let [read, write] = [size(bytes[0], reads), size(bytes[1], writes)];
+    Need {
+        random,
+        read_percent: tenth(100.0 * reads / (reads + writes).max(f64::MIN_POSITIVE)),
+        read_bytes: read.or(write).unwrap_or(BLOCK_BYTES),
+        write_bytes: write.or(read).unwrap_or(BLOCK_BYTES),
+        mib_per_s: hundredth(level.mib_per_s),
+        peak: None,
+        latency: None,
+    }
+}
+
+/// The rates that [`COVERED`] of the time do not exceed.
+struct Level {
+    mib_per_s: f64,
+    iops: f64,
+}
+
+impl Level {
+    fn of(samples: &[Sample]) -> Level {
+        Level { mib_per_s: covered(samples, Sample::mib_per_s), iops: covered(samples, Sample::iops) }
+    }
+}
+
+/// How long the peak lasts in a day.
+struct Hours {
+    /// What the need has.
+    most: f64,
+    /// Its part of the time.
+    average: f64,
+}
+
+impl Hours {
+    /// Of the samples of the peak, in a trace of so many `seconds`.
+    fn of(high: &[Sample], seconds: f64) -> Hours {
+        let mut high: Vec<Sample> = high.to_vec();
+        high.sort_by(|a, b| a.start.unwrap_or(0.0).total_cmp(&b.start.unwrap_or(0.0)));
+        let busy: f64 = high.iter().map(|sample| sample.seconds).sum();
+        let average = DAY_SECONDS * busy / seconds;
+        let mut days: BTreeMap<i64, f64> = BTreeMap::new();
+        let (mut most, mut stretch, mut end) = (average, 0.0, f64::NEG_INFINITY);
+        for (start, seconds) in high.iter().filter_map(|sample| Some((sample.start?, sample.seconds))) {
+            // A sample may end a day and begin the next ones.
+            let mut at = start;
+            while at < start + seconds {
+                let day = (at / DAY_SECONDS).floor();
+                let until = ((day + 1.0) * DAY_SECONDS).min(start + seconds);
+                *days.entry(day as i64).or_default() += until - at;
+                at = until;
+            }
+            stretch = if start - end > seconds / 2.0 { seconds } else { stretch + seconds };
+            end = start + seconds;
+            most = most.max(stretch);
+        }
+        most = days.into_values().fold(most, f64::max);
+        Hours { most: most / 3600.0, average: average / 3600.0 }
+    }
+
+    fn note(&self) -> Option<String> {
+        (self.most > self.average * HOURS_DIFFER).then(|| {
+            format!(
+                "Days differ: the peak lasts up to {:.1} h, on average {:.1} h a day; the need takes every day to be like the longest.",
+                self.most, self.average
+            )
+        })
+    }
 }
 
 fn side(samples: &[Sample], seconds: f64, reads: bool) -> Side {
@@ -236,17 +325,15 @@ fn covered(samples: &[Sample], rate: fn(&Sample) -> f64) -> f64 {
     rates.last().map_or(0.0, |(rate, _)| *rate)
 }
 
-/// The average size, in whole KiB.
+/// The average size: in whole KiB, of small requests in whole sectors.
 fn block(bytes: f64, count: f64) -> u64 {
-    if count <= 0.0 || bytes <= 0.0 {
-        return 4096;
-    }
-    let kib = (bytes / count / 1024.0).round().clamp(1.0, 65_536.0);
-    kib as u64 * 1024
+    let average = bytes / count;
+    let unit = if average < 16_384.0 { 512.0 } else { 1024.0 };
+    ((average / unit).round().max(1.0) * unit).min(67_108_864.0) as u64
 }
 
-fn notes(trace: &Trace, need: &Need, seconds: f64, sequential: bool) -> Vec<String> {
-    let mut notes = trace.notes.clone();
+fn notes_of(trace: &Trace, need: &Need, seconds: f64, sequential: bool) -> Vec<String> {
+    let mut notes = Vec::new();
     match trace.following {
         _ if sequential => {}
         Some(part) => notes.push(format!(
@@ -284,9 +371,9 @@ fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// Up to the next hundredth.
+/// Up to the next hundredth, and not 0.
 fn hundredth(value: f64) -> f64 {
-    (value * 100.0 - 1e-6).ceil() / 100.0
+    ((value * 100.0 - 1e-6).ceil() / 100.0).max(0.01)
 }
 
 impl Derived {

@@ -128,6 +128,42 @@ fn what_is_no_name_stays() {
 }
 
 #[test]
+fn mounts_name_no_host_and_no_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, out) = (folder.path().join("root"), folder.path().join("out"));
+    host(&root);
+    let local = "/dev/vda1 / ext4 rw,nobarrier,data=ordered 0 0\n/dev/disk/by-path/pci-0000:00:04.0 /d xfs rw 0 0\n\
+                 lxcfs /var/lib/lxcfs fuse.lxcfs rw,user_id=0 0 0\ntank/data /tank zfs rw,xattr 0 0\n\
+                 tmpfs /run tmpfs rw,size=80k,uid=1000 0 0\n";
+    let remote = "//filer9.corp.example/sales /mnt/a cifs rw,vers=3.0,cache=strict,username=bob,domain=CORPDOM,uid=0,addr=10.9.8.7 0 0\n\
+                  bob@login3:/srv /mnt/b fuse.sshfs rw,user_id=0 0 0\n\
+                  gluster1.corp.example:gv0 /mnt/c fuse.glusterfs rw,backup-volfile-servers=gluster2:gluster3 0 0\n\
+                  [fe80::1]:/export /mnt/d nfs4 rw,rsize=1048576,sec=krb5,clientaddr=10.1.1.1,mountaddr=nas7 0 0\n\
+                  nas7 /mnt/e 9p rw,trans=tcp,uname=bob 0 0\n\
+                  mon1:6789,mon2:6789:/ /mnt/f ceph name=bob,secretfile=/etc/corp.secret 0 0\n\
+                  corp-bucket /mnt/g fuse.rclone rw 0 0\n";
+    put(&root, "proc/mounts", &format!("{local}{remote}"));
+    let fstab = "# the filer9 of bob\nUUID=0 / ext4 noatime\n//filer9/x /mnt/a cifs credentials=/home/bob/.smb,user=bob,uid=bob,noauto 0 0\n\
+                 /dev/sdb1 /mnt/usb vfat uid=bob,noatime 0 0\n";
+    put(&root, "etc/fstab", fstab);
+    capture(&root, &out, Duration::ZERO).unwrap();
+    let read = |path: &str| fs::read_to_string(out.join("sample0").join(path)).unwrap();
+    let (mounts, fstab) = (read("proc/mounts"), read("etc/fstab"));
+    let names =
+        ["filer9", "bob", "CORPDOM", "login3", "gluster1", "gluster2", "nas7", "mon1", "mon2", "corp"];
+    for name in names {
+        assert!(!mounts.contains(name) && !fstab.contains(name), "{name}: {mounts}{fstab}");
+    }
+    // What rules read stays.
+    assert!(mounts.starts_with(local), "{mounts}");
+    let cifs = "REMOTE /mnt/a cifs rw,vers=3.0,cache=strict,username=REDACTED,domain=REDACTED,uid=0,addr=REDACTED 0 0\n";
+    assert!(mounts.contains(cifs), "{mounts}");
+    assert!(mounts.contains("/mnt/d nfs4 rw,rsize=1048576,sec=krb5,clientaddr=REDACTED"), "{mounts}");
+    assert!(fstab.starts_with("UUID=0 / ext4 noatime\nREMOTE /mnt/a cifs credentials=REDACTED"), "{fstab}");
+    assert!(fstab.ends_with("/dev/sdb1 /mnt/usb vfat uid=REDACTED,noatime 0 0\n"), "{fstab}");
+}
+
+#[test]
 fn a_capture_cannot_lead_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
     let (root, out) = (folder.path().join("root"), folder.path().join("out"));

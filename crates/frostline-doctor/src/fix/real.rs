@@ -202,13 +202,50 @@ fn check(case: &Case, folder: &Path, block: &str, is_guest: bool) {
     eprintln!("{id}: {} settings changed and set back", steps.len());
 }
 
+/// Options of one mount are fixed by scripts of their own, and by one together, and are undone in every order.
+fn check_orders(folder: &Path, point: &str) {
+    const RULES: [&str; 3] = ["F01", "F03", "F06"];
+    let mounts = || fs::read_to_string("/proc/self/mounts").unwrap();
+    let (before, host) = (mounts(), host());
+    let reports = RULES.map(|rule| report(&host, rule, Found::default().with("point", point)));
+    let together = Report {
+        findings: reports.iter().flat_map(|report| report.findings.clone()).collect(),
+        ..reports[0].clone()
+    };
+    let run = |name: &str, report: &Report, argument: &str| {
+        let script = folder.join(name);
+        fs::write(&script, super::script(report, &[])).unwrap();
+        let output = Command::new("/bin/sh").arg(&script).arg(argument).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(output.status.success(), "{name} {argument}: {said}");
+        said
+    };
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        for (rule, report) in RULES.iter().zip(&reports) {
+            let said = run(rule, report, "fix");
+            assert_eq!(said.matches(" -> ").count(), 1, "{rule}: {said}");
+        }
+        order.iter().for_each(|at| drop(run(RULES[*at], &reports[*at], "undo")));
+        assert_eq!(mounts(), before, "undone in the order {order:?}");
+    }
+    let said = run("together", &together, "fix");
+    assert_eq!(said.matches(" -> ").count(), RULES.len(), "{said}");
+    let now = mounts();
+    let now = now.lines().find(|line| line.contains(&crate::facts::escape(point))).unwrap();
+    assert!(now.contains(",relatime") && !now.contains("discard") && !now.contains("nobarrier"), "{now}");
+    run("together", &together, "undo");
+    assert_eq!(mounts(), before);
+    eprintln!("options of one mount are undone in every order");
+}
+
 /// A loop device with a small ext4 on it, mounted at `folder`/mnt.
 fn disk(folder: &Path) -> String {
     let at = folder.display();
     let device = sh(&format!(
         "truncate -s 64M {at}/disk && mkfs.ext4 -qF {at}/disk && mkdir -p '{at}/a mount' && losetup --show -f {at}/disk"
     ));
-    sh(&format!("mount -o nosuid,strictatime,discard,nobarrier {device} '{at}/a mount'"));
+    sh(&format!("mount -o nosuid,strictatime,nodiratime,discard,nobarrier {device} '{at}/a mount'"));
     device.trim_start_matches("/dev/").to_owned()
 }
 
@@ -303,7 +340,8 @@ fn inside() {
     let named = std::env::var(GUEST).unwrap_or_else(|_| "all".to_owned());
     cases.retain(|case| named == "all" || named.split(',').any(|rule| rule == case.rule));
     let tried = std::panic::catch_unwind(|| {
-        cases.iter().for_each(|case| check(case, folder.path(), &block, is_guest))
+        cases.iter().for_each(|case| check(case, folder.path(), &block, is_guest));
+        check_orders(folder.path(), &point);
     });
     sh(&format!("umount '{point}' && losetup -d /dev/{block}"));
     if let Err(why) = tried {
@@ -325,4 +363,5 @@ fn every_fix_is_undone() {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(output.status.success() && said.contains("F06: 1 settings changed and set back"), "{said}");
+    assert!(said.contains("options of one mount are undone in every order"), "{said}");
 }

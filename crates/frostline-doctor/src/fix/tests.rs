@@ -2,9 +2,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use crate::host::{Host, Said};
 use crate::report::Finding;
-use crate::rule::{Confidence, Severity, Side};
+use crate::rule::{Confidence, Found, Severity, Side};
 use crate::setting::Step;
+use crate::tree::Tree;
 
 /// Settings that are files of a folder.
 struct Settings {
@@ -221,4 +223,26 @@ fn only_what_is_named_is_applied_and_its_undo_is_saved_first() {
     settings.put("a", "15");
     let error = apply(&report, &["N05".to_owned()], &saved).unwrap_err().to_string();
     assert!(error.contains("is 15 now") && error.contains("not fixed: N05"), "{error}");
+}
+
+#[test]
+fn options_of_one_mount_are_settings_of_their_own() {
+    let mounts = "/dev/vda1 /data ext4 rw,nodiratime,discard,nobarrier 0 0\n";
+    let tree = Tree::from_files([("proc/mounts".to_owned(), mounts.as_bytes().to_vec())]);
+    let host = Host::once(tree, Said::default());
+    let settings = ["F01", "F03", "F06"].map(|rule| {
+        let found = Found::default().with("point", "/data");
+        let finding = Finding::new(&host, rules::find(rule).unwrap(), found);
+        let step = finding.fixes.into_iter().flat_map(|fix| fix.steps).next().unwrap();
+        assert_eq!(step.back, step.was);
+        format!("{}: {} -> {}", step.name, step.was, step.to)
+    });
+    assert_eq!(
+        settings,
+        [
+            "barrier of /data: nobarrier -> barrier",
+            "discard of /data: discard -> nodiscard",
+            "atime of /data: strictatime -> relatime"
+        ]
+    );
 }

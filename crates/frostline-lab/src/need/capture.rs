@@ -33,6 +33,7 @@ pub(super) fn read(folders: &[PathBuf]) -> Result<Vec<Trace>> {
                 ..Trace::default()
             });
             trace.samples.push(Sample {
+                start: None,
                 seconds,
                 reads: load.reads,
                 read_bytes: load.read_bytes,

@@ -159,7 +159,9 @@ fn trace(volume: String, series: &Series, notes: &[String]) -> Result<Trace> {
         let values = series.each_ref().map(|values| values.get(&time).copied());
         match values {
             [Some(reads), Some(read_bytes), Some(writes), Some(write_bytes)] => {
-                trace.samples.push(Sample { seconds: period as f64, reads, read_bytes, writes, write_bytes });
+                // A time is where its period begins.
+                let (start, seconds) = (Some(time as f64), period as f64);
+                trace.samples.push(Sample { start, seconds, reads, read_bytes, writes, write_bytes });
             }
             _ => {
                 let names = METRICS.iter().zip(values).filter(|(_, value)| value.is_none());

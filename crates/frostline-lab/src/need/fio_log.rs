@@ -2,14 +2,14 @@
 //!
 //! A line is `time in ms, value, direction, size in bytes[, offset], priority`, with the offset if fio had `log_offset`; in
 //! windows the size is 0 and the value is KiB/s in a log of `_bw`, requests a second in one of `_iops`. Several logs are
-//! those of jobs at the same time.
+//! those of jobs at the same time; of those that list the same requests of one job, one is read.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use frostline_base::{Error, Result};
 
-use super::{SECONDS_MAX, Sample, Trace};
+use super::{NAMED_MAX, SECONDS_MAX, Sample, Trace};
 
 /// The part of the time that a window may be longer than the others.
 const WINDOW_SLACK: f64 = 1.5;
@@ -31,7 +31,8 @@ pub(super) fn read(files: &[(&Path, String)]) -> Result<Trace> {
     let mut places = [0_u64; 2];
     let mut window_ms = None;
     let (mut trims, mut holes) = (0_u64, Vec::new());
-    for (path, text) in files {
+    let repeated = repeated(files);
+    for (path, text) in files.iter().filter(|(path, _)| !repeated.contains(path)) {
         let origin = path.display().to_string();
         let kind = Kind::of(path);
         let mut before: [Option<Line>; 2] = [None, None];
@@ -70,7 +71,7 @@ pub(super) fn read(files: &[(&Path, String)]) -> Result<Trace> {
             match kind {
                 Kind::Bandwidth => add(window, line.write, 0.0, line.value * 1024.0 * seconds),
                 Kind::Iops => add(window, line.write, line.value * seconds, 0.0),
-                Kind::Other => {
+                _ => {
                     return Err(wrong(
                         "with log_avg_msec a log has no requests: give the logs of _bw and _iops",
                     ));
@@ -83,6 +84,18 @@ pub(super) fn read(files: &[(&Path, String)]) -> Result<Trace> {
         }
     }
     let mut trace = Trace { device: "the job of fio".to_owned(), holes, ..Trace::default() };
+    if !repeated.is_empty() {
+        let names: Vec<String> =
+            repeated.iter().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
+        let more = match repeated.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        trace.notes.push(format!(
+            "{}{more}: left out, as another log of the same job has these requests.",
+            names.join(", ")
+        ));
+    }
     if trims > 0 {
         trace.notes.push(format!("{trims} lines are of trims, which are left out."));
     }
@@ -97,7 +110,11 @@ pub(super) fn read(files: &[(&Path, String)]) -> Result<Trace> {
                 return Err(Error::invalid(what));
             }
             let seconds = window_ms as f64 / 1000.0;
-            trace.samples = windows.into_values().map(|sample| Sample { seconds, ..sample }).collect();
+            let sample = |(window, sample): (u64, Sample)| {
+                // A window is logged at its end.
+                Sample { start: Some(window.saturating_sub(1) as f64 * seconds), seconds, ..sample }
+            };
+            trace.samples = windows.into_iter().map(sample).collect();
         }
         _ => {
             return Err(Error::invalid(
@@ -108,24 +125,66 @@ pub(super) fn read(files: &[(&Path, String)]) -> Result<Trace> {
     Ok(trace)
 }
 
-/// What the values are, by the name that fio gave the file.
-#[derive(Clone, Copy, PartialEq)]
+/// What the values are, by the name that fio gave the file; of logs with the same requests the first kind is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
+    Latency,
+    Completion,
+    Submission,
     Bandwidth,
     Iops,
     Other,
 }
 
+const KINDS: [(&str, Kind); 5] = [
+    ("_lat", Kind::Latency),
+    ("_clat", Kind::Completion),
+    ("_slat", Kind::Submission),
+    ("_bw", Kind::Bandwidth),
+    ("_iops", Kind::Iops),
+];
+
 impl Kind {
     fn of(path: &Path) -> Kind {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let stem = name.split('.').next().unwrap_or_default();
-        match stem.rsplit('_').next() {
-            Some("bw") => Kind::Bandwidth,
-            Some("iops") => Kind::Iops,
-            _ => Kind::Other,
+        Kind::and_job(path).0
+    }
+
+    /// The kind, and what the names of a job's logs have in common: `k_clat.1.log` is of `k` and `.1.log`.
+    fn and_job(path: &Path) -> (Kind, PathBuf, String) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // The name of a job may have dots of its own.
+        let dotted = format!("{name}.");
+        let place = |(word, kind): &(&str, Kind)| {
+            let at = dotted.rfind(&format!("{word}."))?;
+            Some((at, at + word.len(), *kind))
+        };
+        match KINDS.iter().filter_map(place).max_by_key(|(at, ..)| *at) {
+            Some((at, end, kind)) => (kind, path.with_file_name(&name[..at]), name[end..].to_owned()),
+            None => (Kind::Other, path.to_owned(), String::new()),
         }
     }
+}
+
+/// The logs that are empty or have a line for each request, beside another one of the same job that has these requests.
+fn repeated<'a>(files: &'a [(&'a Path, String)]) -> Vec<&'a Path> {
+    let lists_requests = |text: &str| {
+        let first = text.lines().find_map(|line| parse(line).ok().flatten());
+        first.is_some_and(|line| line.bytes > 0)
+    };
+    let mut jobs: BTreeMap<(PathBuf, String), Vec<(bool, Kind, &Path)>> = BTreeMap::new();
+    for (path, text) in files {
+        let is_empty = text.trim().is_empty();
+        if is_empty || lists_requests(text) {
+            let (kind, folder, rest) = Kind::and_job(path);
+            jobs.entry((folder, rest)).or_default().push((is_empty, kind, path));
+        }
+    }
+    let mut repeated = Vec::new();
+    for mut logs in jobs.into_values() {
+        logs.sort();
+        repeated.extend(logs.into_iter().skip(1).map(|(.., path)| path));
+    }
+    repeated
 }
 
 /// The parts of a line; none for a trim.
@@ -172,9 +231,10 @@ fn seconds(requests: BTreeMap<u64, Sample>) -> Result<Vec<Sample>> {
     let (mut samples, mut next) = (Vec::new(), 0);
     for (second, sample) in requests.into_iter().filter(|(second, _)| *second < last) {
         if second > next {
-            samples.push(Sample { seconds: (second - next) as f64, ..Sample::default() });
+            let (start, seconds) = (Some(next as f64), (second - next) as f64);
+            samples.push(Sample { start, seconds, ..Sample::default() });
         }
-        samples.push(Sample { seconds: 1.0, ..sample });
+        samples.push(Sample { start: Some(second as f64), seconds: 1.0, ..sample });
         next = second + 1;
     }
     if samples.is_empty() {

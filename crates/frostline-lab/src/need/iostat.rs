@@ -29,6 +29,8 @@ const DATA: [(&str, &str, f64); 4] = [
     ("rsec/s", "wsec/s", 512.0),
     ("rGB/s", "wGB/s", 1_073_741_824.0),
 ];
+/// Equal steps in a row, other than the interval, that are no holes but another interval.
+const OTHER_INTERVAL_MIN: usize = 3;
 const NO_REPORT: &str =
     "no report with requests a second is in it: it should be the output of `iostat -dxt SECONDS`";
 
@@ -61,6 +63,7 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
         return Err(Error::invalid(format!("{origin}: {what}")));
     }
     let ends = ends(origin, &reports)?;
+<<<<<<< HEAD
     let mut steps: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let unsorted = steps.clone();
     steps.sort_by(f64::total_cmp);
@@ -72,6 +75,9 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
         return Err(Error::invalid(format!("{origin}: several reports have the time {time}")));
     }
     let is_hole = |step: f64| step > interval * 1.5 + 1.0;
+=======
+    let intervals = intervals(origin, &reports, &ends)?;
+>>>>>>> h-labfixb
     let mut traces: BTreeMap<&str, Trace> = BTreeMap::new();
     for report in &reports {
         for device in report.rates.keys() {
@@ -86,9 +92,10 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
             });
         }
     }
-    for (report, step) in reports.iter().skip(1).zip(unsorted) {
+    for ((report, times), interval) in reports.iter().skip(1).zip(ends.windows(2)).zip(&intervals[1..]) {
+        let step = times[1] - times[0];
         for (device, trace) in &mut traces {
-            if is_hole(step) {
+            if is_longer(step, *interval) {
                 trace.holes.push(format!(
                     "{origin}: {}: {:.0} s without a report before {}",
                     report.place,
@@ -101,7 +108,8 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
             }
             match (report.rates.get(*device), &report.cut) {
                 (Some([reads, read_bytes, writes, write_bytes]), _) => trace.samples.push(Sample {
-                    seconds: interval,
+                    start: Some(times[1] - interval),
+                    seconds: *interval,
                     reads: reads * interval,
                     read_bytes: read_bytes * interval,
                     writes: writes * interval,
@@ -115,6 +123,44 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
         }
     }
     Ok(traces.into_values().collect())
+}
+
+/// Whether a step between reports is longer than their interval: times are whole seconds.
+fn is_longer(step: f64, interval: f64) -> bool {
+    step > interval * 1.5 + 1.0
+}
+
+/// The interval of each report: the usual step of the iostat that printed it.
+fn intervals(origin: &str, reports: &[Report], ends: &[f64]) -> Result<Vec<f64>> {
+    let mut intervals = Vec::new();
+    for run in reports.chunk_by(|_, next| !next.is_first) {
+        let ends = &ends[intervals.len()..][..run.len()];
+        let steps: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mut sorted = steps.clone();
+        sorted.sort_by(f64::total_cmp);
+        // Of one report alone nothing is counted.
+        let interval = sorted.get(sorted.len() / 2).copied().unwrap_or(1.0);
+        // Of reports each second two may have the same time.
+        if interval < 1.0 || interval > 1.0 && sorted[0] == 0.0 {
+            let twice = |pair: &&[Report]| pair[0].time == pair[1].time;
+            let time = run.windows(2).find(twice).map_or("", |pair| pair[1].time.as_str());
+            return Err(Error::invalid(format!("{origin}: several reports are of {time}")));
+        }
+        let is_other = |steps: &[f64]| {
+            let (all, usual) = (steps.iter().sum(), interval * steps.len() as f64);
+            steps.iter().all(|step| *step == steps[0]) && (is_longer(all, usual) || is_longer(usual, all))
+        };
+        if let Some(at) = steps.windows(OTHER_INTERVAL_MIN).position(is_other) {
+            return Err(Error::invalid(format!(
+                "{origin}: {}: from here on reports are {} s apart, others {interval} s: give files of one interval, or join \
+                 them with the line that each iostat begins with",
+                run[at + 1].place,
+                steps[at]
+            )));
+        }
+        intervals.extend(run.iter().map(|_| interval));
+    }
+    Ok(intervals)
 }
 
 /// The end of each report, in seconds.

@@ -156,6 +156,38 @@ fn of_joined_files_the_first_report_of_each_is_left_out() {
     }
 }
 
+/// Reports of `vda` each `interval` seconds, with so many reads of 4 KiB a second.
+fn every(begin: usize, interval: usize, count: usize, reads: usize) -> String {
+    let report = |at: usize| {
+        let second = begin + at * interval;
+        let time = format!("2026-01-01 {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
+        format!("{time}\nDevice r/s rkB/s w/s wkB/s\nvda {reads} {} 0.00 0.00\n\n", reads * 4)
+    };
+    (0..count).map(report).collect()
+}
+
+#[test]
+fn joined_files_of_iostat_have_their_own_intervals() {
+    let header = "Linux 6.1.0-56 (vm) \t01/01/26 \t_x86_64_\t(2 CPU)\n\n";
+    // 30 seconds at 1,000 requests a second, then 20 minutes at 10.
+    let (fast, slow) = (every(0, 1, 31, 1000), every(60, 60, 21, 10));
+    for (first, second) in [(&fast, &slow), (&slow, &every(3600, 1, 31, 1000))] {
+        let derived = iostat(&format!("{header}{first}{header}{second}")).unwrap();
+        assert_eq!((derived.samples, derived.seconds), (50, 1230.0), "{derived:?}");
+        let mean = (30.0 * 1000.0 + 1200.0 * 10.0) / 1230.0;
+        assert!(is_close(derived.reads.iops, mean, 1e-9), "{derived:?}");
+    }
+    // Without the line between them nothing says where the interval changes.
+    let error = iostat(&format!("{header}{fast}{slow}")).unwrap_err().to_string();
+    assert!(
+        error.contains("from here on reports are 60 s apart, others 1 s: give files of one interval"),
+        "{error}"
+    );
+    let error =
+        iostat(&format!("{header}{}{}", every(0, 1, 5, 10), every(6, 2, 9, 10))).unwrap_err().to_string();
+    assert!(error.starts_with("io.txt: line 7: from here on reports are 1 s apart, others 2 s"), "{error}");
+}
+
 #[test]
 fn a_device_is_named_or_the_only_busy_one() {
     let two =
@@ -205,6 +237,33 @@ fn averaged_logs_need_both_kinds() {
     assert!(error(&both[1..]).contains("the log of _bw is missing"));
     assert!(error(&[("a_lat.log", AVERAGED_BW)]).contains("line 1: with log_avg_msec a log has no requests"));
     assert!(error(&[both[0], both[1], ("x_lat.log", REQUESTS)]).contains("some do not: give one kind"));
+}
+
+#[test]
+fn a_request_that_several_logs_of_a_job_list_counts_once() {
+    let alone = fio(&[("k_lat.1.log", SEQUENTIAL)]).unwrap();
+    let left_out = |derived: &Derived| derived.notes.iter().find(|note| note.contains("left out")).cloned();
+    assert_eq!(left_out(&alone), None);
+    let kinds = ["k_slat.1.log", "k_clat.1.log", "k_lat.1.log", "k_iops.1.log", "k_bw.1.log"];
+    for count in 2..=kinds.len() {
+        let files: Vec<_> = kinds[..count].iter().map(|name| (*name, SEQUENTIAL)).collect();
+        let derived = fio(&files).unwrap();
+        assert_eq!((derived.text.as_str(), derived.writes), (alone.text.as_str(), alone.writes), "{count}");
+        assert!(left_out(&derived).unwrap().starts_with(if count == 2 {
+            "k_slat.1.log: "
+        } else {
+            "k_clat.1.log, "
+        }));
+    }
+    // Engines that submit and complete at once have nothing to log of the one.
+    let derived = fio(&[("k_lat.1.log", ""), ("k_clat.1.log", SEQUENTIAL)]).unwrap();
+    assert_eq!(derived.text, alone.text);
+    // Other jobs, folders and names are not the same requests.
+    for other in ["k_clat.2.log", "l_clat.1.log", "b/k_clat.1.log", "k.log"] {
+        let derived = fio(&[("k_lat.1.log", SEQUENTIAL), (other, SEQUENTIAL)]).unwrap();
+        assert_eq!(left_out(&derived), None);
+        assert!(is_close(derived.writes.iops, 2.0 * alone.writes.iops, 1e-9), "{other}: {derived:?}");
+    }
 }
 
 #[test]
@@ -407,6 +466,66 @@ fn two_levels_are_a_peak_only_if_they_differ_and_one_is_rare() {
     assert!(derive(&trace(&[(10, 0.0)]), false).is_err());
 }
 
+/// Samples of five minutes over so many days; `rate` says requests a second and their bytes at an hour.
+fn days(days: usize, rate: impl Fn(f64) -> (f64, f64)) -> Trace {
+    let sample = |at: usize| {
+        let (reads, bytes) = rate(at as f64 / 12.0);
+        let (start, seconds) = (Some(at as f64 * 300.0), 300.0);
+        Sample {
+            start,
+            seconds,
+            reads: reads * seconds,
+            read_bytes: reads * bytes * seconds,
+            ..Sample::default()
+        }
+    };
+    Trace { device: "d".to_owned(), samples: (0..days * 288).map(sample).collect(), ..Trace::default() }
+}
+
+#[test]
+fn a_need_says_no_rate_that_was_never_there() {
+    // Eight hours of many small requests and one of few large ones.
+    let derived = derive(
+        &days(3, |hour| match hour % 24.0 {
+            2.0..3.0 => (400.0, 262_144.0),
+            9.0..17.0 => (4000.0, 4096.0),
+            _ => (5.0, 4096.0),
+        }),
+        false,
+    )
+    .unwrap();
+    assert_eq!(derived.need.most_mib_per_s(), 100.0, "{}", derived.text);
+    assert!(is_close(derived.need.iops(), 4000.0, 0.05), "{} IOPS: {}", derived.need.iops(), derived.text);
+    assert!(derived.notes.iter().any(|note| note.contains("has the peak's rate all day")), "{derived:?}");
+    // One level of both.
+    let derived =
+        derive(&days(1, |hour| if hour % 2.0 < 1.0 { (64.0, 1_048_576.0) } else { (8000.0, 8192.0) }), false);
+    let need = derived.unwrap().need;
+    assert_eq!((need.mib_per_s, need.read_bytes), (64.0, 8192), "{need}");
+    // Smaller requests outside the peak: as many of the peak's size.
+    let derived =
+        derive(&days(1, |hour| if hour < 2.0 { (800.0, 131_072.0) } else { (100.0, 122_880.0) }), false);
+    assert_eq!(derived.unwrap().text, "randread bs=128k 12.5MiB/s peak=100MiB/s,2h");
+}
+
+#[test]
+fn hours_of_a_peak_are_those_of_the_longest_day() {
+    let text = |count: usize, is_peak: &dyn Fn(f64) -> bool| {
+        let rate = |hour: f64| (if is_peak(hour) { 800.0 } else { 16.0 }, 131_072.0);
+        let derived = derive(&days(count, rate), false).unwrap();
+        let differ = derived.notes.iter().any(|note| note.starts_with("Days differ: the peak lasts up to "));
+        (derived.text.replace("randread bs=128k ", ""), differ)
+    };
+    let peak = |hours: &str| format!("2MiB/s peak=100MiB/s,{hours}h");
+    // Every day, once a week, over midnight, and in two parts of one day.
+    assert_eq!(text(7, &|hour| hour % 24.0 < 3.0), (peak("3"), false));
+    assert_eq!(text(28, &|hour| hour % 168.0 < 14.0), (peak("14"), true));
+    assert_eq!(text(4, &|hour| (20.0..29.0).contains(&hour)), (peak("9"), true));
+    assert_eq!(text(4, &|hour| (2.0..4.0).contains(&hour) || (8.0..10.0).contains(&hour)), (peak("4"), true));
+    // A whole day of it is no peak.
+    assert_eq!(text(7, &|hour| hour < 30.0), ("100MiB/s".to_owned(), false));
+}
+
 proptest::proptest! {
     #[test]
     fn no_text_is_a_panic(text in "([0-9:/., {}\\[\\]\"\\n-]|Device|vda|r/s|rkB/s|w/s|wkB/s|11/24/26 18:53:4|Timestamps|Values|MetricDataResults){0,60}") {
@@ -416,6 +535,7 @@ proptest::proptest! {
     #[test]
     fn a_need_is_read_as_it_is_written(rates in proptest::collection::vec((0.0..5000.0_f64, 0.0..5e8_f64, 0.0..5000.0_f64, 0.0..5e8_f64), 1..40)) {
         let samples = rates.iter().map(|(reads, read_bytes, writes, write_bytes)| Sample {
+            start: None,
             seconds: 1.0,
             reads: reads.floor(),
             read_bytes: if reads.floor() > 0.0 { *read_bytes } else { 0.0 },
@@ -426,8 +546,9 @@ proptest::proptest! {
         if let Ok(derived) = derive(&trace, false) {
             let again = derived.text.parse::<Need>();
             proptest::prop_assert!(again.is_ok(), "{}: {again:?}", derived.text);
-            let most = derived.reads.peak_mib_per_s + derived.writes.peak_mib_per_s;
-            proptest::prop_assert!(derived.need.most_mib_per_s() > 0.0 && most >= 0.0);
+            let most = trace.samples.iter().map(Sample::mib_per_s).fold(0.0, f64::max);
+            proptest::prop_assert!((0.0..=most + 0.01).contains(&derived.need.most_mib_per_s()), "{}", derived.text);
+            proptest::prop_assert!((0.0..=most + 0.01).contains(&derived.need.mib_per_s), "{}", derived.text);
         }
     }
 }
