@@ -95,12 +95,15 @@ pub(super) struct Record {
 
 /// The directory without links, and the hidden one beside it.
 pub(super) fn paths(directory: &Path) -> Result<(PathBuf, PathBuf)> {
+    // With a slash at its end, a link is what it leads to.
+    let without_slash = |path: PathBuf| path.components().collect::<PathBuf>();
     // Its parent is asked: of a mount whose process is gone, nothing can be learned.
-    let mut absolute = std::path::absolute(directory).map_err(|e| scan::failed("find", directory, &e))?;
+    let absolute = std::path::absolute(directory).map_err(|e| scan::failed("find", directory, &e))?;
+    let mut absolute = without_slash(absolute);
     for _ in 0..LINKS_MAX {
         let Ok(target) = std::fs::read_link(&absolute) else { break };
         absolute.pop();
-        absolute.push(target);
+        absolute = without_slash(absolute.join(target));
     }
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
         return Err(Error::invalid(format!("{} cannot be mounted on", directory.display())));
@@ -353,6 +356,7 @@ impl Place {
             }
             let failed =
                 |e: rustix::io::Errno| scan::failed("move the snapshot to", &self.directory, &e.into());
+            refuse_link(&self.directory)?;
             let open = File::open(&root).map_err(|e| scan::failed("open", &root, &e))?;
             rustix::fs::syncfs(&open).map_err(failed)?;
             rustix::fs::renameat_with(CWD, &root, CWD, &self.directory, RenameFlags::EXCHANGE)
@@ -439,10 +443,22 @@ fn read_record(state: &Path) -> Result<Option<Record>> {
     }
 }
 
+/// `Invalid` for a link: it would change places instead of the directory that it leads to.
+fn refuse_link(directory: &Path) -> Result<()> {
+    match std::fs::symlink_metadata(directory).is_ok_and(|meta| meta.is_symlink()) {
+        true => Err(Error::invalid(format!(
+            "{} is a symbolic link: name the directory that it leads to",
+            directory.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// The mode of a directory that is empty and can be exchanged with one beside it; `Invalid` for others.
 fn check_free(directory: &Path) -> Result<u32> {
     let refused = |what: &str| Err(Error::invalid(format!("{} {what}", directory.display())));
     let failed = |e: std::io::Error| scan::failed("look at", directory, &e);
+    refuse_link(directory)?;
     let names = std::fs::read_dir(directory).map_err(|e| scan::failed("list", directory, &e))?;
     let names: Vec<_> = names.flatten().map(|name| name.file_name()).collect();
     if names.iter().any(|name| name != NOTE) {
