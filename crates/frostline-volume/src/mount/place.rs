@@ -68,8 +68,7 @@ const HIDDEN: &str = ".frostline-mount";
 const NAME_BYTES_MAX: usize = 255;
 /// Symbolic links that Linux follows for one path.
 const LINKS_MAX: usize = 40;
-const NOTE_TEXT: &str =
-    "A snapshot was mounted here and is not whole. Run the same `frostline volume mount` again.\n";
+const NOTE_TEXT: &str = "A snapshot was mounted here and is not whole. Run the same `frostline volume mount` again.\nIts files are in ";
 
 /// The place of a mounted snapshot.
 #[derive(Debug)]
@@ -182,7 +181,7 @@ impl Place {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
             Err(e) => Err(scan::failed("make", path, &e)),
         };
-        let mode = if make(&directory)? { None } else { Some(check_free(&directory)?) };
+        let mode = if make(&directory)? { None } else { Some(check_free(&directory, &state)?) };
         // Only empty directories are removed; another process's are not empty.
         let locked = || {
             let is_new = make(&state)?;
@@ -221,7 +220,8 @@ impl Place {
     /// Writes a note into the directory, and gives it mode 0000.
     fn close(&self) -> Result<()> {
         let note = self.directory.join(NOTE);
-        std::fs::write(&note, NOTE_TEXT).map_err(|e| scan::failed("write", &note, &e))?;
+        let text = [NOTE_TEXT.as_bytes(), self.state.as_os_str().as_bytes(), b"\n"].concat();
+        std::fs::write(&note, text).map_err(|e| scan::failed("write", &note, &e))?;
         let closed = std::fs::set_permissions(&self.directory, std::fs::Permissions::from_mode(0o000));
         closed.map_err(|e| scan::failed("close", &self.directory, &e))
     }
@@ -454,8 +454,16 @@ fn refuse_link(directory: &Path) -> Result<()> {
     }
 }
 
-/// The mode of a directory that is empty and can be exchanged with one beside it; `Invalid` for others.
-fn check_free(directory: &Path) -> Result<u32> {
+/// The hidden directory that the note in a directory names.
+fn noted(directory: &Path) -> Option<PathBuf> {
+    let note = std::fs::read(directory.join(NOTE)).ok()?;
+    let path = note.strip_prefix(NOTE_TEXT.as_bytes())?.strip_suffix(b"\n")?;
+    Some(PathBuf::from(OsStr::from_bytes(path)))
+}
+
+/// The mode of a directory that is empty and can be exchanged with one beside it; `Invalid` for others, and `Conflict` for
+/// one that was moved away from its hidden directory.
+fn check_free(directory: &Path, state: &Path) -> Result<u32> {
     let refused = |what: &str| Err(Error::invalid(format!("{} {what}", directory.display())));
     let failed = |e: std::io::Error| scan::failed("look at", directory, &e);
     refuse_link(directory)?;
@@ -463,6 +471,13 @@ fn check_free(directory: &Path) -> Result<u32> {
     let names: Vec<_> = names.flatten().map(|name| name.file_name()).collect();
     if names.iter().any(|name| name != NOTE) {
         return refused("is not empty: mount on a new directory");
+    }
+    if let Some(other) = noted(directory).filter(|other| other != state && other.join(RECORD).exists()) {
+        return Err(Error::conflict(format!(
+            "{} was moved: its files are in {}. Move it back, or mount on a new directory",
+            directory.display(),
+            other.display()
+        )));
     }
     let place = |path: &Path| {
         let stat = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)?;

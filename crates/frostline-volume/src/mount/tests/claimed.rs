@@ -238,3 +238,21 @@ async fn what_others_put_into_the_closed_directory_is_not_lost() {
     assert_eq!(unmount_snapshot(&target).await.unwrap(), Unmounted::Whole);
     assert!(!state.exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_was_moved_away_from_its_files_does_not_begin_anew() {
+    let Some((bench, _source, folder, target, mut served)) = mounted().await else { return };
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    let moved = folder.path().join("moved");
+    fs::rename(&target, &moved).unwrap();
+    let mounted = bench.volumes().mount(&"data".parse().unwrap(), &moved, &lazily()).await;
+    let error = mounted.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    let state = place::paths(&target).unwrap().1;
+    assert!(error.to_string().contains(&state.display().to_string()), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is made");
+    // With its files it goes on.
+    fs::rename(&state, place::paths(&moved).unwrap().1).unwrap();
+    let mut served = mount(&bench.volumes(), &moved, &lazily()).await;
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+}
