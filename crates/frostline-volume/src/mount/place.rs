@@ -147,6 +147,11 @@ pub(super) fn is_part_of_incomplete(directory: &Path) -> bool {
     is_state(directory) && has_absent(directory) || lacks_data(directory)
 }
 
+/// Whether every name was made of what is to be mounted.
+pub(super) fn is_made(state: &Path) -> bool {
+    read_record(state).is_ok_and(|record| record.is_some_and(|record| record.is_made))
+}
+
 /// The number of the process that serves, as long as one does.
 pub(super) fn server(state: &Path) -> Option<String> {
     std::fs::read_to_string(state.join(LOCK)).ok()

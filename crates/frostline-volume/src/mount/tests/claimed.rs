@@ -119,6 +119,68 @@ async fn a_link_stands_for_the_directory_that_it_leads_to() {
     assert!(looping.is_err());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn so_does_a_link_with_a_slash_at_its_end_or_at_that_of_its_target() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("disk/data")).unwrap();
+    symlink("disk/data/", at("inner")).unwrap();
+    symlink("inner/", at("link")).unwrap();
+    for link in ["inner/", "link", "link/", "link/."] {
+        assert_eq!(place::paths(&at(link)).unwrap().0, fs::canonicalize(at("disk/data")).unwrap(), "{link}");
+    }
+    let mut served = mount(&bench.volumes(), &at("link/"), &lazily()).await;
+    assert!(mount_status(&at("disk/data")).unwrap().is_served);
+    let (found, expected) = (at("disk/data"), tree(source.path()));
+    calls(move || assert_eq!(tree(&found), expected)).await;
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert_eq!(tree(&at("disk/data")), tree(source.path()));
+    assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_that_takes_the_place_of_the_directory_is_not_replaced() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let (target, moved) = (folder.path().join("data"), folder.path().join("moved"));
+    let (place, mut record) = Place::claim(&target, "memory:", &taken).unwrap();
+    place.make(&bench.volumes().tree(&taken).await.unwrap(), &mut record).unwrap();
+    for file in fs::read_dir(place.absent()).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    fs::rename(&target, &moved).unwrap();
+    symlink(&moved, &target).unwrap();
+    assert_eq!(place.finish(&record).unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(fs::symlink_metadata(&target).unwrap().is_symlink());
+    fs::remove_file(&target).unwrap();
+    fs::rename(&moved, &target).unwrap();
+    assert!(place.finish(&record).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_does_not_come_is_not_waited_for_for_ever() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let target = folder.path().join("data");
+    let (place, mut record) = Place::claim(&target, "memory:", &taken).unwrap();
+    place.make(&bench.volumes().tree(&taken).await.unwrap(), &mut record).unwrap();
+    let error = unmount_snapshot(&target).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    drop(place);
+    assert_eq!(unmount_snapshot(&target).await.unwrap(), Unmounted::Incomplete);
+}
+
 /// A mount that is whole, and whose process was killed when the directory had just changed places.
 async fn killed_at_its_end(bench: &Bench, target: &Path) -> PathBuf {
     let snapshot = bench.volumes().find(&"data".parse().unwrap()).await.unwrap();
