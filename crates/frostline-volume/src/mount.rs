@@ -63,6 +63,8 @@ const CLOSING_ROUNDS: u32 = 500;
 const SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// Rounds between looks at who keeps a mount from ending.
 const LOOK_EVERY: u64 = 200;
+/// How many of those looks may find nothing mounted although all names are made.
+const LOOKS_MAX: u32 = if cfg!(test) { 1 } else { 30 };
 
 pub use guardian::guard;
 pub use stages::{FillPart, FillStage};
@@ -432,8 +434,9 @@ fn take_off(directory: &Path, mounted: Option<&MountLine>) -> Result<()> {
 }
 
 /// Waits for the process that serves it, which syncs, finishes and ends. `Conflict` if it goes on because of somebody who
-/// has what was mounted.
+/// has what was mounted, or for a long time with nothing mounted.
 fn wait_for_end(directory: &Path, state: &Path, mut mounted: Option<MountLine>) -> Result<()> {
+    let mut looks = 0;
     for round in 1_u64.. {
         let Ok(lock) = std::fs::File::open(state.join("lock")) else { return Ok(()) };
         let is_free = place::is_free(lock, FlockOperation::NonBlockingLockExclusive);
@@ -448,6 +451,16 @@ fn wait_for_end(directory: &Path, state: &Path, mut mounted: Option<MountLine>) 
         if mounted.is_none() {
             mounted = ours_on(directory, state)?;
             mounted.as_ref().map_or(Ok(()), |mount| take_off(directory, Some(mount)))?;
+        }
+        if mounted.is_none() && place::is_made(state) {
+            looks += 1;
+            if looks > LOOKS_MAX {
+                let who = place::server(state).unwrap_or_default();
+                return Err(Error::conflict(format!(
+                    "nothing is mounted on {} here, but process {who} serves it: end that, or try again",
+                    directory.display()
+                )));
+            }
         }
         let who = match mounted.as_ref().filter(|mount| mount.is_fuse(fuse::NAME)) {
             Some(mount) => reach::where_mounted(&mount.device),

@@ -381,10 +381,7 @@ pub(super) fn finish(place: &Place, record: &Record) -> Result<bool> {
             nix::sched::unshare(CloneFlags::CLONE_NEWNS).map_err(|e| failed(e.into()))?;
             let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
             mount_change("/", private).map_err(|e| failed(e.into()))?;
-            // A process that was killed here before has left the mount where the directory was.
-            for path in [&place.directory, &place.root()] {
-                while unmount(path, UnmountFlags::DETACH).is_ok() {}
-            }
+            while unmount(&place.directory, UnmountFlags::DETACH).is_ok() {}
             place.finish(record)
         });
         alone.join().unwrap_or_else(|_| Err(Error::internal("a thread ended before its work")))

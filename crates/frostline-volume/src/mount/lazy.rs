@@ -259,7 +259,9 @@ impl Lazy {
                     } else if meta.len() < file.bytes {
                         // It was cut: nothing behind its end is wanted any more.
                         let open = lazy.open_file(&file).map_err(failed)?;
-                        lazy.cut(&file, &open, meta.len()).map_err(failed)?;
+                        lazy.touch(&file)
+                            .and_then(|()| lazy.keep_cut(&file, &open, meta.len()))
+                            .map_err(failed)?;
                     } else if lazy.untouched.has(file.entry)
                         && !looks_untouched(&path, &tree.entries[file.entry])
                     {
@@ -757,12 +759,17 @@ impl Lazy {
         self.cut(file, open, bytes)
     }
 
-    /// Sets the length. What was behind a new end will be zeros and never what the snapshot has there: that is on the
-    /// disk before anybody can extend the file again.
+    /// Sets the length.
     fn cut(&self, file: &LazyFile, open: &File, bytes: u64) -> io::Result<()> {
         let _writing = file.lock.lock();
         self.touch(file)?;
         open.set_len(bytes)?;
+        self.keep_cut(file, open, bytes)
+    }
+
+    /// What was behind a new end will be zeros and never what the snapshot has there: that is on the disk before anybody
+    /// can extend the file again.
+    fn keep_cut(&self, file: &LazyFile, open: &File, bytes: u64) -> io::Result<()> {
         if bytes >= file.bytes || file.is_whole() {
             return Ok(());
         }
@@ -812,7 +819,9 @@ impl Lazy {
         for (chunk, number, pages) in file.touched(&(0..file.bytes.min(end))) {
             for run in runs(pages & !self.pages.get(chunk)) {
                 let start = number * CHUNK;
-                ranges.extend(data_in(extents, start + run.start * PAGE..start + run.end * PAGE));
+                // A file that was cut may end within a page.
+                let run = start + run.start * PAGE..end.min(start + run.end * PAGE);
+                ranges.extend(data_in(extents, run));
             }
         }
         ranges.sort_by_key(|range| range.start);

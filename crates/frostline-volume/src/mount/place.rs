@@ -13,19 +13,29 @@
 //!     shown.BOOT, guardian      of a mount with fanotify: see its guardian
 //! ```
 //!
-//! When no file is left in `absent`, `root` changes places with the directory, and all else goes.
+//! When no file is left in `absent`, `root` changes places with the directory, and all else goes: `absent` first, which
+//! tells that they have changed places, and the record last, so that the next process goes on if this one is killed.
 
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, RenameFlags, StatxFlags, statx};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags, openat2, statx,
+    unlinkat,
+};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
 
 use frostline_base::{Error, Result};
 
 use super::lazy::{LazyFile, second_name};
 use super::pages::Pages;
+use super::reach;
 use crate::log::Snapshot;
 use crate::restore;
 use crate::scan::{self, below};
@@ -34,6 +44,22 @@ use crate::tree::{Entry, Node, Tree};
 /// The version of what is kept. A higher one is refused.
 const FORMAT: u32 = 1;
 pub(super) const RECORD: &str = "mount.json";
+const LOCK: &str = "lock";
+/// All that mounts make in the hidden directory: names, and how names begin.
+const NAMES: [&str; 11] = [
+    RECORD,
+    "mount.json.new",
+    LOCK,
+    "status.json",
+    "status.json.new",
+    "root",
+    "absent",
+    "guardian",
+    "heir",
+    "heir.new",
+    "release",
+];
+const BEGINNINGS: [&str; 3] = ["pages.", "untouched.", "shown."];
 /// What is in a directory that nothing is mounted on.
 pub(super) const NOTE: &str = ".frostline-mount";
 /// How the name of what is beside it ends.
@@ -42,8 +68,7 @@ const HIDDEN: &str = ".frostline-mount";
 const NAME_BYTES_MAX: usize = 255;
 /// Symbolic links that Linux follows for one path.
 const LINKS_MAX: usize = 40;
-const NOTE_TEXT: &str =
-    "A snapshot was mounted here and is not whole. Run the same `frostline volume mount` again.\n";
+const NOTE_TEXT: &str = "A snapshot was mounted here and is not whole. Run the same `frostline volume mount` again.\nIts files are in ";
 
 /// The place of a mounted snapshot.
 #[derive(Debug)]
@@ -69,12 +94,15 @@ pub(super) struct Record {
 
 /// The directory without links, and the hidden one beside it.
 pub(super) fn paths(directory: &Path) -> Result<(PathBuf, PathBuf)> {
+    // With a slash at its end, a link is what it leads to.
+    let without_slash = |path: PathBuf| path.components().collect::<PathBuf>();
     // Its parent is asked: of a mount whose process is gone, nothing can be learned.
-    let mut absolute = std::path::absolute(directory).map_err(|e| scan::failed("find", directory, &e))?;
+    let absolute = std::path::absolute(directory).map_err(|e| scan::failed("find", directory, &e))?;
+    let mut absolute = without_slash(absolute);
     for _ in 0..LINKS_MAX {
         let Ok(target) = std::fs::read_link(&absolute) else { break };
         absolute.pop();
-        absolute.push(target);
+        absolute = without_slash(absolute.join(target));
     }
     let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
         return Err(Error::invalid(format!("{} cannot be mounted on", directory.display())));
@@ -105,7 +133,7 @@ pub(super) fn has_absent(state: &Path) -> bool {
 
 /// Waits for nobody: whether another process holds the lock.
 pub(super) fn is_served(state: &Path) -> bool {
-    File::open(state.join("lock"))
+    File::open(state.join(LOCK))
         .is_ok_and(|file| is_free(file, FlockOperation::NonBlockingLockShared) != Ok(true))
 }
 
@@ -119,9 +147,14 @@ pub(super) fn is_part_of_incomplete(directory: &Path) -> bool {
     is_state(directory) && has_absent(directory) || lacks_data(directory)
 }
 
+/// Whether every name was made of what is to be mounted.
+pub(super) fn is_made(state: &Path) -> bool {
+    read_record(state).is_ok_and(|record| record.is_some_and(|record| record.is_made))
+}
+
 /// The number of the process that serves, as long as one does.
 pub(super) fn server(state: &Path) -> Option<String> {
-    std::fs::read_to_string(state.join("lock")).ok()
+    std::fs::read_to_string(state.join(LOCK)).ok()
 }
 
 /// Whether nobody holds a lock in a file, which is then held for a moment.
@@ -153,10 +186,20 @@ impl Place {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
             Err(e) => Err(scan::failed("make", path, &e)),
         };
-        let mode = if make(&directory)? { None } else { Some(check_free(&directory)?) };
-        let lock = make(&state).and_then(|_| lock(&directory, &state)).inspect_err(|_| {
-            // Only empty directories are removed; another process's are not empty.
-            let _ = std::fs::remove_dir(&state);
+        let mode = if make(&directory)? { None } else { Some(check_free(&directory, &state)?) };
+        // Only empty directories are removed; another process's are not empty.
+        let locked = || {
+            let is_new = make(&state)?;
+            if !is_new {
+                check_ours(&state)?;
+            }
+            lock(&directory, &state).inspect_err(|_| {
+                if is_new {
+                    let _ = std::fs::remove_dir(&state);
+                }
+            })
+        };
+        let lock = locked().inspect_err(|_| {
             if mode.is_none() {
                 let _ = std::fs::remove_dir(&directory);
             }
@@ -182,7 +225,8 @@ impl Place {
     /// Writes a note into the directory, and gives it mode 0000.
     fn close(&self) -> Result<()> {
         let note = self.directory.join(NOTE);
-        std::fs::write(&note, NOTE_TEXT).map_err(|e| scan::failed("write", &note, &e))?;
+        let text = [NOTE_TEXT.as_bytes(), self.state.as_os_str().as_bytes(), b"\n"].concat();
+        std::fs::write(&note, text).map_err(|e| scan::failed("write", &note, &e))?;
         let closed = std::fs::set_permissions(&self.directory, std::fs::Permissions::from_mode(0o000));
         closed.map_err(|e| scan::failed("close", &self.directory, &e))
     }
@@ -190,6 +234,8 @@ impl Place {
     /// Restores the directory to what it was when it was claimed. Nothing may have been mounted on it since.
     pub(super) fn give_back(self) {
         let given = || {
+            // What a crash leaves of the rest must not be mounted.
+            removed(std::fs::remove_file(self.state.join(RECORD)))?;
             self.forget()?;
             removed(std::fs::remove_file(self.directory.join(NOTE)))?;
             match self.mode {
@@ -205,11 +251,22 @@ impl Place {
         }
     }
 
-    /// Removes the hidden directory.
+    /// Removes what mounts made in the hidden directory, the record last, and the directory itself if nothing else is in it.
     fn forget(&self) -> std::io::Result<()> {
-        // Without its record, what a crash leaves of the rest means nothing.
-        removed(std::fs::remove_file(self.state.join(RECORD)))?;
-        std::fs::remove_dir_all(&self.state)
+        let state = File::open(&self.state)?;
+        for name in names(&state)? {
+            let text = OsStr::from_bytes(name.to_bytes());
+            if is_ours(text) && text != RECORD && text != LOCK {
+                remove(&state, &name)?;
+            }
+        }
+        for last in [RECORD, LOCK] {
+            removed(std::fs::remove_file(self.state.join(last)))?;
+        }
+        match std::fs::remove_dir(&self.state) {
+            Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            done => done,
+        }
     }
 
     /// Writes how far it is. After a power cut that may be gone. The two files of it are written over in turn, which needs
@@ -244,8 +301,9 @@ impl Place {
         if record.is_made {
             return Ok(());
         }
-        for folder in [self.absent(), self.root()] {
-            removed(std::fs::remove_dir_all(&folder)).map_err(|e| scan::failed("remove", &folder, &e))?;
+        let state = File::open(&self.state).map_err(|e| scan::failed("open", &self.state, &e))?;
+        for (name, folder) in [(c"absent", self.absent()), (c"root", self.root())] {
+            remove(&state, name).map_err(|e| scan::failed("remove", &folder, &e))?;
             std::fs::create_dir(&folder).map_err(|e| scan::failed("make", &folder, &e))?;
         }
         let data = |entry: &Entry| match &entry.node {
@@ -287,26 +345,86 @@ impl Place {
 
     /// Puts a whole directory where users expect it. False if files are absent. Nothing may be mounted on it.
     pub(super) fn finish(&self, record: &Record) -> Result<bool> {
-        let moved = self.root().join(NOTE).exists();
-        if !moved {
-            if !record.is_made {
-                return Ok(false);
-            }
-            let mut absent =
-                std::fs::read_dir(self.absent()).map_err(|e| scan::failed("list", &self.absent(), &e))?;
-            if absent.next().is_some() {
+        let (root, absent) = (self.root(), self.absent());
+        // If a process that finished a mount with fanotify was killed, the mount is where its directory went.
+        while unmount(&root, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok() {}
+        if !record.is_made {
+            return Ok(false);
+        }
+        let is_gone = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
+        let is_moved =
+            root.join(NOTE).exists() || std::fs::symlink_metadata(&absent).is_err_and(|e| is_gone(&e));
+        if !is_moved {
+            let mut files = std::fs::read_dir(&absent).map_err(|e| scan::failed("list", &absent, &e))?;
+            if files.next().is_some() {
                 return Ok(false);
             }
             let failed =
                 |e: rustix::io::Errno| scan::failed("move the snapshot to", &self.directory, &e.into());
-            let root = File::open(self.root()).map_err(|e| scan::failed("open", &self.root(), &e))?;
-            rustix::fs::syncfs(&root).map_err(failed)?;
-            rustix::fs::renameat_with(CWD, self.root(), CWD, &self.directory, RenameFlags::EXCHANGE)
+            refuse_link(&self.directory)?;
+            let open = File::open(&root).map_err(|e| scan::failed("open", &root, &e))?;
+            rustix::fs::syncfs(&open).map_err(failed)?;
+            rustix::fs::renameat_with(CWD, &root, CWD, &self.directory, RenameFlags::EXCHANGE)
                 .map_err(failed)?;
-            rustix::fs::syncfs(&root).map_err(failed)?;
+            rustix::fs::syncfs(&open).map_err(failed)?;
         }
+        // What others put into the closed directory is theirs.
+        let forgotten = removed(std::fs::remove_dir(&absent))
+            .and_then(|()| removed(std::fs::remove_file(root.join(NOTE))))
+            .and_then(|()| removed(std::fs::remove_dir(&root)));
+        forgotten.map_err(|e| scan::failed("remove", &root, &e))?;
         self.forget().map(|()| true).map_err(|e| scan::failed("remove", &self.state, &e))
     }
+}
+
+/// Whether a mount makes something of this name in the hidden directory.
+fn is_ours(name: &OsStr) -> bool {
+    NAMES.iter().any(|ours| name == *ours)
+        || BEGINNINGS.iter().any(|beginning| name.as_bytes().starts_with(beginning.as_bytes()))
+}
+
+/// Refuses a hidden directory with something in it that would be lost.
+fn check_ours(state: &Path) -> Result<()> {
+    if let Some(mount) = reach::mounted_in(state) {
+        return Err(Error::conflict(format!(
+            "{0} is mounted, perhaps by a process that was killed: unmount it first (umount {0})",
+            mount.display()
+        )));
+    }
+    let failed = |e: std::io::Error| scan::failed("list", state, &e);
+    for entry in std::fs::read_dir(state).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if !is_ours(&entry.file_name()) {
+            return Err(Error::invalid(format!(
+                "{} is in a directory that the mount needs for itself: move it away",
+                entry.path().display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The names in a directory.
+fn names(folder: impl AsFd) -> rustix::io::Result<Vec<CString>> {
+    let names = Dir::read_from(folder)?.map(|entry| Ok(entry?.file_name().to_owned()));
+    let is_name = |name: &rustix::io::Result<CString>| {
+        name.as_ref().map_or(true, |name| !matches!(name.to_bytes(), b"." | b".."))
+    };
+    names.filter(is_name).collect()
+}
+
+/// Removes a file, or a directory with all that is in it. What is mounted in it is an error and stays.
+fn remove(folder: impl AsFd, name: &CStr) -> std::io::Result<()> {
+    match unlinkat(&folder, name, AtFlags::empty()) {
+        Err(Errno::ISDIR) => {}
+        done => return removed(done.map_err(Into::into)),
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let inner = openat2(&folder, name, flags, Mode::empty(), ResolveFlags::NO_XDEV)?;
+    for name in names(&inner)? {
+        remove(&inner, &name)?;
+    }
+    Ok(unlinkat(&folder, name, AtFlags::REMOVEDIR)?)
 }
 
 /// The outcome of a removal, where `NotFound` is success.
@@ -330,14 +448,41 @@ fn read_record(state: &Path) -> Result<Option<Record>> {
     }
 }
 
-/// The mode of a directory that is empty and can be exchanged with one beside it; `Invalid` for others.
-fn check_free(directory: &Path) -> Result<u32> {
+/// `Invalid` for a link: it would change places instead of the directory that it leads to.
+fn refuse_link(directory: &Path) -> Result<()> {
+    match std::fs::symlink_metadata(directory).is_ok_and(|meta| meta.is_symlink()) {
+        true => Err(Error::invalid(format!(
+            "{} is a symbolic link: name the directory that it leads to",
+            directory.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// The hidden directory that the note in a directory names.
+fn noted(directory: &Path) -> Option<PathBuf> {
+    let note = std::fs::read(directory.join(NOTE)).ok()?;
+    let path = note.strip_prefix(NOTE_TEXT.as_bytes())?.strip_suffix(b"\n")?;
+    Some(PathBuf::from(OsStr::from_bytes(path)))
+}
+
+/// The mode of a directory that is empty and can be exchanged with one beside it; `Invalid` for others, and `Conflict` for
+/// one that was moved away from its hidden directory.
+fn check_free(directory: &Path, state: &Path) -> Result<u32> {
     let refused = |what: &str| Err(Error::invalid(format!("{} {what}", directory.display())));
     let failed = |e: std::io::Error| scan::failed("look at", directory, &e);
+    refuse_link(directory)?;
     let names = std::fs::read_dir(directory).map_err(|e| scan::failed("list", directory, &e))?;
     let names: Vec<_> = names.flatten().map(|name| name.file_name()).collect();
     if names.iter().any(|name| name != NOTE) {
         return refused("is not empty: mount on a new directory");
+    }
+    if let Some(other) = noted(directory).filter(|other| other != state && other.join(RECORD).exists()) {
+        return Err(Error::conflict(format!(
+            "{} was moved: its files are in {}. Move it back, or mount on a new directory",
+            directory.display(),
+            other.display()
+        )));
     }
     let place = |path: &Path| {
         let stat = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)?;
@@ -365,7 +510,7 @@ impl Drop for Lock {
 }
 
 fn lock(directory: &Path, state: &Path) -> Result<Lock> {
-    let path = state.join("lock");
+    let path = state.join(LOCK);
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| scan::failed("open", &path, &e))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -400,5 +545,26 @@ mod tests {
         drop(held);
         lock(Path::new("data"), state.path()).unwrap();
         drop(of_child);
+    }
+
+    #[test]
+    fn what_is_mounted_in_a_directory_is_not_removed_with_it() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: no root");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, inner) = (folder.path().join("kept"), folder.path().join("state/root/inner"));
+        std::fs::create_dir_all(&kept).unwrap();
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::write(kept.join("mine"), b"mine").unwrap();
+        rustix::mount::mount_bind(&kept, &inner).unwrap();
+        let open = File::open(folder.path()).unwrap();
+        let error = remove(&open, c"state").unwrap_err();
+        unmount(&inner, UnmountFlags::DETACH).unwrap();
+        assert_eq!(error.raw_os_error(), Some(Errno::XDEV.raw_os_error()));
+        assert_eq!(std::fs::read(kept.join("mine")).unwrap(), b"mine");
+        remove(&open, c"state").unwrap();
+        remove(&open, c"state").unwrap();
+        assert_eq!(names(&open).unwrap(), [c"kept".to_owned()]);
     }
 }

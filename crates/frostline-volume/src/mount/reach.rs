@@ -86,6 +86,12 @@ pub(super) fn mounted_on(path: &Path) -> Option<MountLine> {
     mounts_of("self").into_iter().rfind(|mount| mount.on == path)
 }
 
+/// Where something is mounted below a directory.
+pub(super) fn mounted_in(directory: &Path) -> Option<PathBuf> {
+    let mut places = mounts_of("self").into_iter().map(|mount| mount.on);
+    places.find(|on| on != directory && on.starts_with(directory))
+}
+
 /// Which directory of its file system is mounted where a path is.
 pub(super) fn root_of(path: &Path) -> Option<PathBuf> {
     let open = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
@@ -197,9 +203,8 @@ fn has_open(process: &str, is_wanted: impl Fn(&Statx) -> bool) -> bool {
 /// Who keeps a mount from being unmounted. Children of this process do not count: they have what it has open until they
 /// begin their programs.
 pub(super) fn who_is_in(mount: &MountLine) -> Option<String> {
-    let is_in = |other: &MountLine| other.on != mount.on && other.on.starts_with(&mount.on);
-    if let Some(inner) = mounts_of("self").into_iter().find(is_in) {
-        return Some(format!("something is mounted on {}", inner.on.display()));
+    if let Some(inner) = mounted_in(&mount.on) {
+        return Some(format!("something is mounted on {}", inner.display()));
     }
     let own = std::process::id().to_string();
     let is_child = |process: &str| {

@@ -316,6 +316,33 @@ async fn holes_of_absent_data_are_told_as_they_will_be() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn no_data_is_told_behind_the_end_of_a_file_that_was_cut() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    let (file, open) = named(&place, &lazy, "file");
+    // Within a page whose first part is a hole.
+    let end = HOLE.end as u64 - 1_000;
+    open.set_len(end).unwrap();
+    let error = lazy.seek(&file, &open, end - 1_000, true).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(Errno::NXIO.raw_os_error()));
+    assert_eq!(lazy.seek(&file, &open, end - 1_000, false).unwrap(), end - 1_000);
+}
+
+#[tokio::test]
+async fn the_time_of_a_file_that_was_cut_stays_when_it_is_mounted_again() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    let (file, open) = named(&place, &lazy, "file");
+    lazy.truncate(&file, &open, 300_001).await.unwrap();
+    let cut = std::time::UNIX_EPOCH + Duration::from_secs(1_200_000_000);
+    open.set_modified(cut).unwrap();
+    drop((place, lazy));
+    let (_place, _lazy) = rig.open();
+    let meta = open.metadata().unwrap();
+    assert_eq!((meta.len(), meta.modified().unwrap()), (300_001, cut));
+}
+
 #[tokio::test]
 async fn a_file_is_cut_without_fetching_and_what_was_cut_off_never_comes_back() {
     const END: u64 = 300_001;

@@ -1,5 +1,7 @@
 //! What a mount creates where it is mounted, and removes when it is refused.
 
+use rustix::fs::{CWD, RenameFlags};
+
 use super::*;
 
 /// An empty directory in a folder, with a mode of its own.
@@ -115,4 +117,204 @@ async fn a_link_stands_for_the_directory_that_it_leads_to() {
     symlink("loop", at("loop")).unwrap();
     let looping = bench.volumes().mount(&"data".parse().unwrap(), &at("loop"), &lazily()).await;
     assert!(looping.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn so_does_a_link_with_a_slash_at_its_end_or_at_that_of_its_target() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("disk/data")).unwrap();
+    symlink("disk/data/", at("inner")).unwrap();
+    symlink("inner/", at("link")).unwrap();
+    for link in ["inner/", "link", "link/", "link/."] {
+        assert_eq!(place::paths(&at(link)).unwrap().0, fs::canonicalize(at("disk/data")).unwrap(), "{link}");
+    }
+    let mut served = mount(&bench.volumes(), &at("link/"), &lazily()).await;
+    assert!(mount_status(&at("disk/data")).unwrap().is_served);
+    let (found, expected) = (at("disk/data"), tree(source.path()));
+    calls(move || assert_eq!(tree(&found), expected)).await;
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert_eq!(tree(&at("disk/data")), tree(source.path()));
+    assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_that_takes_the_place_of_the_directory_is_not_replaced() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let (target, moved) = (folder.path().join("data"), folder.path().join("moved"));
+    let (place, mut record) = Place::claim(&target, "memory:", &taken).unwrap();
+    place.make(&bench.volumes().tree(&taken).await.unwrap(), &mut record).unwrap();
+    for file in fs::read_dir(place.absent()).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    fs::rename(&target, &moved).unwrap();
+    symlink(&moved, &target).unwrap();
+    assert_eq!(place.finish(&record).unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(fs::symlink_metadata(&target).unwrap().is_symlink());
+    fs::remove_file(&target).unwrap();
+    fs::rename(&moved, &target).unwrap();
+    assert!(place.finish(&record).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_does_not_come_is_not_waited_for_for_ever() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let target = folder.path().join("data");
+    let (place, mut record) = Place::claim(&target, "memory:", &taken).unwrap();
+    place.make(&bench.volumes().tree(&taken).await.unwrap(), &mut record).unwrap();
+    let error = unmount_snapshot(&target).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    drop(place);
+    assert_eq!(unmount_snapshot(&target).await.unwrap(), Unmounted::Incomplete);
+}
+
+/// A mount that is whole, and whose process was killed when the directory had just changed places.
+async fn killed_at_its_end(bench: &Bench, target: &Path) -> PathBuf {
+    let snapshot = bench.volumes().find(&"data".parse().unwrap()).await.unwrap();
+    let (place, mut record) = Place::claim(target, bench.volumes().repository.url(), &snapshot).unwrap();
+    place.make(&bench.volumes().tree(&snapshot).await.unwrap(), &mut record).unwrap();
+    for file in fs::read_dir(place.absent()).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    let (root, state) = (place.root(), place.state().to_owned());
+    rustix::fs::renameat_with(CWD, &root, CWD, target, RenameFlags::EXCHANGE).unwrap();
+    fs::write(target.join("mine"), b"mine").unwrap();
+    state
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_whose_process_was_killed_at_its_end_is_finished_by_the_next_command() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    // The mount of one with fanotify goes where its directory went.
+    for (number, (is_bound, is_umount)) in
+        [(false, false), (false, true), (true, false), (true, true)].into_iter().enumerate()
+    {
+        for removed in 0..4 {
+            let target = folder.path().join(format!("data{number}{removed}"));
+            let state = killed_at_its_end(&bench, &target).await;
+            let root = state.join("root");
+            let steps: [&dyn Fn() -> std::io::Result<()>; 3] = [
+                &|| fs::remove_dir(state.join("absent")),
+                &|| fs::remove_file(root.join(place::NOTE)),
+                &|| if is_bound { Ok(()) } else { fs::remove_dir(&root) },
+            ];
+            steps[..removed].iter().try_for_each(|step| step()).unwrap();
+            if is_bound {
+                rustix::mount::mount_bind(&target, &root).unwrap();
+            }
+            if is_umount {
+                assert_eq!(unmount_snapshot(&target).await.unwrap(), Unmounted::Whole);
+            } else {
+                let mounted = bench.volumes().mount(&"data".parse().unwrap(), &target, &lazily()).await;
+                assert!(matches!(mounted.unwrap(), Mount::Whole(_)));
+            }
+            assert!(!state.exists() && reach::mounted_in(folder.path()).is_none());
+            assert_eq!(fs::read(target.join("mine")).unwrap(), b"mine");
+            assert_eq!(fs::metadata(target.join("a/b/f1")).unwrap().len(), 700_000);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_is_still_mounted_in_the_hidden_one_is_not_removed() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let (target, kept) = (folder.path().join("data"), folder.path().join("kept"));
+    let state = killed_at_its_end(&bench, &target).await;
+    let root = state.join("root");
+    fs::remove_file(state.join(place::RECORD)).unwrap();
+    fs::rename(&target, &kept).unwrap();
+    rustix::mount::mount_bind(&kept, &root).unwrap();
+    let mounted = bench.volumes().mount(&"data".parse().unwrap(), &target, &lazily()).await;
+    unmount(&root, UnmountFlags::DETACH).unwrap();
+    assert_eq!(fs::read(kept.join("mine")).unwrap(), b"mine");
+    let error = mounted.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains(&root.display().to_string()), "{error}");
+    assert!(!target.exists(), "nothing is made");
+    // Without the mount the same directories can be used.
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_removes_nothing_that_it_did_not_make() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let first = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let target = folder.path().join("data");
+    let state = place::paths(&target).unwrap().1;
+    let theirs = state.join("theirs");
+    fs::create_dir(&state).unwrap();
+    fs::write(&theirs, b"theirs").unwrap();
+    let mounted = bench.volumes().mount(&"data".parse().unwrap(), &target, &lazily()).await;
+    let error = mounted.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains(&theirs.display().to_string()), "{error}");
+    assert!(!target.exists() && fs::read_dir(&state).unwrap().count() == 1);
+    fs::remove_file(&theirs).unwrap();
+    // What comes there later stays, too.
+    let (place, _) = Place::claim(&target, "memory:", &first).unwrap();
+    fs::write(&theirs, b"theirs").unwrap();
+    place.give_back();
+    assert!(!target.exists() && fs::read_dir(&state).unwrap().count() == 1);
+    assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_put_into_the_closed_directory_is_not_lost() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let state = killed_at_its_end(&bench, &target).await;
+    let theirs = state.join("root/theirs");
+    fs::write(&theirs, b"theirs").unwrap();
+    assert!(unmount_snapshot(&target).await.is_err());
+    assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
+    fs::remove_file(&theirs).unwrap();
+    assert_eq!(unmount_snapshot(&target).await.unwrap(), Unmounted::Whole);
+    assert!(!state.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_was_moved_away_from_its_files_does_not_begin_anew() {
+    let Some((bench, _source, folder, target, mut served)) = mounted().await else { return };
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    let moved = folder.path().join("moved");
+    fs::rename(&target, &moved).unwrap();
+    let mounted = bench.volumes().mount(&"data".parse().unwrap(), &moved, &lazily()).await;
+    let error = mounted.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    let state = place::paths(&target).unwrap().1;
+    assert!(error.to_string().contains(&state.display().to_string()), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is made");
+    // With its files it goes on.
+    fs::rename(&state, place::paths(&moved).unwrap().1).unwrap();
+    let mut served = mount(&bench.volumes(), &moved, &lazily()).await;
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
 }
