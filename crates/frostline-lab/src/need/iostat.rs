@@ -63,21 +63,7 @@ pub(super) fn read(origin: &str, text: &str) -> Result<Vec<Trace>> {
         return Err(Error::invalid(format!("{origin}: {what}")));
     }
     let ends = ends(origin, &reports)?;
-<<<<<<< HEAD
-    let mut steps: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let unsorted = steps.clone();
-    steps.sort_by(f64::total_cmp);
-    let interval = steps[steps.len() / 2];
-    // Times are whole seconds: at an interval of 1 s two reports may have the same one.
-    if interval < 1.0 || interval > 1.0 && steps[0] == 0.0 {
-        let twice = |pair: &&[Report]| pair[0].time == pair[1].time;
-        let time = reports.windows(2).find(twice).map_or("", |pair| pair[1].time.as_str());
-        return Err(Error::invalid(format!("{origin}: several reports have the time {time}")));
-    }
-    let is_hole = |step: f64| step > interval * 1.5 + 1.0;
-=======
     let intervals = intervals(origin, &reports, &ends)?;
->>>>>>> h-labfixb
     let mut traces: BTreeMap<&str, Trace> = BTreeMap::new();
     for report in &reports {
         for device in report.rates.keys() {
