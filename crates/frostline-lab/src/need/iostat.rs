@@ -130,7 +130,7 @@ fn intervals(origin: &str, reports: &[Report], ends: &[f64]) -> Result<Vec<f64>>
         if interval < 1.0 || interval > 1.0 && sorted[0] == 0.0 {
             let twice = |pair: &&[Report]| pair[0].time == pair[1].time;
             let time = run.windows(2).find(twice).map_or("", |pair| pair[1].time.as_str());
-            return Err(Error::invalid(format!("{origin}: several reports are of {time}")));
+            return Err(Error::invalid(format!("{origin}: several reports have the time {time}")));
         }
         let is_other = |steps: &[f64]| {
             let (all, usual) = (steps.iter().sum(), interval * steps.len() as f64);
