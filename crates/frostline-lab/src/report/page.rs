@@ -239,6 +239,13 @@ fn write_gates(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Re
             writeln!(page, "<br><code>{}</code>: {}", escape(&sample.cell), of_run(&run.korean, what))?;
         }
     }
+    if !with_voids.is_empty() {
+        let (english, korean) = (
+            format!("{} with voided samples", show_count(with_voids.len() as u64, "cell")),
+            format!("무효 표본이 있는 셀 {}개", with_voids.len()),
+        );
+        writeln!(page, "</ul><details><summary>{}</summary><ul>", both(&english, &korean))?;
+    }
     for cell in with_voids.iter().take(LISTED_MAX) {
         let notes: Vec<String> = cell.notes.iter().map(|note| of_run(&run.korean, note)).collect();
         writeln!(
@@ -250,7 +257,7 @@ fn write_gates(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Re
         )?;
     }
     write_rest(page, with_voids.len())?;
-    writeln!(page, "</ul>{}", if all_passed { "</details>" } else { "" })
+    writeln!(page, "</ul>{}", if all_passed || !with_voids.is_empty() { "</details>" } else { "" })
 }
 
 #[derive(Default)]
