@@ -24,8 +24,8 @@ struct Rig {
 }
 
 const FILE_BYTES: usize = 1_600_000;
-/// A page of it is not there.
-const HOLE: Range<usize> = 600_000..700_000;
+/// Pages of it are not there, and the first block of the one after them.
+const HOLE: Range<usize> = 600_000..701_000;
 
 impl Rig {
     async fn new() -> Rig {
@@ -321,8 +321,8 @@ async fn no_data_is_told_behind_the_end_of_a_file_that_was_cut() {
     let rig = Rig::new().await;
     let (place, lazy) = rig.open();
     let (file, open) = named(&place, &lazy, "file");
-    // Within a page whose first part is a hole.
-    let end = HOLE.end as u64 - 1_000;
+    // Within the page whose first block is a hole.
+    let end = HOLE.end as u64 - 2_000;
     open.set_len(end).unwrap();
     let error = lazy.seek(&file, &open, end - 1_000, true).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(Errno::NXIO.raw_os_error()));
