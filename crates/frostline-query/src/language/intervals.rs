@@ -9,7 +9,7 @@ use super::text::words_in;
 use super::{Context, regexp};
 use crate::Result;
 use crate::filter::words::folded;
-use crate::filter::{FieldRef, Filter, Intervals, Order, Pattern, Relation};
+use crate::filter::{Filter, Intervals, Order, Pattern, Relation};
 
 /// More parts, words among them, are refused: each is looked for in each text.
 const PARTS_MAX: usize = 256;
