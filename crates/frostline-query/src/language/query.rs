@@ -350,13 +350,14 @@ impl<'a> Clause<'a> {
         let at = self.at.key(field);
         let target = Some(self.context.field(field));
         let Value::Object(_) = body else {
-            return match_in(&target, &json::scalar_text(body, &at)?, &how, &at, self.context);
+            let text = json::scalar_text(body, &at)?;
+            return Ok(match_in(&target, &text, &how, &at, self.context)?.unwrap_or(Filter::None));
         };
         let clause = Clause { body, at: &at, context: self.context };
         let mut options = clause.object()?;
         let text = clause.match_options(&mut options, &mut how)?;
         options.finish()?;
-        match_in(&target, &text, &how, &at, self.context)
+        Ok(match_in(&target, &text, &how, &at, self.context)?.unwrap_or(Filter::None))
     }
 
     /// The options that all analysed queries share; returns the text.
@@ -406,7 +407,7 @@ impl<'a> Clause<'a> {
             "bool_prefix" => how.prefix_last = true,
             other => return Err(self.at.invalid(format_args!("[{other}] is not a type of multi_match"))),
         }
-        match_any(&targets, &text, &how, self.at, self.context)
+        Ok(match_any(&targets, &text, &how, self.at, self.context)?.unwrap_or(Filter::None))
     }
 
     fn combined_fields(self) -> Result<Filter> {

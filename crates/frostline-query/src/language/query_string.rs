@@ -773,17 +773,23 @@ impl Parser<'_> {
             ..Default::default()
         };
         if !frostline_split::query_tokens(text).is_empty() {
-            return match_any(targets, text, &options, &At::root("query"), self.context).map(Some);
+            return match_any(targets, text, &options, &At::root("query"), self.context);
         }
-        // By its own analysis a field may have a word of it.
-        let is_analyzed = |target: &Target| target.as_ref().is_some_and(|field| field.analysis().is_some());
+        // By another analysis than that of all text it may have a word.
+        let is_asked = options.asking.as_ref().is_some_and(|asking| asking.of_usual().is_some());
+        let is_analyzed = |target: &Target| {
+            target
+                .as_ref()
+                .map_or(is_asked, |field| !field.is_index() && (is_asked || field.analysis().is_some()))
+        };
         let (analyzed, others): (Vec<Target>, Vec<Target>) = targets.iter().cloned().partition(is_analyzed);
         let other = self.tokenless(text, &others);
         if analyzed.is_empty() {
             return Ok(other);
         }
         let own = match_any(&analyzed, text, &options, &At::root("query"), self.context)?;
-        Ok(Some(any([own].into_iter().chain(other).collect())))
+        let parts: Vec<Filter> = own.into_iter().chain(other).collect();
+        Ok((!parts.is_empty()).then(|| any(parts)))
     }
 
     /// Text of punctuation alone has no token; a field can still hold exactly that (`referer:"-"`).

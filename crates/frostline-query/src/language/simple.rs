@@ -198,10 +198,12 @@ impl Parser<'_> {
                 }
                 _ => {}
             }
-            let Some(part) = self.clause(c)? else { continue };
-            let part = if negated { not(part) } else { part };
+            let part = self.clause(c)?;
+            let is_negated = std::mem::take(&mut negated);
+            // A clause of which the analysis leaves no word is left out.
+            let Some(part) = part else { continue };
+            let part = if is_negated { not(part) } else { part };
             tree.add(part, operator.take().unwrap_or(self.options.and));
-            negated = false;
         }
         Ok(tree.filter())
     }
@@ -221,7 +223,7 @@ impl Parser<'_> {
                 self.position += 1;
                 Ok(None)
             }
-            '"' if flags.phrase && self.closes('"', '"') => self.phrase().map(Some),
+            '"' if flags.phrase && self.closes('"', '"') => self.phrase(),
             '"' if flags.phrase => {
                 self.position += 1;
                 Ok(None)
@@ -247,7 +249,7 @@ impl Parser<'_> {
         false
     }
 
-    fn phrase(&mut self) -> Result<Filter> {
+    fn phrase(&mut self) -> Result<Option<Filter>> {
         self.position += 1;
         let mut text = String::new();
         while let Some(c) = self.peek() {
@@ -314,7 +316,7 @@ impl Parser<'_> {
             Some("") => Ok(Some(Filter::All)),
             Some(start) if prefix && flags.prefix => self.prefix(start).map(Some),
             _ if text.is_empty() => Ok(None),
-            _ => self.matches(&text, false).map(Some),
+            _ => self.matches(&text, false),
         }
     }
 
@@ -335,7 +337,7 @@ impl Parser<'_> {
         Ok(if parts.is_empty() { Filter::None } else { any(parts) })
     }
 
-    fn matches(&self, text: &str, phrase: bool) -> Result<Filter> {
+    fn matches(&self, text: &str, phrase: bool) -> Result<Option<Filter>> {
         let Options { and, lenient, ref asking, .. } = *self.options;
         let how = MatchOptions { phrase, and, lenient, asking: asking.clone(), ..MatchOptions::default() };
         match_any(&self.options.targets, text, &how, self.at, self.context)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use frostline_base::wildcard_matches;
-use frostline_split::{Analysis, TIME_FIELD, ValueType, query_tokens};
+use frostline_split::{Analysis, TIME_FIELD, ValueType, parse_cidr, parse_ip, query_tokens};
 use serde_json::Value;
 
 use super::Context;
@@ -11,7 +11,10 @@ use super::asking::Asking;
 use super::date::DateReader;
 use super::json::At;
 use super::ranges::Ranges;
-use crate::filter::{Bound, Edge, FieldRef, Filter, Intervals, Minimum, Order, Pattern, words};
+use crate::filter::{
+    Bound, Edge, FieldRef, Filter, Intervals, Minimum, Number, Order, Pattern, Scalar, words,
+};
+use crate::read::fields::{time_nanos, time_span};
 use crate::{Error, Result};
 
 /// All parts together; one part stands for itself.
@@ -196,24 +199,24 @@ pub(crate) struct MatchOptions {
     pub(crate) zone: Option<jiff::tz::TimeZone>,
 }
 
-/// `text` in one target.
+/// `text` in one target; none where its analysis leaves no word of it.
 pub(crate) fn match_in(
     target: &Target,
     text: &str,
     options: &MatchOptions,
     at: &At<'_>,
     context: &Context<'_>,
-) -> Result<Filter> {
+) -> Result<Option<Filter>> {
     if target.as_ref().is_some_and(|field| field.name() == "_id") {
-        return Ok(Filter::Ids(vec![text.to_owned()]));
+        return Ok(Some(Filter::Ids(vec![text.to_owned()])));
     }
     if let Some(mut ranges) = target.as_ref().and_then(|field| Ranges::of_name(field.name(), context)) {
         if let Some(zone) = &options.zone {
             ranges.reader.zone = zone.clone();
         }
         return match ranges.with_value(&Value::from(text), at) {
-            Err(_) if options.lenient => Ok(Filter::None),
-            read => read,
+            Err(_) if options.lenient => Ok(Some(Filter::None)),
+            read => read.map(Some),
         };
     }
     if let (Some(field), Some(asking)) = (target, &options.asking)
@@ -232,41 +235,53 @@ pub(crate) fn match_in(
         None => query_tokens(text).into_iter().collect::<BTreeSet<_>>().len(),
     };
     if tokens == 0 && (!exact || by.is_some()) {
-        return Ok(if options.zero_terms_all { Filter::All } else { Filter::None });
+        return Ok(options.zero_terms_all.then_some(Filter::All));
     }
-    let field = target.clone();
-    let text_owned = text.to_owned();
     let filter = if let Some(by) = by {
         match options.phrase {
-            true => phrase_by(target, by, text, options, at)?,
-            false => match_words(std::slice::from_ref(target), by, text, options, at)?,
+            true => phrase_by(target, by, text, options, at, context)?,
+            false => match_words(std::slice::from_ref(target), by, text, options, at, context)?,
         }
     } else if options.phrase {
-        Filter::Phrase { field, text: text_owned, prefix_last: options.prefix_last }
+        Filter::Phrase { field: target.clone(), text: text.to_owned(), prefix_last: options.prefix_last }
     } else {
-        let Some(minimum) = minimum_of(options, tokens, exact, at)? else { return Ok(Filter::None) };
-        Filter::Match { field, text: text_owned, minimum, prefix_last: options.prefix_last }
+        let Some(minimum) = minimum_of(options, tokens, exact, at)? else { return Ok(Some(Filter::None)) };
+        match_of(target, text, minimum, options.prefix_last)
     };
     let zone = options.zone.clone().unwrap_or(jiff::tz::TimeZone::UTC);
     let Some(field) = target else {
         let reader = DateReader { zone, ..DateReader::new(context.now_us) };
-        return or_any_date(filter, text, &reader, context);
+        return or_any_date(filter, text, &reader, context).map(Some);
     };
     let reader = DateReader { zone, ..context.dates_of(field) };
-    match or_date(filter.clone(), field, text, &reader, context) {
-        Err(_) if options.lenient => Ok(Filter::None),
-        read => read,
+    match or_date(filter, field, text, &reader, context) {
+        Err(_) if options.lenient => Ok(Some(Filter::None)),
+        read => read.map(Some),
     }
 }
 
-/// The words of a text by another analysis than that of the targets, each as it is in any of them: what the index would take
-/// apart, or write in lower case, is no word of it.
+/// The words of a text. A value that is compared whole may start with the text where its last word may be a prefix.
+fn match_of(target: &Target, text: &str, minimum: Minimum, prefix_last: bool) -> Filter {
+    let field = target.clone();
+    let words = Filter::Match { field, text: text.to_owned(), minimum, prefix_last };
+    let is_whole = |field: &&FieldRef| field.is_exact() && field.analysis().is_none();
+    match target.as_ref().filter(is_whole) {
+        Some(field) if prefix_last && !text.is_empty() => {
+            let (field, pattern) = (Some(field.clone()), Pattern::Prefix(text.to_owned()));
+            any(vec![words, Filter::Pattern { field, pattern, case_insensitive: false }])
+        }
+        _ => words,
+    }
+}
+
+/// The words of a text by another analysis than that of the targets, each as it is in any of them.
 fn match_words(
     targets: &[Target],
     by: &Analysis,
     text: &str,
     options: &MatchOptions,
     at: &At<'_>,
+    context: &Context<'_>,
 ) -> Result<Filter> {
     let asked = by.asked_once(text, options.prefix_last);
     let needed = match minimum_of(options, asked.len(), false, at)? {
@@ -276,13 +291,14 @@ fn match_words(
     };
     let parts = asked.into_iter().map(|(words, prefix_last)| {
         let each = targets.iter().flat_map(|target| words.iter().map(move |word| (target, word)));
-        let found = each.filter(|(target, word)| {
-            target.as_ref().is_some_and(FieldRef::is_exact)
-                || query_tokens(word).as_slice() == [word.as_str()]
-        });
-        let each = found.map(|(target, word)| {
-            let (field, text) = (target.clone(), word.clone());
-            Filter::Match { field, text, minimum: Minimum::All, prefix_last }
+        let each = each.flat_map(|(target, word)| {
+            // What the index would take apart, or write in lower case, is no word of a text.
+            let is_word = target.as_ref().is_some_and(FieldRef::is_exact)
+                || query_tokens(word).as_slice() == [word.as_str()];
+            match is_word {
+                true => vec![match_of(target, word, Minimum::All, prefix_last)],
+                false => equal_values(target, word, context),
+            }
         });
         let each: Vec<Filter> = each.collect();
         if each.is_empty() { Filter::None } else { any(each) }
@@ -292,6 +308,40 @@ fn match_words(
         true => at_least(needed, parts),
         false => Filter::None,
     })
+}
+
+/// The values that are not text and that a word stands for, such as `-5`.
+fn equal_values(target: &Target, word: &str, context: &Context<'_>) -> Vec<Filter> {
+    let number = Number::parse(word);
+    let addresses = parse_ip(word).map(|address| (address, address)).or_else(|| parse_cidr(word));
+    let written = Scalar::Text(word.to_owned());
+    let times = time_span(&written);
+    if number.is_none() && addresses.is_none() && times.is_none() {
+        return Vec::new();
+    }
+    let nanos = time_nanos(&written);
+    let lower = Edge {
+        number,
+        address: addresses.map(|(first, _)| first),
+        time_us: times.map(|(start, _)| start),
+        nanos: nanos.as_ref().map(|nanos| nanos.start),
+        text: None,
+    };
+    let upper = Edge {
+        address: addresses.map(|(_, last)| last),
+        time_us: times.map(|(_, end)| end - 1),
+        nanos: nanos.map(|nanos| nanos.end - 1),
+        ..lower.clone()
+    };
+    let fields = target.as_ref().map_or_else(|| all_fields(context), |field| [field.clone()].into());
+    let typed = fields.into_iter().filter(|field| field.types().any(|ty| ty != ValueType::Text));
+    typed
+        .map(|field| Filter::Range {
+            field,
+            lower: Bound::Included(lower.clone()),
+            upper: Bound::Included(upper.clone()),
+        })
+        .collect()
 }
 
 /// Words of such a phrase.
@@ -304,10 +354,11 @@ fn phrase_by(
     text: &str,
     options: &MatchOptions,
     at: &At<'_>,
+    context: &Context<'_>,
 ) -> Result<Filter> {
     let asked = by.asked(text);
     if asked.len() <= 1 {
-        return match_words(std::slice::from_ref(target), by, text, options, at);
+        return match_words(std::slice::from_ref(target), by, text, options, at, context);
     }
     let Some(field) = target.as_ref().filter(|field| !field.is_exact()) else {
         let why = "a phrase of several words is asked of a field of text";
@@ -397,16 +448,20 @@ fn or_any_date(filter: Filter, text: &str, reader: &DateReader, context: &Contex
     if reader.read(text, false).is_err() {
         return Ok(filter);
     }
-    let mapping = context.mapping;
     let has_dates = |field: &&FieldRef| dates_of(field) != Dates::No;
-    let names = mapping.fields().keys().map(String::as_str).chain([mapping.time_field()]);
-    let fields: BTreeSet<FieldRef> = names.map(|name| context.field(name)).collect();
     let mut parts = vec![filter];
-    for field in fields.iter().filter(has_dates) {
+    for field in all_fields(context).iter().filter(has_dates) {
         // What is no date in one field is none in any.
         parts.push(or_date(Filter::None, field, text, reader, context)?);
     }
     Ok(any(parts.into_iter().flat_map(flat).collect()))
+}
+
+/// Every field that is known.
+fn all_fields(context: &Context<'_>) -> BTreeSet<FieldRef> {
+    let mapping = context.mapping;
+    let names = mapping.fields().keys().map(String::as_str).chain([mapping.time_field()]);
+    names.map(|name| context.field(name)).collect()
 }
 
 /// The alternatives of a filter, but for those that nothing matches.
@@ -432,24 +487,26 @@ fn minimum_of(options: &MatchOptions, tokens: usize, exact: bool, at: &At<'_>) -
     Ok((needed <= tokens).then_some(Minimum::Count(needed)))
 }
 
-/// `text` in any of the targets.
+/// `text` in any of the targets; none where there are some and the analysis of each leaves no word of it.
 pub(crate) fn match_any(
     targets: &[Target],
     text: &str,
     options: &MatchOptions,
     at: &At<'_>,
     context: &Context<'_>,
-) -> Result<Filter> {
+) -> Result<Option<Filter>> {
     // A date cannot be searched for in a text field and the reverse: with several fields that is not a mistake.
     let options = MatchOptions { lenient: options.lenient || targets.len() > 1, ..options.clone() };
-    let parts: Result<Vec<Filter>> =
-        targets.iter().map(|target| match_in(target, text, &options, at, context)).collect();
-    let mut parts = parts?;
+    let parts = targets.iter().filter_map(|target| match_in(target, text, &options, at, context).transpose());
+    let mut parts: Vec<Filter> = parts.collect::<Result<_>>()?;
+    if parts.is_empty() && !targets.is_empty() {
+        return Ok(None);
+    }
     if parts.contains(&Filter::All) {
-        return Ok(Filter::All);
+        return Ok(Some(Filter::All));
     }
     parts.retain(|part| *part != Filter::None);
-    Ok(if parts.is_empty() { Filter::None } else { any(parts) })
+    Ok(Some(if parts.is_empty() { Filter::None } else { any(parts) }))
 }
 
 /// Each token in any of the targets, as if the targets were one field.
@@ -472,7 +529,7 @@ pub(crate) fn match_across(
     if let ([(None, targets)], Some(by)) =
         (alike.as_slice(), options.asking.as_ref().and_then(Asking::of_usual))
     {
-        return match_words(targets, by, text, options, at);
+        return match_words(targets, by, text, options, at, context);
     }
     if let [(Some(analysis), targets)] = alike.as_slice() {
         return match_across_analyzed(targets, analysis, text, options, at, context);
@@ -485,7 +542,7 @@ pub(crate) fn match_across(
     }
     let tokens: BTreeSet<String> = query_tokens(text).into_iter().collect();
     if targets.is_empty() || tokens.len() <= 1 {
-        return match_any(targets, text, options, at, context);
+        return Ok(match_any(targets, text, options, at, context)?.unwrap_or(Filter::None));
     }
     let needed = match minimum_of(options, tokens.len(), false, at)? {
         None => return Ok(Filter::None),
@@ -493,9 +550,9 @@ pub(crate) fn match_across(
         Some(Minimum::Count(count)) => count,
     };
     let single = MatchOptions { and: true, minimum: None, ..options.clone() };
-    let parts: Result<Vec<Filter>> =
-        tokens.iter().map(|token| match_any(targets, token, &single, at, context)).collect();
-    Ok(if needed == tokens.len() { all(parts?) } else { at_least(needed, parts?) })
+    let each = tokens.iter().map(|token| match_any(targets, token, &single, at, context));
+    let parts = each.map(|part| Ok(part?.unwrap_or(Filter::None))).collect::<Result<Vec<Filter>>>()?;
+    Ok(if needed == tokens.len() { all(parts) } else { at_least(needed, parts) })
 }
 
 /// The same where all targets compare their text by this analysis.
@@ -511,7 +568,7 @@ fn match_across_analyzed(
     let analysis = asking.map_or_else(|| analysis.clone(), |asking| asking.of_analysis(analysis));
     let asked = analysis.asked_once(text, options.prefix_last);
     if asked.len() <= 1 || analysis.is_normalizer() {
-        return match_any(targets, text, options, at, context);
+        return Ok(match_any(targets, text, options, at, context)?.unwrap_or(Filter::None));
     }
     let needed = match minimum_of(options, asked.len(), false, at)? {
         None => return Ok(Filter::None),

@@ -89,6 +89,7 @@ fn migratable<'a>(
         return Err(invalid("may not have custom filtering or routing"));
     }
     let write = alias.write_index().ok_or_else(|| invalid("must specify a write index"))?;
+    records.check_open(write)?;
     let of_streams = alias.indices.iter().find_map(|index| Some((index, records.stream_of(index)?.0)));
     match of_streams {
         Some((index, stream)) => {

@@ -162,12 +162,15 @@ impl Definitions {
             let is_other = |(name, json): &(&String, &String)| {
                 known.and_then(|known| known.get(*name)).is_some_and(|ours| ours != *json)
             };
-            // Fields that name no analyzer have this one.
-            let is_default =
-                |(name, _): &(&String, &String)| kind == ANALYZER && DEFAULTS.contains(&name.as_str());
+            // Fields have these without a definition.
+            let is_built_in = |(name, _): &(&String, &String)| match kind.as_str() {
+                ANALYZER => DEFAULTS.contains(&name.as_str()) || Analysis::analyzer(name).is_some(),
+                NORMALIZER => Analysis::normalizer(name).is_some(),
+                _ => false,
+            };
             let is_new =
                 |(name, _): &(&String, &String)| known.is_none_or(|known| !known.contains_key(*name));
-            let is_refused = |part: &(&String, &String)| is_other(part) || is_default(part) && is_new(part);
+            let is_refused = |part: &(&String, &String)| is_other(part) || is_built_in(part) && is_new(part);
             if let Some((name, _)) = parts.iter().find(is_refused) {
                 return Err(unchangeable(&format!("analysis.{kind}.{name}")));
             }

@@ -374,10 +374,13 @@ fn definitions_are_added_to_and_never_changed() {
     let other = defined(json!({ "analyzer": { "a": { "type": "stop" } } }));
     let error = one.adding(&other).unwrap_err().to_string();
     assert!(error.contains("Can't update the setting [index.analysis.analyzer.a]"), "{error}");
-    for name in ["default", "default_search"] {
+    for name in ["default", "default_search", "whitespace", "standard", "simple", "stop", "keyword"] {
         let error = one.adding(&defined(json!({ "analyzer": { name: { "type": "simple" } } }))).unwrap_err();
         assert!(error.what().contains(&format!("[index.analysis.analyzer.{name}]")), "{error}");
     }
+    let normalizer = defined(json!({ "normalizer": { "lowercase": { "filter": ["uppercase"] } } }));
+    let error = one.adding(&normalizer).unwrap_err();
+    assert!(error.what().contains("[index.analysis.normalizer.lowercase]"), "{error}");
     for reset in ["analysis", "analysis.analyzer", "analysis.analyzer.a", "analysis.analyzer.a.type"] {
         let error = one.check_reset(reset).unwrap_err();
         assert!(error.what().contains(&format!("Can't update the setting [index.{reset}]")), "{error}");

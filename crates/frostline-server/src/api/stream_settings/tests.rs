@@ -160,6 +160,10 @@ async fn an_alias_becomes_a_stream() {
         assert_eq!((status, kind.as_str()), (400, "illegal_argument_exception"), "{name}");
         assert!(said.starts_with(reason), "{said}");
     }
+    tested.ok("POST", "/new/_close", "").await;
+    let refused = tested.error("POST", "/_data_stream/_migrate/app-x", "").await;
+    assert_eq!((refused.0, refused.1.as_str()), (400, "index_closed_exception"));
+    tested.ok("POST", "/new/_open", "").await;
     let done = tested.ok("POST", "/_data_stream/_migrate/app-x", "").await;
     assert_eq!(done, json!({ "acknowledged": true }));
     let stream = tested.ok("GET", "/_data_stream/app-x", "").await["data_streams"][0].clone();

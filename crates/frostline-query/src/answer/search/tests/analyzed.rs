@@ -568,3 +568,109 @@ async fn a_query_may_ask_a_field_by_another_analyzer_of_its_index() {
     assert_eq!(found(&place, json!({ "match_phrase": { "line": by("a b", "whitespace") } })).await, [1]);
     assert_eq!(found(&place, json!({ "match": { "plain": by("d,x", "commas") } })).await, [2]);
 }
+
+#[tokio::test]
+async fn an_analyzer_of_a_query_leaves_values_of_other_types_as_they_are() {
+    let documents = vec![
+        json!({ "n": -5, "g": -1.5, "ip": "10.1.2.3", "line": "-5" }),
+        json!({ "n": 7, "g": 2, "ip": "11.0.0.1", "line": "x" }),
+        json!({ "n": 8, "mixed": "-5" }),
+        json!({ "n": 9, "mixed": -5 }),
+    ];
+    let place = Place::with_mapping(&[documents], mapping()).await;
+    let string =
+        |query: &str, analyzer: &str| json!({ "query_string": { "query": query, "analyzer": analyzer } });
+    for analyzer in ["whitespace", "keyword"] {
+        for (query, expected) in [
+            ("n:\"-5\"", &[-5][..]),
+            ("NOT n:\"-5\"", &[7, 8, 9]),
+            ("g:\"-1.5\"", &[-5]),
+            ("ip:\"10.0.0.0/8\"", &[-5]),
+            // It is no word of a text.
+            ("line:\"-5\"", &[]),
+            ("mixed:\"-5\"", &[9]),
+            ("*:\"-5\"", &[-5, 9]),
+        ] {
+            assert_eq!(found(&place, string(query, analyzer)).await, expected, "{query} by {analyzer}");
+        }
+    }
+    let across = json!({ "multi_match": {
+        "query": "-5 x", "fields": ["n", "line"], "type": "cross_fields", "analyzer": "whitespace",
+    } });
+    assert_eq!(found(&place, across).await, [-5, 7]);
+}
+
+#[tokio::test]
+async fn a_clause_of_which_no_word_is_left_is_left_out() {
+    let body = json!({
+        "settings": { "analysis": { "analyzer": { "nothe": { "type": "stop", "stopwords": ["the"] } } } },
+        "mappings": { "properties": { "own": { "type": "text", "analyzer": "nothe" }, "plain": { "type": "text" } } },
+    });
+    let texts = ["the quick fox", "slow fox", "dog"];
+    let documents = texts.iter().enumerate().map(|(n, text)| json!({ "n": n, "own": text, "plain": text }));
+    let mapping = Mapping::from_elasticsearch_json(&body).unwrap();
+    let place = Place::with_mapping(&[documents.collect()], mapping).await;
+    for (query, expected) in [
+        ("the AND fox", &[0, 1][..]),
+        ("+the +fox", &[0, 1]),
+        ("fox AND NOT the", &[0, 1]),
+        ("\"the\" AND fox", &[0, 1]),
+        ("(the) AND fox", &[0, 1]),
+        ("the", &[]),
+        ("NOT the", &[]),
+    ] {
+        for options in [json!({ "fields": ["own"] }), json!({ "fields": ["plain"], "analyzer": "nothe" })] {
+            let mut body = options.clone();
+            body["query"] = json!(query);
+            assert_eq!(found(&place, json!({ "query_string": body })).await, expected, "{query} {options}");
+        }
+    }
+    for (query, expected) in [
+        ("the fox", &[0, 1][..]),
+        ("fox -the", &[0, 1]),
+        ("-the fox", &[0, 1]),
+        ("\"the\" fox", &[0, 1]),
+        ("-the", &[]),
+    ] {
+        for options in [json!({ "fields": ["own"] }), json!({ "fields": ["plain"], "analyzer": "nothe" })] {
+            let mut body = options.clone();
+            (body["query"], body["default_operator"]) = (json!(query), json!("and"));
+            let asked = json!({ "simple_query_string": body });
+            assert_eq!(found(&place, asked).await, expected, "{query} {options}");
+            let mut body = options.clone();
+            (body["query"], body["default_operator"]) = (json!("the fox"), json!("and"));
+            assert_eq!(found(&place, json!({ "query_string": body })).await, [0, 1], "{options}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_start_of_a_keyword_is_found_whatever_takes_the_text_apart() {
+    let body = json!({ "properties": { "k": { "type": "keyword" }, "n": { "type": "long" } } });
+    let hosts = ["fox trot", "fox", "Fo", "x fox"];
+    let documents = hosts.iter().enumerate().map(|(n, host)| json!({ "n": n, "k": host }));
+    let mapping = Mapping::from_elasticsearch_json(&body).unwrap();
+    let place = Place::with_mapping(&[documents.collect()], mapping).await;
+    let by = |analyzer: Value, query: &str| {
+        let mut body = json!({ "query": query });
+        if analyzer != Value::Null {
+            body["analyzer"] = analyzer;
+        }
+        body
+    };
+    for analyzer in [Value::Null, json!("keyword"), json!("standard")] {
+        for kind in ["match_phrase_prefix", "match_bool_prefix"] {
+            let query = json!({ kind: { "k": by(analyzer.clone(), "fo") } });
+            assert_eq!(found(&place, query.clone()).await, [0, 1], "{query}");
+        }
+        for kind in ["phrase_prefix", "bool_prefix"] {
+            let mut body = by(analyzer.clone(), "fo");
+            (body["type"], body["fields"]) = (json!(kind), json!(["k"]));
+            assert_eq!(found(&place, json!({ "multi_match": body })).await, [0, 1], "{kind} {analyzer}");
+        }
+    }
+    for analyzer in [Value::Null, json!("keyword")] {
+        let query = json!({ "match_bool_prefix": { "k": by(analyzer, "fox t") } });
+        assert_eq!(found(&place, query.clone()).await, [0], "{query}");
+    }
+}
