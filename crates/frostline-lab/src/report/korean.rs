@@ -214,6 +214,7 @@ const TEXTS: &[(&str, &str)] = &[
         "/dev/kvm은 있지만 일반 커널이 실행되지 않음: {0}",
     ),
     ("/dev/kvm cannot be opened: {}", "/dev/kvm을 열 수 없음: {0}"),
+    ("cannot write {}: {}", "{0}에 쓸 수 없음: {1}"),
     ("the kernel of image `{}` ran under KVM", "이미지 `{0}`의 커널이 KVM에서 실행됨"),
     (
         "needs root (block devices and mounts): run it with sudo",
