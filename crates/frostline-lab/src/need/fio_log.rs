@@ -171,7 +171,9 @@ fn repeated<'a>(files: &'a [(&'a Path, String)]) -> Vec<&'a Path> {
         let first = text.lines().find_map(|line| parse(line).ok().flatten());
         first.is_some_and(|line| line.bytes > 0)
     };
-    let mut jobs: BTreeMap<(PathBuf, String), Vec<(bool, Kind, &Path)>> = BTreeMap::new();
+    // By folder and name of the job.
+    type Logs<'a> = Vec<(bool, Kind, &'a Path)>;
+    let mut jobs: BTreeMap<(PathBuf, String), Logs<'_>> = BTreeMap::new();
     for (path, text) in files {
         let is_empty = text.trim().is_empty();
         if is_empty || lists_requests(text) {
