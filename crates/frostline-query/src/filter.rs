@@ -6,6 +6,7 @@
 mod field;
 pub(crate) mod intervals;
 pub(crate) mod pattern;
+mod times;
 pub(crate) mod words;
 
 use std::cmp::Ordering;
@@ -22,6 +23,7 @@ pub(crate) use field::is_index;
 pub use field::{FieldPath, FieldRef, INDEX, TypedReading};
 pub use intervals::{Intervals, Order, Relation};
 pub use pattern::Pattern;
+pub(crate) use times::{time_nanos, time_span};
 
 /// A predicate over documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

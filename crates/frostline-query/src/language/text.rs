@@ -12,9 +12,9 @@ use super::date::DateReader;
 use super::json::At;
 use super::ranges::Ranges;
 use crate::filter::{
-    Bound, Edge, FieldRef, Filter, Intervals, Minimum, Number, Order, Pattern, Scalar, words,
+    Bound, Edge, FieldRef, Filter, Intervals, Minimum, Number, Order, Pattern, Scalar, time_nanos, time_span,
+    words,
 };
-use crate::read::fields::{time_nanos, time_span};
 use crate::{Error, Result};
 
 /// All parts together; one part stands for itself.

@@ -1,7 +1,6 @@
 //! Fields of a split: from a user's path to its readings, and from rows to values.
 
 use std::cmp::Ordering;
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -16,12 +15,12 @@ use arrow::datatypes::{
 use frostline_base::Share;
 use frostline_split::{
     Bounds, DYNAMIC_COLUMN, DynamicPairs, KeyRange, Mapping, Moment, NANOS_COLUMN, SOURCE_COLUMN, SplitField,
-    TIME_COLUMN, TextAs, Value, ValueType, ip_key, parse_cidr, parse_date, parse_moment, row_parts,
+    TIME_COLUMN, TextAs, Value, ValueType, ip_key, parse_cidr, row_parts,
 };
 use futures::future::try_join;
 use roaring::RoaringBitmap;
 
-use crate::filter::{Bound, Edge, Number, Scalar};
+use crate::filter::{Bound, Edge, Number};
 use crate::read::merge::{BIG, EXACT_TIME};
 use crate::read::view::View;
 use crate::{Error, Result};
@@ -379,41 +378,6 @@ fn list_of<'a, B: ArrayBuilder>(
         lists.append(any);
     }
     Arc::new(lists.finish())
-}
-
-/// The microseconds that a date in a query stands for, half open: a day for a date, else the instant at
-/// the precision it is written with, at least a millisecond as Elasticsearch keeps it.
-pub(crate) fn time_span(value: &Scalar) -> Option<(i64, i64)> {
-    const DAY_US: i64 = 86_400_000_000;
-    match value {
-        Scalar::Text(text) => {
-            let text = text.trim();
-            let start = parse_date(text)?;
-            let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
-            let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
-            let long = match text.len() {
-                10 => DAY_US,
-                _ if digits > 3 => 1,
-                _ => 1_000,
-            };
-            Some((start, start.saturating_add(long)))
-        }
-        Scalar::Long(ms) => {
-            let start = ms.checked_mul(1_000)?;
-            Some((start, start.saturating_add(1_000)))
-        }
-        Scalar::Boolean(_) | Scalar::Double(_) => None,
-    }
-}
-
-/// The nanoseconds since [`time_span`]'s start that a date in a query stands for; none where it says no more than the
-/// microsecond.
-pub(crate) fn time_nanos(value: &Scalar) -> Option<Range<u16>> {
-    let Scalar::Text(text) = value else { return None };
-    let start = parse_moment(text.trim())?.nanos;
-    let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
-    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
-    (digits > 6).then(|| start..start + 10_u16.pow(9 - digits.min(9) as u32))
 }
 
 /// The keys of all addresses of a block such as `10.0.0.0/8`.

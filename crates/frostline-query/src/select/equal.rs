@@ -8,7 +8,7 @@ use futures::future::{try_join, try_join_all};
 use roaring::RoaringBitmap;
 
 use crate::Result;
-use crate::filter::{FieldRef, Number, Scalar};
+use crate::filter::{FieldRef, Number, Scalar, time_nanos, time_span};
 use crate::read::fields::{self, FieldValue};
 use crate::read::view::View;
 use crate::select::Rows;
@@ -44,8 +44,8 @@ impl View<'_> {
     async fn time_equals(self, values: &[Scalar]) -> Result<RoaringBitmap> {
         let mut rows = RoaringBitmap::new();
         for value in values {
-            let Some((start_us, end_us)) = fields::time_span(value) else { continue };
-            rows |= match fields::time_nanos(value) {
+            let Some((start_us, end_us)) = time_span(value) else { continue };
+            rows |= match time_nanos(value) {
                 Some(nanos) => self.rows_at(start_us, |of_row| nanos.contains(&of_row)).await?,
                 None => self.rows_in_time(TimeRange { start_us, end_us }).await?,
             };
@@ -80,10 +80,8 @@ impl View<'_> {
                 self.texts_equal(field, &texts, among).await
             }
             ValueType::Date => {
-                let spans: Vec<_> = wanted
-                    .iter()
-                    .filter_map(|value| Some((fields::time_span(value)?, fields::time_nanos(value))))
-                    .collect();
+                let spans: Vec<_> =
+                    wanted.iter().filter_map(|value| Some((time_span(value)?, time_nanos(value)))).collect();
                 let inside = |date: Moment| {
                     spans.iter().any(|((start, end), nanos)| {
                         (*start..*end).contains(&date.time_us)
@@ -192,7 +190,7 @@ fn equality(field: &SplitField, value: &Scalar) -> Equality {
         },
         ValueType::Text => Equality::Values,
         ValueType::Double => scalar_f64(value).map_or(Equality::Nothing, |_| Equality::Values),
-        ValueType::Date => fields::time_span(value).map_or(Equality::Nothing, |_| Equality::Values),
+        ValueType::Date => time_span(value).map_or(Equality::Nothing, |_| Equality::Values),
     }
 }
 

@@ -14,8 +14,7 @@ use frostline_split::{
     ID_FIELD, Term, Value, ValueType, parse_cidr, phrase_terms, piece_terms, query_pieces,
 };
 
-use crate::filter::{FieldRef, Filter, Minimum, Scalar};
-use crate::read::fields::time_span;
+use crate::filter::{FieldRef, Filter, Minimum, Scalar, time_span};
 use crate::select::equal::{scalar_big, scalar_bool, scalar_f64, scalar_i64, scalar_text};
 use crate::select::origins_of;
 

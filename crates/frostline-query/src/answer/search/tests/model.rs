@@ -8,10 +8,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::numbers;
-use crate::filter::{Bound, Edge, FieldRef, Filter, Intervals, Minimum, Number, Order, Pattern, Scalar};
+use crate::filter::{
+    Bound, Edge, FieldRef, Filter, Intervals, Minimum, Number, Order, Pattern, Scalar, time_nanos, time_span,
+};
 use crate::language::text::words_in;
 use crate::ranges::Relation as RangeRelation;
-use crate::read::fields;
 use crate::select::terms::{Ask, Terms};
 use crate::testing::{NOW_US, Place};
 
@@ -477,8 +478,8 @@ fn equal(own: &Owned, value: &Scalar) -> bool {
         Owned::Long(n) => number(value).is_some_and(|v| v == *n as f64),
         Owned::Double(n) => number(value) == Some(*n),
         Owned::Date(date) => {
-            let nanos = fields::time_nanos(value);
-            fields::time_span(value).is_some_and(|(start, end)| {
+            let nanos = time_nanos(value);
+            time_span(value).is_some_and(|(start, end)| {
                 (start..end).contains(&date.time_us) && nanos.is_none_or(|nanos| nanos.contains(&date.nanos))
             })
         }
