@@ -204,8 +204,8 @@ fn write_gates(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Re
         let tally = gates.entry(&gate.name).or_default();
         tally.passed += u32::from(gate.passed);
         tally.failed += u32::from(!gate.passed);
-        if !gate.passed && tally.examples.len() < 3 {
-            tally.examples.push((sample, &gate.what));
+        if !gate.passed {
+            tally.example.get_or_insert((sample, &gate.what));
         }
     }
     let with_voids: Vec<&Cell> = run.cells.iter().filter(|cell| cell.voided > 0).collect();
@@ -227,7 +227,7 @@ fn write_gates(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Re
     }
     page.push_str("<ul>\n");
     for (name, tally) in &gates {
-        let Tally { passed, failed, examples } = tally;
+        let Tally { passed, failed, example } = tally;
         let class = if *failed > 0 { "bad" } else { "good" };
         writeln!(
             page,
@@ -235,7 +235,7 @@ fn write_gates(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Re
             escape(name),
             both(&format!("{passed} passed, {failed} voided"), &format!("통과 {passed}, 무효 {failed}"))
         )?;
-        for (sample, what) in examples {
+        if let Some((sample, what)) = example {
             writeln!(page, "<br><code>{}</code>: {}", escape(&sample.cell), of_run(&run.korean, what))?;
         }
     }
@@ -264,7 +264,7 @@ fn write_gates(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Re
 struct Tally<'a> {
     passed: u32,
     failed: u32,
-    examples: Vec<(&'a Sample, &'a String)>,
+    example: Option<(&'a Sample, &'a String)>,
 }
 
 fn write_rest(page: &mut String, listed: usize) -> std::fmt::Result {
