@@ -30,7 +30,7 @@ use crate::record::{Cell, How, Mode, Run, Sample};
 const LISTED_MAX: usize = 40;
 
 /// Notes that are not folded.
-const NOTES_OPEN: usize = 6;
+const NOTES_OPEN: usize = 4;
 
 /// The style of the language switch and of charts, also on a phone.
 const STYLE: &str = include_str!("page/style.css");
