@@ -64,7 +64,7 @@ const SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// Rounds between looks at who keeps a mount from ending.
 const LOOK_EVERY: u64 = 200;
 /// How many of those looks may find nothing mounted although all names are made.
-const LOOKS_MAX: u32 = if cfg!(test) { 1 } else { 30 };
+const LOOKS_MAX: u32 = if cfg!(test) { 1 } else { 300 };
 
 pub use guardian::guard;
 pub use stages::{FillPart, FillStage};
