@@ -2,11 +2,15 @@
 //! half-written objects are never visible, and a listing is in key order.
 //!
 //! Anything behind a symbolic link is not ours: listings skip links, and nothing is deleted through one.
+//!
+//! The directory itself is never made here. When a disk is unmounted while a store is open, writes and listings fail,
+//! instead of filling, or finding empty, the disk beneath.
 
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -15,7 +19,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use frostline_base::{Clock as _, SystemClock};
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
@@ -31,13 +35,14 @@ const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct Directory {
     files: Arc<LocalFileSystem>,
-    root: PathBuf,
+    root: Root,
 }
 
 impl Directory {
     /// The store in the directory `root`, which exists.
     pub(crate) fn new(root: &FilePath) -> Result<Self> {
-        Ok(Directory { files: Arc::new(LocalFileSystem::new_with_prefix(root)?), root: root.to_owned() })
+        let files = Arc::new(LocalFileSystem::new_with_prefix(root)?);
+        Ok(Directory { files, root: Root::new(root).map_err(failed)? })
     }
 
     /// The objects below `prefix` whose keys come after `offset`, in order.
@@ -56,7 +61,7 @@ impl Directory {
 
 impl fmt::Display for Directory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Directory({})", self.root.display())
+        write!(f, "Directory({})", self.root.path.display())
     }
 }
 
@@ -69,7 +74,9 @@ impl ObjectStore for Directory {
             return self.files.put_opts(location, payload, opts).await;
         }
         let (file, create) = (self.files.path_to_filesystem(location)?, opts.mode == PutMode::Create);
-        let written = tokio::task::spawn_blocking(move || write_durably(&file, &payload, create)).await?;
+        let root = self.root.clone();
+        let write = move || write_durably(&root, &file, &payload, create);
+        let written = tokio::task::spawn_blocking(write).await?;
         written.map_err(|e| named(location, e))?;
         let meta = self.files.head(location).await?;
         Ok(PutResult { e_tag: meta.e_tag, version: None })
@@ -80,9 +87,15 @@ impl ObjectStore for Directory {
         location: &Path,
         opts: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        let file = self.files.path_to_filesystem(location)?;
-        let inner = self.files.put_multipart_opts(location, opts).await?;
-        Ok(Box::new(DurableUpload { inner, location: location.clone(), file }))
+        if !opts.attributes.is_empty() {
+            // A directory cannot keep them; the error is returned below.
+            return self.files.put_multipart_opts(location, opts).await;
+        }
+        let (file, root) = (self.files.path_to_filesystem(location)?, self.root.clone());
+        let (named_file, staging) = (file.clone(), move || Staged::new(&root, &file));
+        let staged = tokio::task::spawn_blocking(staging).await?.map_err(|e| named(location, e))?;
+        let (files, location) = (Arc::clone(&self.files), location.clone());
+        Ok(Box::new(DurableUpload { files, location, file: named_file, staged: Arc::new(staged), bytes: 0 }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -98,7 +111,7 @@ impl ObjectStore for Directory {
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        let root = self.root.clone();
+        let root = self.root.path.clone();
         let ours = locations.map(move |location| {
             let location = location?;
             let parents = location.as_ref().rsplit_once('/').map_or("", |(parents, _)| parents);
@@ -134,6 +147,7 @@ impl ObjectStore for Directory {
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.make_parents(to).await?;
         self.files.copy_opts(from, to, options).await?;
         // A copy is a link, as old as what it is of. In a bucket it is as old as the copying, which vacuum goes by.
         let file = self.files.path_to_filesystem(to)?;
@@ -146,6 +160,7 @@ impl ObjectStore for Directory {
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        self.make_parents(to).await?;
         self.files.rename_opts(from, to, options).await?;
         self.sync(to).await
     }
@@ -156,78 +171,163 @@ impl Directory {
         let file = self.files.path_to_filesystem(location)?;
         tokio::task::spawn_blocking(move || sync_file(&file)).await?.map_err(|e| named(location, e))
     }
+
+    /// The store below would make the root, too.
+    async fn make_parents(&self, location: &Path) -> Result<()> {
+        let (file, root) = (self.files.path_to_filesystem(location)?, self.root.clone());
+        let make = move || root.check().and_then(|()| root.make_parents(&file));
+        tokio::task::spawn_blocking(make).await?.map_err(|e| named(location, e))
+    }
+}
+
+/// The directory of a store, as it was when it was opened.
+#[derive(Clone, Debug)]
+struct Root {
+    path: PathBuf,
+    is_mount: bool,
+}
+
+impl Root {
+    fn new(path: &FilePath) -> io::Result<Root> {
+        // As the files are named that are written.
+        let path = fs::canonicalize(path)?;
+        Ok(Root { is_mount: is_mount(&path)?, path })
+    }
+
+    /// An error that names the directory if it, or what was mounted on it, is gone.
+    fn check(&self) -> io::Result<()> {
+        let path = self.path.display();
+        match is_mount(&self.path) {
+            Ok(is_mount) if is_mount || !self.is_mount => Ok(()),
+            Ok(_) => Err(io::Error::other(format!("what was mounted on {path} is gone: mount it again"))),
+            Err(e) if is_gone(&e) => Err(io::Error::other(format!(
+                "the directory {path} does not exist any more: mount its disk again, or make it"
+            ))),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Makes the directories between this one and a file.
+    fn make_parents(&self, file: &FilePath) -> io::Result<()> {
+        let Some(parent) = file.parent() else { return Ok(()) };
+        let mut made = self.path.clone();
+        // One at a time: not even a race may make the root.
+        for part in parent.strip_prefix(&self.path).into_iter().flatten() {
+            made.push(part);
+            match fs::create_dir(&made) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                done => done?,
+            }
+        }
+        // A new directory is durable only when its parent is synced. It is not known which are new, so all are synced.
+        parent.ancestors().skip(1).try_for_each(|directory| {
+            match File::open(directory).and_then(|d| d.sync_all()) {
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+                other => other,
+            }
+        })
+    }
+}
+
+/// Whether a directory is the root of a file system that is mounted there.
+fn is_mount(directory: &FilePath) -> io::Result<bool> {
+    Ok(fs::metadata(directory)?.dev() != fs::metadata(directory.join(".."))?.dev())
 }
 
 #[derive(Debug)]
 struct DurableUpload {
-    inner: Box<dyn MultipartUpload>,
+    files: Arc<LocalFileSystem>,
     location: Path,
     file: PathBuf,
+    staged: Arc<Staged>,
+    bytes: u64,
 }
 
 #[async_trait]
 impl MultipartUpload for DurableUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        self.inner.put_part(data)
+        let (staged, location, mut at) = (Arc::clone(&self.staged), self.location.clone(), self.bytes);
+        self.bytes += data.content_length() as u64;
+        let mut write = move |part: &Bytes| {
+            staged.file.write_all_at(part, at)?;
+            at += part.len() as u64;
+            Ok(())
+        };
+        let written = tokio::task::spawn_blocking(move || data.iter().try_for_each(&mut write));
+        async move { written.await?.map_err(|e| named(&location, e)) }.boxed()
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
-        let done = self.inner.complete().await?;
-        let file = self.file.clone();
-        tokio::task::spawn_blocking(move || sync_file(&file)).await?.map_err(|e| named(&self.location, e))?;
-        Ok(done)
+        let (staged, file) = (Arc::clone(&self.staged), self.file.clone());
+        let named_file = tokio::task::spawn_blocking(move || staged.name(&file, false)).await?;
+        named_file.map_err(|e| named(&self.location, e))?;
+        let meta = self.files.head(&self.location).await?;
+        Ok(PutResult { e_tag: meta.e_tag, version: None })
     }
 
     async fn abort(&mut self) -> Result<()> {
-        self.inner.abort().await
+        let staged = Arc::clone(&self.staged);
+        let removed = tokio::task::spawn_blocking(move || fs::remove_file(&staged.path)).await?;
+        removed.map_err(|e| named(&self.location, e))
     }
 }
 
-/// Writes and syncs a temporary file beside `file`, then renames it, so a partial file is never visible, even after a
-/// power cut.
-fn write_durably(file: &FilePath, payload: &PutPayload, create: bool) -> io::Result<()> {
-    let (staged, mut out) = stage(file)?;
-    let written = payload.iter().try_for_each(|part| out.write_all(part)).and_then(|()| out.sync_all());
-    let named =
-        written.and_then(|()| if create { fs::hard_link(&staged, file) } else { fs::rename(&staged, file) });
-    if create || named.is_err() {
-        // A leftover file is hidden from listings and harmless.
-        let _ = fs::remove_file(&staged);
+/// Writes a temporary file beside `file`, then gives it its name.
+fn write_durably(root: &Root, file: &FilePath, payload: &PutPayload, create: bool) -> io::Result<()> {
+    let staged = Staged::new(root, file)?;
+    payload.iter().try_for_each(|part| (&staged.file).write_all(part))?;
+    staged.name(file, create)
+}
+
+/// A new file beside the one that it is to be: a partial file is never visible, even after a power cut. It goes unless it
+/// gets its name. What a crash leaves of it is hidden from listings and harmless.
+#[derive(Debug)]
+struct Staged {
+    path: PathBuf,
+    file: File,
+}
+
+impl Staged {
+    /// Names that end in `#` and digits are hidden from listings.
+    fn new(root: &Root, file: &FilePath) -> io::Result<Staged> {
+        root.check()?;
+        let mut name = file.as_os_str().to_owned();
+        name.push(format!("#{}", rand::random::<u64>()));
+        let path = PathBuf::from(name);
+        let open = || File::options().write(true).create_new(true).open(&path);
+        let file = match open() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                root.make_parents(file)?;
+                open()?
+            }
+            other => other?,
+        };
+        Ok(Staged { path, file })
     }
-    named.and_then(|()| sync_parent(file))
+
+    /// Syncs it and gives it its name, in place of a file that has that, unless it is to be new.
+    fn name(&self, file: &FilePath, is_new: bool) -> io::Result<()> {
+        self.file.sync_all()?;
+        if is_new {
+            fs::hard_link(&self.path, file)?
+        } else {
+            fs::rename(&self.path, file)?
+        }
+        sync_parent(file)
+    }
 }
 
-/// A new file beside `file`. Names that end in `#` and digits are hidden from listings.
-fn stage(file: &FilePath) -> io::Result<(PathBuf, File)> {
-    let mut name = file.as_os_str().to_owned();
-    name.push(format!("#{}", rand::random::<u64>()));
-    let staged = PathBuf::from(name);
-    let open = || File::options().write(true).create_new(true).open(&staged);
-    let out = match open() {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            create_directories(file)?;
-            open()?
-        }
-        other => other?,
-    };
-    Ok((staged, out))
-}
-
-fn create_directories(file: &FilePath) -> io::Result<()> {
-    let Some(parent) = file.parent() else { return Ok(()) };
-    fs::create_dir_all(parent)?;
-    // A new directory is durable only when its parent is synced. It is not known which are new, so all are synced.
-    parent.ancestors().skip(1).take(file.components().count()).try_for_each(|directory| {
-        match File::open(directory).and_then(|d| d.sync_all()) {
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-            other => other,
-        }
-    })
+impl Drop for Staged {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// The files and folders of the folder `prefix`, and of all folders below it if `deep`. Files that disappear in the
 /// meantime are skipped, as are links, names that cannot be keys, and unfinished files.
-fn walk(root: &FilePath, prefix: &Path, deep: bool) -> io::Result<ListResult> {
+fn walk(root: &Root, prefix: &Path, deep: bool) -> io::Result<ListResult> {
+    root.check()?;
+    let root = &root.path;
     let mut found = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
     let mut folders = vec![prefix.clone()];
     if passes_link(root, prefix.as_ref())? {
@@ -339,7 +439,7 @@ fn key_below(folder: &Path, name: &str) -> Option<Path> {
     Path::parse(&key).ok().filter(|parsed| parsed.as_ref() == key)
 }
 
-/// See [`stage`].
+/// See [`Staged`].
 fn is_unfinished(key: &Path) -> bool {
     let number = key.filename().and_then(|name| name.rsplit_once('#')).map(|(_, number)| number);
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))

@@ -1,4 +1,3 @@
-use futures::FutureExt as _;
 use object_store::ObjectStoreExt;
 
 use super::*;
@@ -78,6 +77,95 @@ async fn a_file_in_the_way_of_a_key_is_no_fault_of_the_bytes() {
     let error = store.put(&Path::from("a/b/c"), "x".into()).await.unwrap_err();
     let said = crate::explain("dir", "write", "a/b/c", error);
     assert_eq!(said.kind(), frostline_base::ErrorKind::Refused, "{said:?}");
+}
+
+/// Everything that writes, and what it says where the directory of the store is gone.
+async fn refused(store: &Directory) -> Vec<frostline_base::Error> {
+    let (key, other) = (Path::from("a/b/new"), Path::from("a/other"));
+    let renamed = store.rename_opts(&other, &key, RenameOptions::default()).await;
+    let listed: Result<Vec<ObjectMeta>> = store.list(None).try_collect().await;
+    let errors = [
+        store.put(&key, "x".into()).await.unwrap_err(),
+        store.put_opts(&key, "x".into(), PutMode::Create.into()).await.unwrap_err(),
+        store.put_multipart(&key).await.map(drop).unwrap_err(),
+        store.copy(&other, &key).await.unwrap_err(),
+        renamed.unwrap_err(),
+        listed.unwrap_err(),
+        store.list_with_delimiter(None).await.unwrap_err(),
+    ];
+    errors.map(|error| crate::explain("dir", "write", "k", error)).into()
+}
+
+#[tokio::test]
+async fn a_directory_that_is_gone_is_not_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("disk/repo");
+    fs::create_dir_all(&root).unwrap();
+    let store = Directory::new(&root).unwrap();
+    store.put(&Path::from("a/b/c"), "x".into()).await.unwrap();
+    for gone in [folder.path().join("disk"), root.clone()] {
+        let away = folder.path().join("away");
+        fs::rename(&gone, &away).unwrap();
+        for error in refused(&store).await {
+            assert_eq!(error.kind(), frostline_base::ErrorKind::Unavailable, "{error}");
+            assert!(error.to_string().contains(root.to_str().unwrap()), "{error}");
+        }
+        assert!(!gone.exists(), "nothing is made");
+        fs::rename(&away, &gone).unwrap();
+        store.put(&Path::from("a/new/c"), "x".into()).await.unwrap();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn nothing_is_written_beneath_a_disk_that_was_unmounted() {
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+    let folder = tempfile::tempdir().unwrap();
+    let attach = || mount("tmpfs", folder.path(), "tmpfs", MountFlags::empty(), None);
+    if let Err(error) = attach() {
+        return eprintln!("skipped: {error}");
+    }
+    let store = Directory::new(folder.path()).unwrap();
+    let put = store.put(&Path::from("a/b/c"), "x".into()).await;
+    unmount(folder.path(), UnmountFlags::DETACH).unwrap();
+    put.unwrap();
+    for error in refused(&store).await {
+        assert_eq!(error.kind(), frostline_base::ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains(folder.path().to_str().unwrap()), "{error}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    // Mounted again, it is the store again.
+    attach().unwrap();
+    let put = store.put(&Path::from("a/b/c"), "x".into()).await;
+    unmount(folder.path(), UnmountFlags::DETACH).unwrap();
+    put.unwrap();
+}
+
+#[tokio::test]
+async fn an_upload_that_is_not_completed_leaves_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Directory::new(root.path()).unwrap();
+    let key = Path::from("a");
+    for is_aborted in [false, true] {
+        let mut upload = store.put_multipart(&key).await.unwrap();
+        upload.put_part("part".into()).await.unwrap();
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+        if is_aborted {
+            upload.abort().await.unwrap();
+        }
+        drop(upload);
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+    let mut upload = store.put_multipart(&key).await.unwrap();
+    // Parts that are written in another order than they were given.
+    let (first, second) = (upload.put_part("first ".into()), upload.put_part("second".into()));
+    second.await.unwrap();
+    first.await.unwrap();
+    let version = upload.complete().await.unwrap().e_tag;
+    drop(upload);
+    assert_eq!(store.get(&key).await.unwrap().bytes().await.unwrap(), "first second");
+    assert_eq!(version, store.head(&key).await.unwrap().e_tag);
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
 }
 
 #[cfg(target_os = "linux")]

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use frostline_base::ErrorKind;
 use frostline_commits::testing::Faulty;
+use frostline_store::{OpenOptions, Repository};
 use proptest::prelude::*;
 use rustix::fs::XattrFlags;
 
@@ -33,6 +34,24 @@ fn of_every_kind(root: &Path) {
     File::open(root.join("base/text")).unwrap().set_modified(time).unwrap();
     fs::set_permissions(root.join("base"), fs::Permissions::from_mode(0o2750)).unwrap();
     File::open(root.join("base/empty")).unwrap().set_modified(time).unwrap();
+}
+
+#[tokio::test]
+async fn a_repository_that_disappears_in_the_middle_is_not_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("source")).unwrap();
+    of_every_kind(&at("source"));
+    let opened = OpenOptions::default();
+    let repository = Repository::open(at("repository").to_str().unwrap(), &opened);
+    let random = || rand::random::<u128>();
+    let volumes = Volumes::new(&repository.unwrap(), Arc::new(frostline_base::SystemClock), Arc::new(random));
+    let disappear = |_| drop(fs::rename(at("repository"), at("away")));
+    let taken = volumes.snapshot(&at("source"), &"data".parse().unwrap(), &options(), disappear).await;
+    let error = taken.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains(at("repository").to_str().unwrap()), "{error}");
+    assert!(at("away").exists() && !at("repository").exists());
 }
 
 #[tokio::test]
