@@ -63,8 +63,8 @@ const CLOSING_ROUNDS: u32 = 500;
 const SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// Rounds between looks at who keeps a mount from ending.
 const LOOK_EVERY: u64 = 200;
-/// How many of those looks may find nothing mounted although all names are made.
-const LOOKS_MAX: u32 = if cfg!(test) { 1 } else { 300 };
+/// How many of those looks may find what is served in no place that can be seen from here.
+const LOOKS_MAX: u32 = if cfg!(test) { 1 } else { 30 };
 
 pub use guardian::guard;
 pub use stages::{FillPart, FillStage};
@@ -223,12 +223,23 @@ impl Volumes {
         let snapshot = match &found {
             Some((place, record)) => {
                 check_same(place, record, name, self.repository.url())?;
-                if fanotify::finish(place, record)? {
-                    return Ok(Mount::Whole(Box::new(record.snapshot.clone())));
+                match fanotify::finish(place, record)? {
+                    true if place.is_finished(record) => {
+                        return Ok(Mount::Whole(Box::new(record.snapshot.clone())));
+                    }
+                    // The whole directory was moved away: what is mounted now is another one.
+                    true => None,
+                    false => {
+                        place.reclaim()?;
+                        Some(record.snapshot.clone())
+                    }
                 }
-                record.snapshot.clone()
             }
-            None => self.find(name).await?,
+            None => None,
+        };
+        let (found, snapshot) = match snapshot {
+            Some(snapshot) => (found, snapshot),
+            None => (None, self.find(name).await?),
         };
         let tree = Arc::new(self.tree(&snapshot).await?);
         let (place, mut record) = match found {
@@ -280,7 +291,9 @@ fn begin(
     let session = match options.mode {
         MountMode::Fuse => {
             let root = place.root();
-            Session::Fuse(fuse::mount(&lazy, &root, &place.directory, runtime, options.threads)?)
+            let session = fuse::mount(&lazy, &root, &place.directory, runtime, options.threads)?;
+            place.note_served(reach::mounted_on(&place.directory).map(|mount| mount.device).as_deref());
+            Session::Fuse(session)
         }
         MountMode::Fanotify => {
             let mounted = fanotify::mount(&lazy, place, boot, &options.guardian, heir, runtime);
@@ -383,18 +396,17 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
         let (directory, state) = place::paths(&directory)?;
         let refused = |what: String| Err(Error::new(frostline_base::ErrorKind::NotFound, what));
         if !state.join(place::RECORD).exists() {
+            place::sweep(&directory, &state);
             return refused(format!("no snapshot is mounted on {}", directory.display()));
         }
-        let mounted = ours_on(&directory, &state)?;
-        // The process that serves may not have seen yet that an overlay was mounted.
-        if reach::is_layer(&state.join("root")) {
-            guardian::note_lent(&state);
-        }
-        take_off(&directory, mounted.as_ref())?;
-        wait_for_end(&directory, &state, mounted)?;
-        match Place::open(&directory)? {
-            Some((place, record)) if !place.finish(&record)? => Ok(Unmounted::Incomplete),
-            _ => Ok(Unmounted::Whole),
+        Ending::new(&directory, &state).wait()?;
+        let Some((place, record)) = Place::open(&directory)? else { return Ok(Unmounted::Whole) };
+        match place.finish(&record)? {
+            true if place.is_finished(&record) => Ok(Unmounted::Whole),
+            true => {
+                refused(format!("{} was moved away after all of its data was in place", directory.display()))
+            }
+            false => Ok(Unmounted::Incomplete),
         }
     })
     .await
@@ -415,16 +427,16 @@ fn ours_on(directory: &Path, state: &Path) -> Result<Option<MountLine>> {
 }
 
 /// Unmounts a directory. `Conflict` while somebody uses it.
-fn take_off(directory: &Path, mounted: Option<&MountLine>) -> Result<()> {
+fn take_off(directory: &Path, mounted: &MountLine) -> Result<()> {
     let in_use = |who: &str| Err(Error::conflict(format!("{} is in use: {who}", directory.display())));
     for _ in 0..CLOSING_ROUNDS {
         match unmount(directory, UnmountFlags::NOFOLLOW) {
-            // Nothing is mounted on it.
+            // Somebody else unmounted it.
             Ok(()) | Err(Errno::INVAL) => return Ok(()),
             Err(Errno::BUSY) => {}
             Err(e) => return Err(scan::failed("unmount", directory, &e.into())),
         }
-        if let Some(who) = mounted.and_then(reach::who_is_in) {
+        if let Some(who) = reach::who_is_in(mounted) {
             return in_use(&who);
         }
         // The kernel closes the files of a program that has ended, or a child of this process has not begun its program.
@@ -433,50 +445,76 @@ fn take_off(directory: &Path, mounted: Option<&MountLine>) -> Result<()> {
     in_use("no process is seen that does, so perhaps a loop device, swap or an export of NFS")
 }
 
-/// Waits for the process that serves it, which syncs, finishes and ends. `Conflict` if it goes on because of somebody who
-/// has what was mounted, or for a long time with nothing mounted.
-fn wait_for_end(directory: &Path, state: &Path, mut mounted: Option<MountLine>) -> Result<()> {
-    let mut looks = 0;
-    for round in 1_u64.. {
-        let Ok(lock) = std::fs::File::open(state.join("lock")) else { return Ok(()) };
-        let is_free = place::is_free(lock, FlockOperation::NonBlockingLockExclusive);
-        if is_free.map_err(|e| scan::failed("wait for what serves", directory, &e.into()))? {
+/// The end of a mount. The process that serves it holds the lock of its place from before it is mounted until it has
+/// synced and finished, however long that takes.
+struct Ending<'a> {
+    directory: &'a Path,
+    state: &'a Path,
+    /// Looks that found it served, and not where.
+    looks: u32,
+}
+
+impl Ending<'_> {
+    fn new<'a>(directory: &'a Path, state: &'a Path) -> Ending<'a> {
+        Ending { directory, state, looks: 0 }
+    }
+
+    /// Unmounts it, and waits for its process to end. `Conflict` while somebody uses it, here or elsewhere.
+    fn wait(mut self) -> Result<()> {
+        self.unmount()?;
+        for round in 1_u64.. {
+            let Ok(lock) = std::fs::File::open(self.state.join(place::LOCK)) else { return Ok(()) };
+            let is_free = place::is_free(lock, FlockOperation::NonBlockingLockExclusive);
+            if is_free.map_err(|e| scan::failed("wait for what serves", self.directory, &e.into()))? {
+                return Ok(());
+            }
+            if round.is_multiple_of(LOOK_EVERY) {
+                self.look()?;
+            }
+            let _ = rustix::event::poll(&mut [], Some(&SOON));
+        }
+        Ok(())
+    }
+
+    /// False if it is not mounted here.
+    fn unmount(&self) -> Result<bool> {
+        let Some(mounted) = ours_on(self.directory, self.state)? else { return Ok(false) };
+        // The process that serves may not have seen yet that an overlay was mounted.
+        if reach::is_layer(&self.state.join("root")) {
+            guardian::note_lent(self.state);
+        }
+        take_off(self.directory, &mounted).map(|()| true)
+    }
+
+    /// Unmounts what was only about to be mounted before, and looks who keeps its process from ending.
+    fn look(&mut self) -> Result<()> {
+        if self.unmount()? {
             return Ok(());
         }
-        let _ = rustix::event::poll(&mut [], Some(&SOON));
-        if !round.is_multiple_of(LOOK_EVERY) {
-            continue;
-        }
-        // One that was about to be mounted may be there by now.
-        if mounted.is_none() {
-            mounted = ours_on(directory, state)?;
-            mounted.as_ref().map_or(Ok(()), |mount| take_off(directory, Some(mount)))?;
-        }
-        if mounted.is_none() && place::is_made(state) {
-            looks += 1;
-            if looks > LOOKS_MAX {
-                let who = place::server(state).unwrap_or_default();
-                return Err(Error::conflict(format!(
-                    "nothing is mounted on {} here, but process {who} serves it: end that, or try again",
-                    directory.display()
-                )));
+        let Some(server) = place::server(self.state) else { return Ok(()) };
+        let directory = self.directory.display();
+        let who = match &server.device {
+            Some(device) => reach::who_has(device),
+            None if guardian::is_guarded(self.state) => {
+                guardian::who_reaches(self.state, Some(&server.process))
             }
-        }
-        let who = match mounted.as_ref().filter(|mount| mount.is_fuse(fuse::NAME)) {
-            Some(mount) => reach::where_mounted(&mount.device),
-            None if guardian::is_guarded(state) => {
-                guardian::who_reaches(state, place::server(state).as_deref())
-            }
-            None => None,
+            // It is not mounted yet, or not any more.
+            None => return Ok(()),
         };
         if let Some(who) = who {
             return Err(Error::conflict(format!(
-                "{} is unmounted here, but {who}: it is served until that ends",
-                directory.display()
+                "{directory} is unmounted here, but {who}: it is served until that ends"
             )));
         }
+        self.looks += u32::from(server.device.is_some());
+        if self.looks > LOOKS_MAX {
+            return Err(Error::conflict(format!(
+                "nothing is mounted on {directory} here, but process {} serves it: end that, or try again",
+                server.process
+            )));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// How far what is mounted on a directory is, as its process last wrote it.
@@ -515,7 +553,15 @@ impl Mounted {
         let Mounted { lazy, place, record, options, session, traces } = self;
         let traces = Arc::new(traces);
         let (mut served, asked) = match session {
-            Session::Fuse(session) => (tokio::task::spawn_blocking(move || session.run()), None),
+            Session::Fuse(session) => {
+                let place = Arc::clone(&place);
+                let run = move || {
+                    let ended = session.run();
+                    place.note_served(None);
+                    ended
+                };
+                (tokio::task::spawn_blocking(run), None)
+            }
             Session::Fanotify(session) => {
                 let asked = Arc::clone(&session);
                 let run = move || {

@@ -4,7 +4,7 @@
 //! /srv/data                     what users see: nothing but a note, until something is mounted on it
 //! /srv/.data.frostline-mount/   mode 0700
 //!     mount.json                which snapshot of which repository; is_made once all names are there
-//!     lock                      held by the process that serves it, with its number
+//!     lock                      held by the process that serves it, with its number and the device of its mount
 //!     status.json               how far it is
 //!     root/                     the directory to be
 //!     absent/                   a second name for each file that is not whole
@@ -20,7 +20,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -35,7 +35,7 @@ use frostline_base::{Error, Result};
 
 use super::lazy::{LazyFile, second_name};
 use super::pages::Pages;
-use super::reach;
+use super::{fanotify, reach};
 use crate::log::Snapshot;
 use crate::restore;
 use crate::scan::{self, below};
@@ -44,7 +44,7 @@ use crate::tree::{Entry, Node, Tree};
 /// The version of what is kept. A higher one is refused.
 const FORMAT: u32 = 1;
 pub(super) const RECORD: &str = "mount.json";
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 /// All that mounts make in the hidden directory: names, and how names begin.
 const NAMES: [&str; 11] = [
     RECORD,
@@ -79,7 +79,7 @@ pub(super) struct Place {
     /// The mode that the directory had when it was claimed; none if it did not exist.
     mode: Option<u32>,
     /// Held as long as this process serves it.
-    _lock: Lock,
+    lock: Lock,
 }
 
 /// Which snapshot it is.
@@ -90,6 +90,18 @@ pub(super) struct Record {
     pub(super) snapshot: Snapshot,
     /// Whether every name was made, with its owner, mode and times. Until then nobody has used anything of it.
     pub(super) is_made: bool,
+    /// The inode of the directory to be, once all is made: it is told by that from one that took its place.
+    #[serde(default)]
+    root: Option<u64>,
+}
+
+/// The process that serves a mount, as it wrote in its lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    /// Its number.
+    pub(super) process: String,
+    /// The device of the file system that it has mounted and that the kernel has not ended.
+    pub(super) device: Option<String>,
 }
 
 /// The directory without links, and the hidden one beside it.
@@ -147,14 +159,28 @@ pub(super) fn is_part_of_incomplete(directory: &Path) -> bool {
     is_state(directory) && has_absent(directory) || lacks_data(directory)
 }
 
-/// Whether every name was made of what is to be mounted.
-pub(super) fn is_made(state: &Path) -> bool {
-    read_record(state).is_ok_and(|record| record.is_some_and(|record| record.is_made))
+/// The process that serves, as long as one does.
+pub(super) fn server(state: &Path) -> Option<Server> {
+    let text = std::fs::read_to_string(state.join(LOCK)).ok()?;
+    // Without an end, the line is not all there.
+    let mut words = text.split_inclusive('\n').next()?.split_inclusive([' ', '\n']);
+    let process = words.next()?.trim_end().to_owned();
+    let device = words.next().and_then(|device| Some(device.strip_suffix('\n')?.to_owned()));
+    Some(Server { process, device })
 }
 
-/// The number of the process that serves, as long as one does.
-pub(super) fn server(state: &Path) -> Option<String> {
-    std::fs::read_to_string(state.join(LOCK)).ok()
+/// Removes a hidden directory in which a process that was killed left nothing but its lock.
+pub(super) fn sweep(directory: &Path, state: &Path) {
+    let is_left = || {
+        let names = File::open(state).map_err(|_| Errno::NOENT).and_then(names);
+        names.is_ok_and(|names| names.iter().all(|name| name.to_bytes() == LOCK.as_bytes()))
+    };
+    if is_left()
+        && let Ok(_lock) = lock(directory, state)
+        && is_left()
+    {
+        let _ = std::fs::remove_file(state.join(LOCK)).and_then(|()| std::fs::remove_dir(state));
+    }
 }
 
 /// Whether nobody holds a lock in a file, which is then held for a moment.
@@ -173,9 +199,12 @@ impl Place {
     /// The place of what was mounted on a directory before, if anything was. `Conflict` while another process serves it.
     pub(super) fn open(directory: &Path) -> Result<Option<(Place, Record)>> {
         let (directory, state) = paths(directory)?;
-        let Some(record) = read_record(&state)? else { return Ok(None) };
+        let Some(record) = read_record(&state)? else {
+            sweep(&directory, &state);
+            return Ok(None);
+        };
         let lock = lock(&directory, &state)?;
-        Ok(Some((Place { directory, state, mode: None, _lock: lock }, record)))
+        Ok(Some((Place { directory, state, mode: None, lock }, record)))
     }
 
     /// Claims a directory that is new or empty, or on which an earlier mount ended before all names were made.
@@ -210,9 +239,9 @@ impl Place {
                 directory.display()
             )));
         }
-        let place = Place { directory, state, mode, _lock: lock };
+        let place = Place { directory, state, mode, lock };
         let (repository, snapshot) = (repository.to_owned(), snapshot.clone());
-        let record = Record { format: FORMAT, repository, snapshot, is_made: false };
+        let record = Record { format: FORMAT, repository, snapshot, is_made: false, root: None };
         match place.close().and_then(|()| place.write(&record)) {
             Ok(()) => Ok((place, record)),
             Err(error) => {
@@ -220,6 +249,27 @@ impl Place {
                 Err(error)
             }
         }
+    }
+
+    /// Has the directory again as it was when it was claimed, also if it was removed or moved away. `Invalid` if it is in
+    /// use for something else, which would be hidden.
+    pub(super) fn reclaim(&self) -> Result<()> {
+        match std::fs::create_dir(&self.directory) {
+            Ok(()) => self.close(),
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                Err(scan::failed("make", &self.directory, &e))
+            }
+            Err(_) if fanotify::is_shown(&self.directory, &self.root()) => Ok(()),
+            Err(_) => {
+                check_free(&self.directory, &self.state)?;
+                if self.directory.join(NOTE).exists() { Ok(()) } else { self.close() }
+            }
+        }
+    }
+
+    /// Tells others what this process has mounted: the device of a file system of its own.
+    pub(super) fn note_served(&self, device: Option<&str>) {
+        self.lock.note(device);
     }
 
     /// Writes a note into the directory, and gives it mode 0000.
@@ -265,7 +315,7 @@ impl Place {
         }
         match std::fs::remove_dir(&self.state) {
             Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),
-            done => done,
+            done => removed(done),
         }
     }
 
@@ -327,8 +377,15 @@ impl Place {
         }
         made.finish(tree)?;
         Pages::make(&self.state, tree.chunks.len())?;
-        record.is_made = true;
+        let root = std::fs::metadata(self.root()).map_err(|e| scan::failed("look at", &self.root(), &e))?;
+        (record.is_made, record.root) = (true, Some(root.ino()));
         self.write(record)
+    }
+
+    /// Whether the directory is the one that was made: it may have been moved when it was whole.
+    pub(super) fn is_finished(&self, record: &Record) -> bool {
+        let found = std::fs::metadata(&self.directory);
+        found.is_ok_and(|found| record.root.is_none_or(|made| made == found.ino()))
     }
 
     pub(super) fn state(&self) -> &Path {
@@ -361,7 +418,7 @@ impl Place {
             }
             let failed =
                 |e: rustix::io::Errno| scan::failed("move the snapshot to", &self.directory, &e.into());
-            refuse_link(&self.directory)?;
+            self.reclaim()?;
             let open = File::open(&root).map_err(|e| scan::failed("open", &root, &e))?;
             rustix::fs::syncfs(&open).map_err(failed)?;
             rustix::fs::renameat_with(CWD, &root, CWD, &self.directory, RenameFlags::EXCHANGE)
@@ -475,7 +532,7 @@ fn check_free(directory: &Path, state: &Path) -> Result<u32> {
     let names = std::fs::read_dir(directory).map_err(|e| scan::failed("list", directory, &e))?;
     let names: Vec<_> = names.flatten().map(|name| name.file_name()).collect();
     if names.iter().any(|name| name != NOTE) {
-        return refused("is not empty: mount on a new directory");
+        return refused("is not empty: move away what is in it, or mount on a new directory");
     }
     if let Some(other) = noted(directory).filter(|other| other != state && other.join(RECORD).exists()) {
         return Err(Error::conflict(format!(
@@ -502,6 +559,18 @@ fn check_free(directory: &Path, state: &Path) -> Result<u32> {
 #[derive(Debug)]
 struct Lock(File);
 
+impl Lock {
+    fn note(&self, device: Option<&str>) {
+        let process = std::process::id();
+        let line = device.map_or(format!("{process}\n"), |device| format!("{process} {device}\n"));
+        let noted = self.0.write_all_at(line.as_bytes(), 0).and_then(|()| self.0.set_len(line.len() as u64));
+        // It holds the lock, whether others can know who it is or not.
+        if let Err(error) = noted {
+            tracing::debug!(%error, "the number of this process is not noted");
+        }
+    }
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // Closing the file releases it otherwise.
@@ -511,29 +580,34 @@ impl Drop for Lock {
 
 fn lock(directory: &Path, state: &Path) -> Result<Lock> {
     let path = state.join(LOCK);
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(|e| scan::failed("open", &path, &e))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {
-            let noted = file
-                .set_len(0)
-                .and_then(|()| file.write_all_at(std::process::id().to_string().as_bytes(), 0));
-            // It holds the lock, whether others can know who it is or not.
-            if let Err(error) = noted {
-                tracing::debug!(%error, "the number of this process is not noted");
+    loop {
+        let file = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(|e| scan::failed("open", &path, &e))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                let inode = |meta: std::io::Result<std::fs::Metadata>| meta.ok().map(|meta| meta.ino());
+                // Whoever held it may have removed it meanwhile.
+                if inode(file.metadata()) == inode(std::fs::metadata(&path)) {
+                    let lock = Lock(file);
+                    lock.note(None);
+                    return Ok(lock);
+                }
             }
-            Ok(Lock(file))
+            Err(Errno::WOULDBLOCK) => {
+                return Err(Error::conflict(format!(
+                    "{0} is mounted: another process serves it until frostline volume umount {0}",
+                    directory.display()
+                )));
+            }
+            Err(e) => return Err(scan::failed("lock", &path, &e.into())),
         }
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::conflict(format!(
-            "{0} is mounted: another process serves it until frostline volume umount {0}",
-            directory.display()
-        ))),
-        Err(e) => Err(scan::failed("lock", &path, &e.into())),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
 
     #[test]
@@ -545,6 +619,25 @@ mod tests {
         drop(held);
         lock(Path::new("data"), state.path()).unwrap();
         drop(of_child);
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one_also_when_its_file_is_removed_before_it_is_released() {
+        let state = tempfile::tempdir().unwrap();
+        let held = std::sync::atomic::AtomicU32::new(0);
+        let take = || {
+            for _ in 0..2_000 {
+                let Ok(lock) = lock(Path::new("data"), state.path()) else { continue };
+                assert_eq!(held.fetch_add(1, Ordering::SeqCst), 0);
+                std::thread::yield_now();
+                std::fs::remove_file(state.path().join(LOCK)).unwrap();
+                held.fetch_sub(1, Ordering::SeqCst);
+                drop(lock);
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| drop(scope.spawn(take)));
+        });
     }
 
     #[test]

@@ -75,10 +75,22 @@ fn unescaped(text: &str) -> OsString {
     OsString::from_vec(bytes)
 }
 
+/// Paths need not be UTF-8: other bytes are written as the kernel writes blanks.
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte.is_ascii() {
+            true => text.push(char::from(*byte)),
+            false => text.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+    text
+}
+
 /// The mounts that a process sees.
 fn mounts_of(process: &str) -> Vec<MountLine> {
-    let text = std::fs::read(format!("/proc/{process}/mountinfo")).unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().filter_map(MountLine::parse).collect()
+    let bytes = std::fs::read(format!("/proc/{process}/mountinfo")).unwrap_or_default();
+    escaped(&bytes).lines().filter_map(MountLine::parse).collect()
 }
 
 /// What is mounted on a path and not hidden by another mount.
@@ -121,13 +133,22 @@ fn everywhere() -> Vec<(String, Vec<MountLine>)> {
     all
 }
 
-/// Where else a file system is mounted.
+/// Where a file system is mounted.
 pub(super) fn where_mounted(device: &str) -> Option<String> {
     let find = |(process, mounts): (String, Vec<MountLine>)| {
         let mount = mounts.into_iter().find(|mount| mount.device == device)?;
         Some(told(&process, &mount))
     };
     everywhere().into_iter().find_map(find)
+}
+
+/// Who still has a file system: where it is mounted, or who has something of it open.
+pub(super) fn who_has(device: &str) -> Option<String> {
+    let is_of = |stat: &Statx| format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor) == device;
+    where_mounted(device).or_else(|| {
+        let mut all = processes().into_iter();
+        all.find(|process| has_open(process, is_of)).map(|process| format!("process {process} uses it"))
+    })
 }
 
 fn told(process: &str, mount: &MountLine) -> String {
@@ -297,6 +318,12 @@ mod tests {
         let layers = ["/srv/a b", "/c", "/up"].map(PathBuf::from);
         assert_eq!(parsed(overlay).layers(), layers);
         assert!(parsed("50 1 0:40 / /x rw - ext4 o rw,lowerdir=/c").layers().is_empty());
+    }
+
+    #[test]
+    fn a_path_that_is_not_utf_8_is_read_as_it_is() {
+        let line = b"36 35 98:0 / /mnt/\xff\xc3\xa4\\040 rw - ext4 /dev/root rw";
+        assert_eq!(parsed(&escaped(line)).on.as_os_str().as_encoded_bytes(), b"/mnt/\xff\xc3\xa4 ");
     }
 
     #[test]

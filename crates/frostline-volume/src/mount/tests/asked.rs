@@ -67,8 +67,7 @@ impl Rig {
 }
 
 pub(super) fn is_mounted(target: &Path) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    mounts.lines().any(|line| line.split(' ').nth(4) == target.to_str())
+    reach::mounted_on(target).is_some()
 }
 
 fn open(path: &Path) -> fs::File {

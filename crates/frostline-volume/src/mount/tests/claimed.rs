@@ -164,6 +164,44 @@ async fn a_link_that_takes_the_place_of_the_directory_is_not_replaced() {
     assert!(place.finish(&record).unwrap());
 }
 
+/// The device of no file system.
+const NOWHERE: &str = "0:0";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_that_takes_long_to_begin_or_to_end_is_waited_for() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let target = folder.path().join("data");
+    let (place, mut record) = Place::claim(&target, "memory:", &taken).unwrap();
+    place.make(&bench.volumes().tree(&taken).await.unwrap(), &mut record).unwrap();
+    let mut ending = Ending::new(&target, place.state());
+    let mut look_long = || (0..10 * LOOKS_MAX).try_for_each(|_| ending.look());
+    look_long().unwrap();
+    place.note_served(Some(NOWHERE));
+    assert_eq!(look_long().unwrap_err().kind(), ErrorKind::Conflict);
+    place.note_served(None);
+    look_long().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_says_what_it_serves_as_long_as_the_kernel_asks_it() {
+    let Some((_bench, _source, _folder, target, mut served)) = mounted().await else { return };
+    let state = place::paths(&target).unwrap().1;
+    let device = reach::mounted_on(&target).unwrap().device;
+    let process = std::process::id().to_string();
+    assert_eq!(place::server(&state), Some(place::Server { process: process.clone(), device: Some(device) }));
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    assert_eq!(place::server(&state), Some(place::Server { process, device: None }));
+    for (line, device) in [("12", None), ("12 0:5", None), ("12 0:53\n", Some("0:53")), ("12\n:53\n", None)] {
+        fs::write(state.join("lock"), line).unwrap();
+        let found = place::server(&state).unwrap();
+        assert_eq!((found.process.as_str(), found.device.as_deref()), ("12", device), "{line:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_that_does_not_come_is_not_waited_for_for_ever() {
     if !can_mount() {
@@ -174,6 +212,8 @@ async fn an_end_that_does_not_come_is_not_waited_for_for_ever() {
     let target = folder.path().join("data");
     let (place, mut record) = Place::claim(&target, "memory:", &taken).unwrap();
     place.make(&bench.volumes().tree(&taken).await.unwrap(), &mut record).unwrap();
+    // Served in a place that cannot be seen from here.
+    place.note_served(Some(NOWHERE));
     let error = unmount_snapshot(&target).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
     assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
@@ -317,4 +357,164 @@ async fn a_directory_that_was_moved_away_from_its_files_does_not_begin_anew() {
     fs::rename(&state, place::paths(&moved).unwrap().1).unwrap();
     let mut served = mount(&bench.volumes(), &moved, &lazily()).await;
     assert_eq!(served.unmount().await, Unmounted::Incomplete);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_kill_at_the_very_end_leaves_is_removed_by_the_next_command() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let state = place::paths(&target).unwrap().1;
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("file"), b"whole").unwrap();
+    for has_lock in [false, true] {
+        for is_umount in [false, true] {
+            fs::create_dir(&state).unwrap();
+            if has_lock {
+                fs::write(state.join(place::LOCK), b"12").unwrap();
+            }
+            let kind = if is_umount {
+                unmount_snapshot(&target).await.unwrap_err().kind()
+            } else {
+                let mounted = bench.volumes().mount(&"data".parse().unwrap(), &target, &lazily()).await;
+                mounted.err().unwrap().kind()
+            };
+            assert_eq!(kind, if is_umount { ErrorKind::NotFound } else { ErrorKind::Invalid });
+            assert!(!state.exists());
+        }
+    }
+    // Of others, and of a process that is about to begin, nothing is removed.
+    fs::create_dir(&state).unwrap();
+    fs::write(state.join("theirs"), b"theirs").unwrap();
+    unmount_snapshot(&target).await.unwrap_err();
+    assert_eq!(fs::read_dir(&state).unwrap().count(), 1);
+    fs::remove_file(state.join("theirs")).unwrap();
+    fs::remove_dir_all(&target).unwrap();
+    let first = bench.volumes().find(&"data".parse().unwrap()).await.unwrap();
+    let (place, _) = Place::claim(&target, "memory:", &first).unwrap();
+    fs::remove_file(state.join(place::RECORD)).unwrap();
+    unmount_snapshot(&target).await.unwrap_err();
+    assert!(state.join(place::LOCK).exists());
+    place.give_back();
+    assert!(!state.exists());
+}
+
+/// A mount that is whole, and whose process was killed before the directory changed places.
+async fn killed_before_its_end(bench: &Bench, target: &Path) -> PathBuf {
+    let snapshot = bench.volumes().find(&"data".parse().unwrap()).await.unwrap();
+    let (place, mut record) = Place::claim(target, bench.volumes().repository.url(), &snapshot).unwrap();
+    place.make(&bench.volumes().tree(&snapshot).await.unwrap(), &mut record).unwrap();
+    for file in fs::read_dir(place.absent()).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    fs::write(place.root().join("mine"), b"mine").unwrap();
+    place.state().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_directory_that_was_moved_away_is_not_taken_for_what_is_there_now() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let name = "data".parse().unwrap();
+    for (number, is_replaced) in [false, true].into_iter().enumerate() {
+        let (target, moved) = (folder.path().join("data"), folder.path().join(format!("moved{number}")));
+        let state = killed_at_its_end(&bench, &target).await;
+        fs::rename(&target, &moved).unwrap();
+        if is_replaced {
+            fs::create_dir(&target).unwrap();
+        }
+        let error = unmount_snapshot(&target).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        assert!(!state.exists() && target.exists() == is_replaced);
+        assert_eq!(fs::read(moved.join("mine")).unwrap(), b"mine");
+        let _ = fs::remove_dir(&target);
+        fs::rename(&moved, &target).unwrap();
+        // The same for a mount, which then mounts another one.
+        fs::remove_dir_all(&target).unwrap();
+        let state = killed_at_its_end(&bench, &target).await;
+        fs::rename(&target, &moved).unwrap();
+        if is_replaced {
+            fs::create_dir(&target).unwrap();
+        }
+        let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+        assert_eq!(served.unmount().await, Unmounted::Incomplete);
+        assert_eq!(fs::read(moved.join("mine")).unwrap(), b"mine");
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::remove_dir_all(&target).unwrap();
+        fs::remove_dir_all(&state).unwrap();
+    }
+    // Something else that is there now stays.
+    let (target, moved) = (folder.path().join("data"), folder.path().join("moved"));
+    let state = killed_at_its_end(&bench, &target).await;
+    fs::rename(&target, &moved).unwrap();
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("theirs"), b"theirs").unwrap();
+    let refused = bench.volumes().mount(&name, &target, &lazily()).await.err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    assert!(!state.exists());
+    assert_eq!(fs::read(target.join("theirs")).unwrap(), b"theirs");
+    assert_eq!(fs::read(moved.join("mine")).unwrap(), b"mine");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_goes_on_though_the_closed_directory_is_gone_and_hides_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let name = "data".parse().unwrap();
+    let (target, moved) = (folder.path().join("data"), folder.path().join("moved"));
+    // While data is absent.
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let at = target.join("mine");
+    calls(move || fs::write(at, b"mine")).await.unwrap();
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    fs::rename(&target, &moved).unwrap();
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("theirs"), b"theirs").unwrap();
+    let refused = bench.volumes().mount(&name, &target, &lazily()).await.err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    assert_eq!(fs::read(target.join("theirs")).unwrap(), b"theirs");
+    fs::remove_dir_all(&target).unwrap();
+    for is_made in [false, true] {
+        if is_made {
+            fs::remove_file(target.join(place::NOTE)).unwrap();
+            fs::set_permissions(&target, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+        let at = target.join("mine");
+        assert_eq!(calls(move || fs::read(at)).await.unwrap(), b"mine");
+        assert_eq!(served.unmount().await, Unmounted::Incomplete);
+        assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0, "it is closed");
+        assert!(target.join(place::NOTE).exists());
+    }
+    // When all of it is there.
+    for is_umount in [false, true] {
+        let target = folder.path().join(format!("whole{is_umount}"));
+        let state = killed_before_its_end(&bench, &target).await;
+        fs::rename(&target, folder.path().join(format!("moved{is_umount}"))).unwrap();
+        fs::create_dir(&target).unwrap();
+        fs::write(target.join("theirs"), b"theirs").unwrap();
+        let finish = async || match is_umount {
+            true => unmount_snapshot(&target).await.map(|unmounted| assert_eq!(unmounted, Unmounted::Whole)),
+            false => bench
+                .volumes()
+                .mount(&name, &target, &lazily())
+                .await
+                .map(|mount| assert!(matches!(mount, Mount::Whole(_)))),
+        };
+        assert_eq!(finish().await.unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(fs::read(target.join("theirs")).unwrap(), b"theirs");
+        fs::remove_dir_all(&target).unwrap();
+        finish().await.unwrap();
+        assert_eq!(fs::read(target.join("mine")).unwrap(), b"mine");
+        assert!(!state.exists());
+    }
 }

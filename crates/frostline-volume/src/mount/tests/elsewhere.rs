@@ -140,6 +140,34 @@ async fn who_is_in_a_mount_that_is_detached_bound_or_covered_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_has_a_file_of_a_detached_file_system_open_is_named() {
+    let Some((_bench, _source, folder, target, mut served)) = mounted().await else { return };
+    let (bound, at) = (folder.path().join("bound"), target.join("a/b/f1"));
+    let device = reach::mounted_on(&target).unwrap().device;
+    fs::create_dir(&bound).unwrap();
+    // Moved, and then nowhere.
+    let from = target.clone();
+    let to = bound.clone();
+    calls(move || rustix::mount::mount_bind(from, to)).await.unwrap();
+    let held = calls(move || fs::File::open(at)).await.unwrap();
+    unmount(&target, UnmountFlags::DETACH).unwrap();
+    let error = unmount_snapshot(&target).await.unwrap_err();
+    assert!(error.to_string().contains(&bound.display().to_string()), "{error}");
+    unmount(&bound, UnmountFlags::DETACH).unwrap();
+    // Other tests make namespaces, which have copies of it.
+    calls(move || {
+        while reach::where_mounted(&device).is_some() {
+            std::thread::yield_now();
+        }
+    })
+    .await;
+    let error = unmount_snapshot(&target).await.unwrap_err();
+    assert!(error.to_string().contains(&format!("process {} ", std::process::id())), "{error}");
+    calls(move || drop(held)).await;
+    assert_eq!((&mut served.1).await.unwrap().unwrap(), Unmounted::Incomplete);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_overlay_maps_what_is_there_and_keeps_what_it_is_made_of() {
     if !can_ask() {
         return;
