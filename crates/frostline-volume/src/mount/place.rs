@@ -13,12 +13,23 @@
 //!     shown.BOOT, guardian      of a mount with fanotify: see its guardian
 //! ```
 //!
-//! When no file is left in `absent`, `root` changes places with the directory, and all else goes: `absent` first, which
-//! tells that they have changed places, and the record last, so that the next process goes on if this one is killed.
+//! The process that serves it may be killed at any step. What is there then tells the next one what to do:
+//!
+//! | there is | it was killed | the next process |
+//! |---|---|---|
+//! | nothing, or at most `lock` and `mount.json.new` | before the record was written, or after it was removed | begins anew |
+//! | a record that is not `is_made` | while names were made, or when what a refused mount had made was removed | removes `root` and `absent`, and begins anew |
+//! | a file in `absent` | while it was served | goes on |
+//! | no file in `absent`, and `root` has the inode that the record tells | before the directories changed places | lets them |
+//! | the same, and `root` is gone or has another inode | after that | removes what is left, the record last |
+//! | all else without a record | never | refuses, and touches nothing |
+//!
+//! The hidden directory belongs to the user who mounts, and only that user can use it. So names in it prove what they say. Names in
+//! `root` prove nothing: its users make them.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -52,14 +63,18 @@ const NAMES: [&str; 11] = [
     LOCK,
     "status.json",
     "status.json.new",
-    "root",
-    "absent",
+    FOLDERS[0],
+    FOLDERS[1],
     "guardian",
     "heir",
     "heir.new",
     "release",
 ];
+/// The folders among them.
+const FOLDERS: [&str; 2] = ["root", "absent"];
 const BEGINNINGS: [&str; 3] = ["pages.", "untouched.", "shown."];
+/// What a process may leave before it has written a record.
+const BEFORE_RECORD: [&str; 2] = [LOCK, "mount.json.new"];
 /// What is in a directory that nothing is mounted on.
 pub(super) const NOTE: &str = ".frostline-mount";
 /// How the name of what is beside it ends.
@@ -199,6 +214,8 @@ impl Place {
     /// The place of what was mounted on a directory before, if anything was. `Conflict` while another process serves it.
     pub(super) fn open(directory: &Path) -> Result<Option<(Place, Record)>> {
         let (directory, state) = paths(directory)?;
+        let Some(hidden) = hidden(&state)? else { return Ok(None) };
+        close(&state, &hidden)?;
         let Some(record) = read_record(&state)? else {
             sweep(&directory, &state);
             return Ok(None);
@@ -219,8 +236,9 @@ impl Place {
         // Only empty directories are removed; another process's are not empty.
         let locked = || {
             let is_new = make(&state)?;
-            if !is_new {
+            if !is_new && let Some(hidden) = hidden(&state)? {
                 check_ours(&state)?;
+                close(&state, &hidden)?;
             }
             lock(&directory, &state).inspect_err(|_| {
                 if is_new {
@@ -285,7 +303,12 @@ impl Place {
     pub(super) fn give_back(self) {
         let given = || {
             // What a crash leaves of the rest must not be mounted.
-            removed(std::fs::remove_file(self.state.join(RECORD)))?;
+            let made = read_record(&self.state).ok().flatten().filter(|record| record.is_made);
+            let unmade = made.map(|record| Record { is_made: false, root: None, ..record });
+            if unmade.is_some_and(|unmade| self.write(&unmade).is_err()) {
+                // The disk is full.
+                removed(std::fs::remove_file(self.state.join(RECORD)))?;
+            }
             self.forget()?;
             removed(std::fs::remove_file(self.directory.join(NOTE)))?;
             match self.mode {
@@ -306,8 +329,13 @@ impl Place {
         let state = File::open(&self.state)?;
         for name in names(&state)? {
             let text = OsStr::from_bytes(name.to_bytes());
-            if is_ours(text) && text != RECORD && text != LOCK {
+            if FOLDERS.iter().any(|folder| text == *folder) {
                 remove(&state, &name)?;
+            } else if is_ours(text) && text != RECORD && text != LOCK {
+                match unlinkat(&state, &name, AtFlags::empty()) {
+                    Err(Errno::ISDIR) => {}
+                    done => removed(done.map_err(Into::into))?,
+                }
             }
         }
         for last in [RECORD, LOCK] {
@@ -349,7 +377,7 @@ impl Place {
     /// Makes every name of the tree unless that was done before; files get their lengths and no data.
     pub(super) fn make(&self, tree: &Tree, record: &mut Record) -> Result<()> {
         if record.is_made {
-            return Ok(());
+            return self.note_root(record);
         }
         let state = File::open(&self.state).map_err(|e| scan::failed("open", &self.state, &e))?;
         for (name, folder) in [(c"absent", self.absent()), (c"root", self.root())] {
@@ -377,9 +405,27 @@ impl Place {
         }
         made.finish(tree)?;
         Pages::make(&self.state, tree.chunks.len())?;
-        let root = std::fs::metadata(self.root()).map_err(|e| scan::failed("look at", &self.root(), &e))?;
-        (record.is_made, record.root) = (true, Some(root.ino()));
+        record.is_made = true;
+        self.note_root(record)
+    }
+
+    /// Writes which directory `root` is, unless the record says so: it may have been copied to another disk.
+    fn note_root(&self, record: &mut Record) -> Result<()> {
+        let root = self.root_inode()?;
+        if root.is_some() && root == record.root {
+            return Ok(());
+        }
+        record.root = root;
         self.write(record)
+    }
+
+    /// The inode of `root`; none if it is gone.
+    fn root_inode(&self) -> Result<Option<u64>> {
+        match std::fs::symlink_metadata(self.root()) {
+            Ok(root) => Ok(Some(root.ino())),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(scan::failed("look at", &self.root(), &e)),
+        }
     }
 
     /// Whether the directory is the one that was made: it may have been moved when it was whole.
@@ -408,13 +454,24 @@ impl Place {
         if !record.is_made {
             return Ok(false);
         }
-        let is_gone = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
-        let is_moved =
-            root.join(NOTE).exists() || std::fs::symlink_metadata(&absent).is_err_and(|e| is_gone(&e));
+        let has_list = match std::fs::read_dir(&absent) {
+            Ok(mut files) => match files.next() {
+                Some(_) => return Ok(false),
+                None => true,
+            },
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
+            Err(e) => return Err(scan::failed("list", &absent, &e)),
+        };
+        let found = self.root_inode()?;
+        let is_moved = match record.root {
+            Some(made) => found != Some(made),
+            // The record is of an older version. The directory has the note until they change places.
+            None => found.is_none() || noted(&self.directory).as_ref() != Some(&self.state),
+        };
         if !is_moved {
-            let mut files = std::fs::read_dir(&absent).map_err(|e| scan::failed("list", &absent, &e))?;
-            if files.next().is_some() {
-                return Ok(false);
+            if !has_list {
+                let what = format!("{} is gone, so nothing tells which files are whole", absent.display());
+                return Err(Error::corrupt(what));
             }
             let failed =
                 |e: rustix::io::Errno| scan::failed("move the snapshot to", &self.directory, &e.into());
@@ -425,11 +482,22 @@ impl Place {
                 .map_err(failed)?;
             rustix::fs::syncfs(&open).map_err(failed)?;
         }
-        // What others put into the closed directory is theirs.
-        let forgotten = removed(std::fs::remove_dir(&absent))
-            .and_then(|()| removed(std::fs::remove_file(root.join(NOTE))))
-            .and_then(|()| removed(std::fs::remove_dir(&root)));
-        forgotten.map_err(|e| scan::failed("remove", &root, &e))?;
+        removed(std::fs::remove_dir(&absent)).map_err(|e| scan::failed("remove", &absent, &e))?;
+        // It is the directory that was closed.
+        if noted(&root).as_ref() == Some(&self.state) {
+            removed(std::fs::remove_file(root.join(NOTE))).map_err(|e| scan::failed("remove", &root, &e))?;
+        }
+        match removed(std::fs::remove_dir(&root)) {
+            Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
+                return Err(Error::conflict(format!(
+                    "{0} is whole, but there are files in {1} that others put into the directory while nothing was mounted on \
+                     it: move them away, and run frostline volume umount {0} again",
+                    self.directory.display(),
+                    root.display()
+                )));
+            }
+            done => done.map_err(|e| scan::failed("remove", &root, &e))?,
+        }
         self.forget().map(|()| true).map_err(|e| scan::failed("remove", &self.state, &e))
     }
 }
@@ -440,6 +508,33 @@ fn is_ours(name: &OsStr) -> bool {
         || BEGINNINGS.iter().any(|beginning| name.as_bytes().starts_with(beginning.as_bytes()))
 }
 
+/// Opens the hidden directory; none if there is none. `Invalid` for a link, and for one of another user, who could go on
+/// using what is in it.
+fn hidden(state: &Path) -> Result<Option<OwnedFd>> {
+    let refused = |what: &str| {
+        let state = state.display();
+        Err(Error::invalid(format!("{state} {what}, and a mount needs that name for itself: move it away")))
+    };
+    let failed = |e: Errno| scan::failed("open", state, &e.into());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = match rustix::fs::open(state, flags, Mode::empty()) {
+        Ok(open) => open,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP | Errno::NOTDIR) => return refused("is not a directory"),
+        Err(e) => return Err(failed(e)),
+    };
+    let owner = rustix::fs::fstat(&open).map_err(failed)?.st_uid;
+    match owner == rustix::process::geteuid().as_raw() {
+        true => Ok(Some(open)),
+        false => refused(&format!("belongs to user {owner}")),
+    }
+}
+
+/// Closes the hidden directory for other users.
+fn close(state: &Path, hidden: impl AsFd) -> Result<()> {
+    rustix::fs::fchmod(hidden, Mode::RWXU).map_err(|e| scan::failed("close", state, &e.into()))
+}
+
 /// Refuses a hidden directory with something in it that would be lost.
 fn check_ours(state: &Path) -> Result<()> {
     if let Some(mount) = reach::mounted_in(state) {
@@ -448,10 +543,12 @@ fn check_ours(state: &Path) -> Result<()> {
             mount.display()
         )));
     }
+    let is_begun = read_record(state)?.is_some();
     let failed = |e: std::io::Error| scan::failed("list", state, &e);
     for entry in std::fs::read_dir(state).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        if !is_ours(&entry.file_name()) {
+        let name = entry.file_name();
+        if !if is_begun { is_ours(&name) } else { BEFORE_RECORD.iter().any(|ours| name == *ours) } {
             return Err(Error::invalid(format!(
                 "{} is in a directory that the mount needs for itself: move it away",
                 entry.path().display()

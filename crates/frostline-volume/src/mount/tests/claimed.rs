@@ -292,9 +292,7 @@ async fn a_directory_that_is_still_mounted_in_the_hidden_one_is_not_removed() {
     assert_eq!(error.kind(), ErrorKind::Conflict);
     assert!(error.to_string().contains(&root.display().to_string()), "{error}");
     assert!(!target.exists(), "nothing is made");
-    // Without the mount the same directories can be used.
-    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
-    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    assert!(fs::metadata(&root).is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -517,4 +515,160 @@ async fn a_mount_goes_on_though_the_closed_directory_is_gone_and_hides_nothing()
         assert_eq!(fs::read(target.join("mine")).unwrap(), b"mine");
         assert!(!state.exists());
     }
+}
+
+/// Everything below a directory, with its kind, mode and owner.
+fn listed(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let meta = fs::symlink_metadata(&folder).unwrap();
+        all.push(format!("{} {:o} {}", folder.display(), meta.mode(), meta.uid()));
+        if meta.is_dir() {
+            folders.extend(fs::read_dir(&folder).unwrap().map(|name| name.unwrap().path()));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hidden_directory_that_no_mount_made_is_refused_and_stays() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let record = {
+        let other = folder.path().join("other");
+        let first = bench.volumes().find(&"data".parse().unwrap()).await.unwrap();
+        let (place, mut record) = Place::claim(&other, bench.volumes().repository.url(), &first).unwrap();
+        place.make(&bench.volumes().tree(&first).await.unwrap(), &mut record).unwrap();
+        fs::read(place.state().join(place::RECORD)).unwrap()
+    };
+    let made: [(&str, &dyn Fn(&Path)); 6] = [
+        ("of another user", &|state| {
+            fs::create_dir(state).unwrap();
+            std::os::unix::fs::chown(state, Some(65_534), None).unwrap();
+        }),
+        ("of another user, with a record", &|state| {
+            fs::create_dir(state).unwrap();
+            fs::create_dir(state.join("root")).unwrap();
+            fs::write(state.join(place::RECORD), &record).unwrap();
+            std::os::unix::fs::chown(state, Some(65_534), None).unwrap();
+        }),
+        ("link", &|state| {
+            let theirs = state.with_file_name("theirs");
+            fs::create_dir_all(theirs.join("root/precious")).unwrap();
+            fs::write(theirs.join("root/precious/file"), b"data").unwrap();
+            symlink("theirs", state).unwrap();
+        }),
+        ("without a record", &|state| {
+            fs::create_dir_all(state.join("root")).unwrap();
+            fs::write(state.join("root/file"), b"data").unwrap();
+        }),
+        ("names that begin like ours", &|state| {
+            fs::create_dir_all(state.join("pages.old")).unwrap();
+            fs::write(state.join("pages.old/file"), b"data").unwrap();
+        }),
+        ("file", &|state| fs::write(state, b"data").unwrap()),
+    ];
+    for (number, (what, make)) in made.into_iter().enumerate() {
+        let folder = folder.path().join(number.to_string());
+        fs::create_dir(&folder).unwrap();
+        let target = folder.join("data");
+        make(&place::paths(&target).unwrap().1);
+        let before = listed(&folder);
+        let mounted = bench.volumes().mount(&"data".parse().unwrap(), &target, &lazily()).await;
+        let error = mounted.err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{what}: {error:?}");
+        assert!(error.to_string().contains(".data.frostline-mount"), "{what}: {error}");
+        assert_eq!(listed(&folder), before, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hidden_directory_is_closed_before_anything_is_in_it() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let state = place::paths(&target).unwrap().1;
+    fs::create_dir(&state).unwrap();
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o1777)).unwrap();
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    assert_eq!(fs::metadata(&state).unwrap().mode() & 0o7777, 0o700);
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_users_make_do_not_tell_how_far_a_mount_is() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    for is_whole in [false, true] {
+        let target = folder.path().join(format!("data{is_whole}"));
+        let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+        let (at, state) = (target.join(place::NOTE), place::paths(&target).unwrap().1);
+        let note = fs::read_to_string(&at).unwrap_or_else(|_| format!("forged {}", state.display()));
+        calls(move || fs::write(at, note)).await.unwrap();
+        assert_eq!(served.unmount().await, Unmounted::Incomplete);
+        if is_whole {
+            let mut served = mount(&bench.volumes(), &target, &MountOptions::default()).await;
+            let at = target.clone();
+            calls(move || {
+                let _ = tree(&at);
+            })
+            .await;
+            assert_eq!(served.unmount().await, Unmounted::Whole);
+            assert!(!state.exists());
+            assert!(fs::read_to_string(target.join(place::NOTE)).unwrap().contains(".frostline-mount"));
+            assert_eq!(fs::metadata(target.join("a/b/f1")).unwrap().len(), 700_000);
+        } else {
+            let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+            assert_eq!(served.unmount().await, Unmounted::Incomplete);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_list_of_absent_files_nothing_counts_as_whole() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    let state = place::paths(&target).unwrap().1;
+    fs::remove_dir_all(state.join("absent")).unwrap();
+    assert_eq!(unmount_snapshot(&target).await.unwrap_err().kind(), ErrorKind::Corrupt);
+    assert!(state.join("root/a/b/f1").exists() && !target.join("a").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_is_given_back_can_be_claimed_wherever_that_was_cut_off() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let first = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let target = folder.path().join("data");
+    let (place, mut record) = Place::claim(&target, bench.volumes().repository.url(), &first).unwrap();
+    place.make(&bench.volumes().tree(&first).await.unwrap(), &mut record).unwrap();
+    // A directory that cannot be removed, with something mounted in it, stands for a kill.
+    let (inner, state) = (place.root().join("a"), place.state().to_owned());
+    rustix::mount::mount_bind(source.path(), &inner).unwrap();
+    place.give_back();
+    unmount(&inner, UnmountFlags::DETACH).unwrap();
+    assert!(state.exists());
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let (found, expected) = (target.clone(), tree(source.path()));
+    calls(move || assert_eq!(tree(&found), expected)).await;
+    served.unmount().await;
 }
