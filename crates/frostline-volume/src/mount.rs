@@ -42,10 +42,10 @@ use frostline_base::{Error, Result};
 use frostline_store::{Repository, Speed};
 
 use crate::log::{Snapshot, SnapshotName};
-use crate::scan;
+use crate::scan::{self, Found, Scan};
 use crate::snapshot::blocking;
 use crate::traces::Traces;
-use crate::tree::{Entry, Node, Tree};
+use crate::tree::Tree;
 use crate::volumes::Volumes;
 use lazy::Lazy;
 use pages::Pages;
@@ -330,9 +330,9 @@ fn check_same(place: &Place, record: &Record, name: &SnapshotName, repository: &
 pub(crate) fn check_whole(directory: &Path) -> Result<()> {
     let is_incomplete = rustix::fs::getxattr(directory, fuse::INCOMPLETE, &mut [0; 8][..]).is_ok();
     let path = std::fs::canonicalize(directory).map_err(|e| scan::failed("find", directory, &e))?;
-    let is_inside = path.ancestors().any(place::is_part_of_incomplete)
-        // It may be mounted elsewhere, too.
-        || reach::root_of(&path).is_some_and(|root| root.ancestors().any(place::is_state));
+    // It may be mounted elsewhere, too.
+    let is_inside =
+        path.ancestors().any(place::is_part_of_incomplete) || reach::Incomplete::find().shows(&path);
     match is_incomplete || is_inside || directory.join(place::NOTE).exists() {
         true => Err(Error::invalid(format!(
             "{} is a mounted snapshot of which data is absent: wait until frostline volume status says that it is whole",
@@ -342,18 +342,34 @@ pub(crate) fn check_whole(directory: &Path) -> Result<()> {
     }
 }
 
-/// `Invalid` for the directory of a mount of which data is absent, and the one in which it keeps its files: what is absent
-/// would be zeros.
-pub(crate) fn check_entry(directory: &Path, entry: &Entry) -> Result<()> {
-    match matches!(entry.node, Node::Directory)
-        && place::is_part_of_incomplete(&scan::below(directory, &entry.path))
-    {
-        true => Err(Error::invalid(format!(
+/// `Invalid` if there is the directory of a mount of which data is absent, or the one in which it keeps its files, or what
+/// [`check_mounts`] refuses.
+pub(crate) fn check_scan(scan: &Scan) -> Result<()> {
+    let is_refused =
+        |found: &&Found| found.is_directory() && place::is_part_of_incomplete(&scan.place(&found.entry.path));
+    match scan.entries.iter().find(is_refused) {
+        Some(found) => Err(Error::invalid(format!(
             "{} has the files of a mounted snapshot of which data is absent: wait until it is whole, or leave out both \
              directories with --exclude",
-            entry.show()
+            found.entry.show()
         ))),
-        false => Ok(()),
+        None => check_mounts(scan),
+    }
+}
+
+/// `Invalid` if a file is in a mount of which data is absent, wherever that is mounted from: holes are told where data is
+/// absent.
+pub(crate) fn check_mounts(scan: &Scan) -> Result<()> {
+    let incomplete = reach::Incomplete::find();
+    let is_refused =
+        |found: &&Found| !found.is_directory() && incomplete.shows(&scan.place(&found.entry.path));
+    match scan.entries.iter().find(is_refused) {
+        Some(found) => Err(Error::invalid(format!(
+            "{} is in another mount of a mounted snapshot of which data is absent: wait until that is whole, or leave it \
+             out with --exclude",
+            found.entry.show()
+        ))),
+        None => Ok(()),
     }
 }
 
