@@ -17,6 +17,7 @@ mod fuse;
 mod guardian;
 mod hydrate;
 mod lazy;
+mod lease;
 mod pages;
 mod place;
 mod reach;
@@ -156,17 +157,42 @@ pub enum Unmounted {
 
 /// A snapshot that is mounted. [`Mounted::serve`] it, or it goes.
 pub struct Mounted {
-    lazy: Arc<Lazy>,
-    place: Arc<Place>,
+    // What is not served is unmounted before it is given up.
+    session: Session,
+    held: Arc<Held>,
     record: Record,
     options: MountOptions,
-    session: Session,
     traces: Traces,
+}
+
+/// The place of a mount as long as this process serves it, and its files. Whatever uses these ends before the place is free.
+struct Held {
+    lazy: Arc<Lazy>,
+    place: Place,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.lazy.lease.end();
+    }
 }
 
 enum Session {
     Fuse(fuse::Session),
     Fanotify(Arc<fanotify::Session>),
+}
+
+impl Session {
+    /// Serves until it is unmounted.
+    fn run(self) -> std::io::Result<()> {
+        match self {
+            Session::Fuse(session) => session.run(),
+            Session::Fanotify(session) => {
+                session.run();
+                Ok(())
+            }
+        }
+    }
 }
 
 /// What mounting gives.
@@ -242,7 +268,8 @@ impl Volumes {
             let is_new = !record.is_made;
             match begin(&repository, &place, &mut record, tree, &boot, &options, runtime) {
                 Ok((lazy, session)) => {
-                    Ok(Mounted { lazy, place: Arc::new(place), record, options, session, traces })
+                    let held = Arc::new(Held { lazy, place });
+                    Ok(Mounted { session, held, record, options, traces })
                 }
                 Err(error) => {
                     if is_new {
@@ -523,24 +550,22 @@ impl Mounted {
 
     /// Where users see it.
     pub fn directory(&self) -> &PathBuf {
-        &self.place.directory
+        &self.held.place.directory
     }
 
     /// Serves it until it is unmounted, and fills it meanwhile.
     pub async fn serve(self, progress: impl Fn(&MountStatus)) -> Result<Unmounted> {
-        let Mounted { lazy, place, record, options, session, traces } = self;
-        let traces = Arc::new(traces);
-        let (mut served, asked) = match session {
-            Session::Fuse(session) => (tokio::task::spawn_blocking(move || session.run()), None),
-            Session::Fanotify(session) => {
-                let asked = Arc::clone(&session);
-                let run = move || {
-                    session.run();
-                    Ok(())
-                };
-                (tokio::task::spawn_blocking(run), Some(asked))
-            }
+        let Mounted { session, held, record, options, traces } = self;
+        let (lazy, traces) = (Arc::clone(&held.lazy), Arc::new(traces));
+        let asked = match &session {
+            Session::Fuse(_) => None,
+            Session::Fanotify(session) => Some(Arc::clone(session)),
         };
+        let serving = Arc::clone(&held);
+        let mut served = tokio::task::spawn_blocking(move || {
+            let _serving = serving;
+            session.run()
+        });
         // A task of its own: it goes on while what it brought is synced.
         let mut filling = JoinSet::new();
         if options.hydrate {
@@ -573,10 +598,10 @@ impl Mounted {
                 }
             }
             until_sync -= 1;
-            let status = meter.status(&place, &lazy);
+            let status = meter.status(&held.place, &lazy);
             progress(&status);
-            let place = Arc::clone(&place);
-            if let Err(error) = blocking(move || place.write_status(&status)).await {
+            let held = Arc::clone(&held);
+            if let Err(error) = blocking(move || held.place.write_status(&status)).await {
                 tracing::warn!(?error, "no status written");
             }
         };
@@ -589,21 +614,24 @@ impl Mounted {
             lazy.give_up_nameless()?;
         }
         meter.is_whole = checkpoint(&lazy).await? == 0;
-        let status = MountStatus { is_served: false, ..meter.status(&place, &lazy) };
+        let status = MountStatus { is_served: false, ..meter.status(&held.place, &lazy) };
+        let left = recording.end().await;
+        // When the place is free, nothing of it is open.
+        drop(lazy);
         let unmounted = blocking(move || {
-            place.write_status(&status)?;
+            held.place.write_status(&status)?;
             if let Some(asked) = asked {
                 asked.let_go();
                 asked.dismiss();
             }
-            match fanotify::finish(&place, &record)? {
+            match fanotify::finish(&held.place, &record)? {
                 true => Ok(Unmounted::Whole),
                 false => Ok(Unmounted::Incomplete),
             }
         })
         .await;
         // Nobody waits for that: the directory is free.
-        recording.end().await;
+        left.write().await;
         unmounted
     }
 }
