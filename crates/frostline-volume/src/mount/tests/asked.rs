@@ -67,8 +67,8 @@ impl Rig {
 }
 
 pub(super) fn is_mounted(target: &Path) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    mounts.lines().any(|line| line.split(' ').nth(4) == target.to_str())
+    let mounts = fs::read("/proc/self/mountinfo").unwrap();
+    String::from_utf8_lossy(&mounts).lines().any(|line| line.split(' ').nth(4) == target.to_str())
 }
 
 fn open(path: &Path) -> fs::File {

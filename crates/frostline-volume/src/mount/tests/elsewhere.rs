@@ -241,6 +241,12 @@ async fn no_snapshot_has_files_of_an_incomplete_mount_that_are_mounted_elsewhere
         drop(detach);
         assert_eq!(taken("none", &|_| {}).await, Ok(()), "{from}");
     }
+    // A tablespace is outside of the directory.
+    let scope = crate::scan::Scope::default();
+    let mut scan = scan::scan(&around, &scope).unwrap();
+    assert!(check_scan(&scan).is_ok());
+    scan.graft(b"spaces", b"spaces/1".to_vec(), &target.join("a"), b"b", &scope).unwrap();
+    assert_eq!(check_scan(&scan).map_err(|e| e.kind()), refused);
     // What is mounted after both looks: while a file is read that the second one found.
     let first = std::sync::OnceLock::new();
     fs::write(around.join("mine"), noise(6, 300_000)).unwrap();
