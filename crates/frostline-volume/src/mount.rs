@@ -17,6 +17,7 @@ mod fuse;
 mod guardian;
 mod hydrate;
 mod lazy;
+mod lease;
 mod pages;
 mod place;
 mod reach;
@@ -42,10 +43,10 @@ use frostline_base::{Error, Result};
 use frostline_store::{Repository, Speed};
 
 use crate::log::{Snapshot, SnapshotName};
-use crate::scan;
+use crate::scan::{self, Found, Scan};
 use crate::snapshot::blocking;
 use crate::traces::Traces;
-use crate::tree::{Entry, Node, Tree};
+use crate::tree::Tree;
 use crate::volumes::Volumes;
 use lazy::Lazy;
 use pages::Pages;
@@ -156,17 +157,42 @@ pub enum Unmounted {
 
 /// A snapshot that is mounted. [`Mounted::serve`] it, or it goes.
 pub struct Mounted {
-    lazy: Arc<Lazy>,
-    place: Arc<Place>,
+    // What is not served is unmounted before it is given up.
+    session: Session,
+    held: Arc<Held>,
     record: Record,
     options: MountOptions,
-    session: Session,
     traces: Traces,
+}
+
+/// The place of a mount as long as this process serves it, and its files. Whatever uses these ends before the place is free.
+struct Held {
+    lazy: Arc<Lazy>,
+    place: Place,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.lazy.lease.end();
+    }
 }
 
 enum Session {
     Fuse(fuse::Session),
     Fanotify(Arc<fanotify::Session>),
+}
+
+impl Session {
+    /// Serves until it is unmounted.
+    fn run(self) -> std::io::Result<()> {
+        match self {
+            Session::Fuse(session) => session.run(),
+            Session::Fanotify(session) => {
+                session.run();
+                Ok(())
+            }
+        }
+    }
 }
 
 /// What mounting gives.
@@ -253,7 +279,8 @@ impl Volumes {
             let is_new = !record.is_made;
             match begin(&repository, &place, &mut record, tree, &boot, &options, runtime) {
                 Ok((lazy, session)) => {
-                    Ok(Mounted { lazy, place: Arc::new(place), record, options, session, traces })
+                    let held = Arc::new(Held { lazy, place });
+                    Ok(Mounted { session, held, record, options, traces })
                 }
                 Err(error) => {
                     if is_new {
@@ -343,9 +370,9 @@ fn check_same(place: &Place, record: &Record, name: &SnapshotName, repository: &
 pub(crate) fn check_whole(directory: &Path) -> Result<()> {
     let is_incomplete = rustix::fs::getxattr(directory, fuse::INCOMPLETE, &mut [0; 8][..]).is_ok();
     let path = std::fs::canonicalize(directory).map_err(|e| scan::failed("find", directory, &e))?;
-    let is_inside = path.ancestors().any(place::is_part_of_incomplete)
-        // It may be mounted elsewhere, too.
-        || reach::root_of(&path).is_some_and(|root| root.ancestors().any(place::is_state));
+    // It may be mounted elsewhere, too.
+    let is_inside =
+        path.ancestors().any(place::is_part_of_incomplete) || reach::Incomplete::find().shows(&path);
     match is_incomplete || is_inside || directory.join(place::NOTE).exists() {
         true => Err(Error::invalid(format!(
             "{} is a mounted snapshot of which data is absent: wait until frostline volume status says that it is whole",
@@ -355,18 +382,34 @@ pub(crate) fn check_whole(directory: &Path) -> Result<()> {
     }
 }
 
-/// `Invalid` for the directory of a mount of which data is absent, and the one in which it keeps its files: what is absent
-/// would be zeros.
-pub(crate) fn check_entry(directory: &Path, entry: &Entry) -> Result<()> {
-    match matches!(entry.node, Node::Directory)
-        && place::is_part_of_incomplete(&scan::below(directory, &entry.path))
-    {
-        true => Err(Error::invalid(format!(
+/// `Invalid` if there is the directory of a mount of which data is absent, or the one in which it keeps its files, or what
+/// [`check_mounts`] refuses.
+pub(crate) fn check_scan(scan: &Scan) -> Result<()> {
+    let is_refused =
+        |found: &&Found| found.is_directory() && place::is_part_of_incomplete(&scan.place(&found.entry.path));
+    match scan.entries.iter().find(is_refused) {
+        Some(found) => Err(Error::invalid(format!(
             "{} has the files of a mounted snapshot of which data is absent: wait until it is whole, or leave out both \
              directories with --exclude",
-            entry.show()
+            found.entry.show()
         ))),
-        false => Ok(()),
+        None => check_mounts(scan),
+    }
+}
+
+/// `Invalid` if a file is in a mount of which data is absent, wherever that is mounted from: holes are told where data is
+/// absent.
+pub(crate) fn check_mounts(scan: &Scan) -> Result<()> {
+    let incomplete = reach::Incomplete::find();
+    let is_refused =
+        |found: &&Found| !found.is_directory() && incomplete.shows(&scan.place(&found.entry.path));
+    match scan.entries.iter().find(is_refused) {
+        Some(found) => Err(Error::invalid(format!(
+            "{} is in another mount of a mounted snapshot of which data is absent: wait until that is whole, or leave it \
+             out with --exclude",
+            found.entry.show()
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -545,32 +588,23 @@ impl Mounted {
 
     /// Where users see it.
     pub fn directory(&self) -> &PathBuf {
-        &self.place.directory
+        &self.held.place.directory
     }
 
     /// Serves it until it is unmounted, and fills it meanwhile.
     pub async fn serve(self, progress: impl Fn(&MountStatus)) -> Result<Unmounted> {
-        let Mounted { lazy, place, record, options, session, traces } = self;
-        let traces = Arc::new(traces);
-        let (mut served, asked) = match session {
-            Session::Fuse(session) => {
-                let place = Arc::clone(&place);
-                let run = move || {
-                    let ended = session.run();
-                    place.note_served(None);
-                    ended
-                };
-                (tokio::task::spawn_blocking(run), None)
-            }
-            Session::Fanotify(session) => {
-                let asked = Arc::clone(&session);
-                let run = move || {
-                    session.run();
-                    Ok(())
-                };
-                (tokio::task::spawn_blocking(run), Some(asked))
-            }
+        let Mounted { session, held, record, options, traces } = self;
+        let (lazy, traces) = (Arc::clone(&held.lazy), Arc::new(traces));
+        let asked = match &session {
+            Session::Fuse(_) => None,
+            Session::Fanotify(session) => Some(Arc::clone(session)),
         };
+        let serving = Arc::clone(&held);
+        let mut served = tokio::task::spawn_blocking(move || {
+            let ended = session.run();
+            serving.place.note_served(None);
+            ended
+        });
         // A task of its own: it goes on while what it brought is synced.
         let mut filling = JoinSet::new();
         if options.hydrate {
@@ -603,10 +637,10 @@ impl Mounted {
                 }
             }
             until_sync -= 1;
-            let status = meter.status(&place, &lazy);
+            let status = meter.status(&held.place, &lazy);
             progress(&status);
-            let place = Arc::clone(&place);
-            if let Err(error) = blocking(move || place.write_status(&status)).await {
+            let held = Arc::clone(&held);
+            if let Err(error) = blocking(move || held.place.write_status(&status)).await {
                 tracing::warn!(?error, "no status written");
             }
         };
@@ -619,21 +653,24 @@ impl Mounted {
             lazy.give_up_nameless()?;
         }
         meter.is_whole = checkpoint(&lazy).await? == 0;
-        let status = MountStatus { is_served: false, ..meter.status(&place, &lazy) };
+        let status = MountStatus { is_served: false, ..meter.status(&held.place, &lazy) };
+        let left = recording.end().await;
+        // When the place is free, nothing of it is open.
+        drop(lazy);
         let unmounted = blocking(move || {
-            place.write_status(&status)?;
+            held.place.write_status(&status)?;
             if let Some(asked) = asked {
                 asked.let_go();
                 asked.dismiss();
             }
-            match fanotify::finish(&place, &record)? {
+            match fanotify::finish(&held.place, &record)? {
                 true => Ok(Unmounted::Whole),
                 false => Ok(Unmounted::Incomplete),
             }
         })
         .await;
         // Nobody waits for that: the directory is free.
-        recording.end().await;
+        left.write().await;
         unmounted
     }
 }

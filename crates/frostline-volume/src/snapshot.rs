@@ -302,6 +302,8 @@ impl Writing<'_> {
                 Vec::new()
             }
         };
+        // Something may have been mounted since the names were looked at.
+        let found = blocking(move || mount::check_mounts(&found).map(|()| found)).await?;
         let packed = storing.packed;
         packer.finish().await?;
         if let Some(frozen) = frozen {
@@ -437,11 +439,11 @@ impl Writing<'_> {
         let (directory, scope) = (self.directory.clone(), Scope { exclude, one_file_system, left_out });
         blocking(move || {
             let mut scan = scan::scan(&directory, &scope)?;
-            scan.entries.iter().try_for_each(|found| mount::check_entry(&directory, &found.entry))?;
             if let Some(backup) = &backup {
                 scan.unlink(b"pg_wal");
                 backup.add_tablespaces(&mut scan, &directory, &scope)?;
             }
+            mount::check_scan(&scan)?;
             scan.link();
             Ok((backup, scan))
         })

@@ -122,6 +122,14 @@ fn mark(group: &Fanotify, flags: MarkFlags, path: &Path) -> nix::Result<()> {
     group.mark(flags, mask, CWD, Some(path))
 }
 
+/// Removes a mark, unless it is gone: all are at the end of a session.
+fn unmark(group: &Fanotify, path: &Path) -> nix::Result<()> {
+    match mark(group, MarkFlags::FAN_MARK_REMOVE, path) {
+        Err(nix::Error::ENOENT) => Ok(()),
+        done => done,
+    }
+}
+
 fn refused(path: &Path, e: nix::Error) -> Error {
     match e {
         nix::Error::EINVAL => Error::refused(format!("--mode fanotify needs Linux 6.14 or later: {INSTEAD}")),
@@ -166,10 +174,11 @@ pub(super) fn mount(
     let path = Path::new("/proc/self/mountinfo");
     let mounts = File::open(path).map_err(|e| scan::failed("open", path, &e))?;
     let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| scan::failed("serve", &directory, &e.into()))?;
-    guardian::note_shown(&state, boot)?;
     let first = Guardian::start(command, &directory, group.as_fd())?;
     // Whoever has files open from before asks this process, too, since it has marks.
     heir.map_or(Ok(()), Heir::relieve)?;
+    // No earlier: a guardian that ends takes the note away.
+    guardian::note_shown(&state, boot)?;
     if !is_shown(&directory, &root) {
         mount_bind(&root, &directory).map_err(|e| scan::failed("mount on", &directory, &e.into()))?;
     }
@@ -347,7 +356,7 @@ impl Session {
         let is_whole = |inode: &u64| self.lazy.file(*inode).is_none_or(|file| file.is_whole());
         for (_, fd) in marks.extract_if(|inode, _| is_whole(inode)) {
             let path = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-            if let Err(error) = mark(&self.group, MarkFlags::FAN_MARK_REMOVE, &path) {
+            if let Err(error) = unmark(&self.group, &path) {
                 tracing::warn!(%error, "the kernel goes on asking for a file that is whole");
             }
         }
@@ -391,6 +400,23 @@ pub(super) fn finish(place: &Place, record: &Record) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_that_is_gone_is_removed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let marked = group().and_then(|group| match mark(&group, MarkFlags::FAN_MARK_ADD, file.path()) {
+            Ok(()) => Ok(group),
+            Err(e) => Err(refused(file.path(), e)),
+        });
+        let group = match marked {
+            Ok(group) => group,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        for _ in 0..2 {
+            assert_eq!(unmark(&group, file.path()), Ok(()));
+        }
+        assert_eq!(unmark(&group, Path::new("/proc/self/exe/none")), Err(nix::Error::ENOTDIR));
+    }
 
     #[test]
     fn what_is_not_known_may_use_all_of_a_file() {

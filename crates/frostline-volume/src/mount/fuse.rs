@@ -410,21 +410,26 @@ impl Beneath {
         wanted: Wanted,
     ) -> Answer<FileAttr> {
         self.touch(inode)?;
+        let lazy = self.lazy_file(inode);
         if let Some(bytes) = wanted.bytes {
             let file = inode.open(OFlags::RDWR)?;
+            if let Some(lazy) = &lazy {
+                self.lazy.need_to_end(lazy, &file, bytes).await.map_err(|e| io_errno(&e))?;
+            }
+            let _held = self.lazy.lease.hold().map_err(errno)?;
             if user != ROOT {
                 take_set_id(&file).map_err(errno)?;
             }
-            let set = match self.lazy_file(inode) {
-                Some(lazy) => self.lazy.truncate(&lazy, &file, bytes).await,
+            let set = match &lazy {
+                Some(lazy) => self.lazy.cut(lazy, &file, bytes),
                 None => file.set_len(bytes),
             };
             set.map_err(|e| io_errno(&e))?;
         }
-        let file = self.lazy_file(inode);
         let set = || {
+            let _held = self.lazy.lease.hold()?;
             // Filling puts back what it has cost a file, and not what was set meanwhile.
-            let _still = file.as_ref().map(|file| file.still());
+            let _still = lazy.as_ref().map(|file| file.still());
             if wanted.owner.is_some() || wanted.group.is_some() {
                 rustix::fs::chownat(&inode.fd, "", wanted.owner, wanted.group, AtFlags::EMPTY_PATH)?;
             }
@@ -801,6 +806,7 @@ impl Filesystem for Tree {
         let synced = OFlags::from_bits_retain(flags.0 as u32).intersects(OFlags::SYNC | OFlags::DSYNC);
         let range = offset..offset + data.len() as u64;
         let write = move |lazy: &Lazy, open: &OpenFile, file: Option<&LazyFile>, data: &[u8]| {
+            let _held = lazy.lease.hold()?;
             if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 take_set_id(&open.file)?;
             }
@@ -866,11 +872,11 @@ impl Filesystem for Tree {
         };
         let lazy = Arc::clone(&self.0.lazy);
         self.0.runtime.spawn_blocking(move || {
-            let done = match &file {
+            let done = lazy.lease.hold().map_err(io::Error::from).and_then(|_held| match &file {
                 Some(file) => lazy.sync(file, &open.file, only_data),
                 None if only_data => open.file.sync_data(),
                 None => open.file.sync_all(),
-            };
+            });
             answer_empty(reply, done.map_err(|e| io_errno(&e)));
         });
     }
@@ -1008,19 +1014,22 @@ impl Filesystem for Tree {
         let user = request.uid();
         self.0.runtime.spawn(async move {
             let done = async {
+                if let Some(file) = &file {
+                    if !(mode - FallocateFlags::KEEP_SIZE).is_empty() {
+                        lazy.need(file, range.clone()).await?;
+                    }
+                    if !mode.contains(FallocateFlags::KEEP_SIZE) {
+                        lazy.need_to_end(file, &open.file, range.end).await?;
+                    }
+                }
+                let _held = lazy.lease.hold()?;
                 if user != ROOT {
                     take_set_id(&open.file)?;
                 }
-                let Some(file) = file else {
-                    return Ok(rustix::fs::fallocate(&open.file, mode, offset, length)?);
-                };
-                if !(mode - FallocateFlags::KEEP_SIZE).is_empty() {
-                    lazy.need(&file, range.clone()).await?;
+                match &file {
+                    Some(file) => lazy.allocate(file, &open.file, mode, &range),
+                    None => Ok(rustix::fs::fallocate(&open.file, mode, offset, length)?),
                 }
-                if !mode.contains(FallocateFlags::KEEP_SIZE) {
-                    lazy.need_to_end(&file, &open.file, range.end).await?;
-                }
-                lazy.allocate(&file, &open.file, mode, &range)
             };
             answer_empty(reply, done.await.map_err(|e: io::Error| io_errno(&e)));
         });

@@ -28,6 +28,7 @@ use frostline_base::{ByteRange, Error, ErrorKind, Result};
 use frostline_store::Repository;
 
 use super::MountMode;
+use super::lease::Lease;
 use super::pages::Pages;
 use super::stages::{FillPart, FillStage};
 use super::touched::Touched;
@@ -67,6 +68,8 @@ pub(super) struct Lazy {
     flights: Flights,
     /// Threads that use files themselves.
     workers: Mutex<HashSet<i32>>,
+    /// Held by all tasks that use files.
+    pub(super) lease: Lease,
     pub(super) mode: MountMode,
     pub(super) counts: Counts,
 }
@@ -119,6 +122,15 @@ pub(super) struct Counts {
     /// What is fetched behind the users now, and in which order all of it is.
     pub(super) filling: Mutex<Option<FillStage>>,
     pub(super) order: Mutex<Vec<FillPart>>,
+}
+
+/// What users wanted.
+pub(super) struct Seen {
+    pub(super) tree: Arc<Tree>,
+    /// In this order: files among the entries, and numbers of chunks in them.
+    pub(super) wanted: Vec<(usize, u64)>,
+    /// The files of which it is seen: they were not whole when this process began.
+    pub(super) files: Vec<usize>,
 }
 
 /// Chunks that are being fetched.
@@ -240,6 +252,7 @@ impl Lazy {
             in_order: Vec::new(),
             flights: Flights::default(),
             workers: Mutex::default(),
+            lease: Lease::default(),
             mode,
             counts: Counts::default(),
         };
@@ -358,18 +371,17 @@ impl Lazy {
         self.touched.count()
     }
 
-    /// What users wanted since then, in this order: files among the entries, and numbers of chunks in them.
-    pub(super) fn wanted(&self) -> Vec<(usize, u64)> {
+    /// What users wanted since then.
+    pub(super) fn seen(&self) -> Seen {
         let place = |chunk: usize| {
             let file = self.of_chunk(chunk)?;
             Some((file.entry, *file.numbers.get(chunk - file.chunks.start)?))
         };
-        self.touched.in_order().into_iter().filter_map(place).collect()
-    }
-
-    /// Whether it is seen what users want of a file: it was not whole when this process began.
-    pub(super) fn can_see(&self, entry: usize) -> bool {
-        self.in_order.binary_search_by_key(&entry, |file| file.entry).is_ok()
+        Seen {
+            tree: Arc::clone(&self.tree),
+            wanted: self.touched.in_order().into_iter().filter_map(place).collect(),
+            files: self.in_order.iter().map(|file| file.entry).collect(),
+        }
     }
 
     /// Brings all of a range in place, for a reader who waits.
@@ -527,6 +539,7 @@ impl Lazy {
         if !self.has(file, &(0..btree::HEAD_BYTES as u64)) {
             return None;
         }
+        let _held = self.lease.hold().ok()?;
         let _working = self.working();
         let mut head = [0; btree::HEAD_BYTES];
         let read = self.open_file(file).and_then(|open| open.read_exact_at(&mut head, 0));
@@ -630,7 +643,10 @@ impl Lazy {
 
     async fn pieces(&self, chunks: &[usize]) -> Result<HashMap<PieceRef, Bytes>> {
         let refs = chunks.iter().map(|chunk| &self.tree.chunks[*chunk]);
-        fetch(&self.repository, &self.tree.packs, refs).await
+        tokio::select! {
+            pieces = fetch(&self.repository, &self.tree.packs, refs) => pieces,
+            () = self.lease.over() => Err(Error::unavailable("the mount has ended")),
+        }
     }
 
     fn assemble(&self, chunk: usize, pieces: &HashMap<PieceRef, Bytes>) -> Result<Vec<u8>> {
@@ -674,6 +690,7 @@ impl Lazy {
         let Node::File { extents, .. } = &entry.node else { return Ok(()) };
         let number = file.numbers.get(chunk - file.chunks.start).copied().unwrap_or_default();
         let filled = || {
+            let _held = self.lease.hold()?;
             let _working = self.working();
             let _writing = file.lock.lock();
             let absent = file.all(number) & !self.pages.get(chunk);
@@ -723,6 +740,7 @@ impl Lazy {
 
     /// A user is about to change a file, its times or its rights: no later process puts them back.
     pub(super) fn touch(&self, file: &LazyFile) -> io::Result<()> {
+        let _held = self.lease.hold()?;
         if file.is_whole() { Ok(()) } else { self.untouched.remove(file.entry) }
     }
 
@@ -737,6 +755,7 @@ impl Lazy {
 
     /// Writes to an open file; what [`Lazy::need_for_write`] says is in place.
     pub(super) fn write(&self, file: &LazyFile, open: &File, offset: u64, data: &[u8]) -> io::Result<()> {
+        let _held = self.lease.hold()?;
         let _writing = file.lock.lock();
         self.touch(file)?;
         let range = offset..offset + data.len() as u64;
@@ -748,19 +767,9 @@ impl Lazy {
         Ok(())
     }
 
-    /// Cuts or extends a file.
-    pub(super) async fn truncate(
-        self: &Arc<Lazy>,
-        file: &LazyFile,
-        open: &File,
-        bytes: u64,
-    ) -> io::Result<()> {
-        self.need_to_end(file, open, bytes).await?;
-        self.cut(file, open, bytes)
-    }
-
-    /// Sets the length.
-    fn cut(&self, file: &LazyFile, open: &File, bytes: u64) -> io::Result<()> {
+    /// Cuts or extends a file; what [`Lazy::need_to_end`] says is in place.
+    pub(super) fn cut(&self, file: &LazyFile, open: &File, bytes: u64) -> io::Result<()> {
+        let _held = self.lease.hold()?;
         let _writing = file.lock.lock();
         self.touch(file)?;
         open.set_len(bytes)?;
@@ -788,6 +797,7 @@ impl Lazy {
         mode: FallocateFlags,
         range: &ByteRange,
     ) -> io::Result<()> {
+        let _held = self.lease.hold()?;
         let _writing = file.lock.lock();
         self.touch(file)?;
         Ok(rustix::fs::fallocate(open, mode, range.start, range.end - range.start)?)
@@ -795,6 +805,7 @@ impl Lazy {
 
     /// What was written before is on the disk when this returns.
     pub(super) fn sync(&self, file: &LazyFile, open: &File, only_data: bool) -> io::Result<()> {
+        let _held = self.lease.hold()?;
         let words = match file.is_whole() {
             true => Vec::new(),
             false => self.pages.unsynced(file.chunks.clone()),
@@ -841,6 +852,7 @@ impl Lazy {
 
     /// The last name of a file and its last user went: nothing of it is wanted.
     pub(super) fn give_up(&self, file: &LazyFile) -> io::Result<()> {
+        let _held = self.lease.hold()?;
         let _writing = file.lock.lock();
         if file.is_whole() {
             return Ok(());
@@ -875,6 +887,7 @@ impl Lazy {
     /// Lets files that have all of their data go, after it is on the disk. How many are not whole after that.
     pub(super) fn checkpoint(&self) -> Result<usize> {
         let failed = |e: io::Error| scan::failed("sync", &self.absent, &e);
+        let _held = self.lease.hold().map_err(|e| failed(e.into()))?;
         let words = self.pages.unsynced(0..self.tree.chunks.len());
         let lacks = |file: &LazyFile| !self.has(file, &(0..file.bytes));
         let (absent, full): (Vec<_>, Vec<_>) =

@@ -215,11 +215,11 @@ impl Place {
     pub(super) fn open(directory: &Path) -> Result<Option<(Place, Record)>> {
         let (directory, state) = paths(directory)?;
         let Some(hidden) = hidden(&state)? else { return Ok(None) };
-        close(&state, &hidden)?;
         let Some(record) = read_record(&state)? else {
             sweep(&directory, &state);
             return Ok(None);
         };
+        close(&state, &hidden)?;
         let lock = lock(&directory, &state)?;
         Ok(Some((Place { directory, state, mode: None, lock }, record)))
     }

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, statx};
 
+use super::place;
+
 /// Since Linux 6.8; an identity that no later mount gets.
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
@@ -104,11 +106,35 @@ pub(super) fn mounted_in(directory: &Path) -> Option<PathBuf> {
     places.find(|on| on != directory && on.starts_with(directory))
 }
 
-/// Which directory of its file system is mounted where a path is.
-pub(super) fn root_of(path: &Path) -> Option<PathBuf> {
-    let open = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let id = mount_id(&open, StatxFlags::MNT_ID)?;
-    mounts_of("self").into_iter().find(|mount| mount.id == id).map(|mount| mount.root)
+/// The mounts that show directories of mounted snapshots that are not whole, or overlays of these.
+#[derive(Debug)]
+pub(super) struct Incomplete(HashSet<u64>);
+
+impl Incomplete {
+    /// Those that this process sees.
+    pub(super) fn find() -> Incomplete {
+        let mut found = Incomplete(HashSet::new());
+        // What an overlay is made of was mounted before it.
+        for mount in mounts_of("self") {
+            let is_layer = |path: &PathBuf| {
+                std::fs::canonicalize(path).is_ok_and(|path| {
+                    path.ancestors().any(place::is_part_of_incomplete) || found.shows(&path)
+                })
+            };
+            if mount.root.ancestors().any(place::is_state) || mount.layers().iter().any(is_layer) {
+                found.0.insert(mount.id);
+            }
+        }
+        found
+    }
+
+    /// Whether a path is in one of them.
+    pub(super) fn shows(&self, path: &Path) -> bool {
+        let open =
+            |path| rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+        let id = |path| mount_id(open(path).ok()?, StatxFlags::MNT_ID);
+        !self.0.is_empty() && id(path).is_some_and(|id| self.0.contains(&id))
+    }
 }
 
 fn processes() -> Vec<String> {

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use frostline_base::Result;
 
-use super::lazy::Lazy;
+use super::lazy::{Lazy, Seen};
 use crate::snapshot::blocking;
 use crate::traces::Traces;
 
@@ -55,33 +55,53 @@ impl Recording {
         Recording { of, task }
     }
 
-    /// Records what is left.
-    pub(super) async fn end(mut self) {
-        // What it was about to write is written below.
+    /// Ends it. What is left to record needs no file of the mount.
+    pub(super) async fn end(mut self) -> Left {
+        // What it was about to write is left.
         self.task.shutdown().await;
-        if self.of.lazy.wanted_count() > self.of.written.load(Ordering::Relaxed)
-            && tokio::time::timeout(END_MAX, self.of.write()).await.is_err()
-        {
-            tracing::warn!("the repository does not answer: it was not recorded what was read first");
+        let Recorded { lazy, traces, written } = &*self.of;
+        let is_more = lazy.wanted_count() > written.load(Ordering::Relaxed);
+        Left { traces: Arc::clone(traces), seen: is_more.then(|| lazy.seen()) }
+    }
+}
+
+/// What is to be recorded once a mount has ended.
+pub(super) struct Left {
+    traces: Arc<Traces>,
+    seen: Option<Seen>,
+}
+
+impl Left {
+    pub(super) async fn write(self) {
+        let Some(seen) = self.seen else { return };
+        match tokio::time::timeout(END_MAX, write(&self.traces, seen)).await {
+            Ok(done) => drop(told(done)),
+            Err(_) => {
+                tracing::warn!("the repository does not answer: it was not recorded what was read first");
+            }
         }
     }
 }
 
 impl Recorded {
     async fn write(&self) {
-        let (before, lazy) = (self.traces.newest().await, Arc::clone(&self.lazy));
-        let done: Result<usize> = async {
-            let (trace, wanted) = blocking(move || {
-                let wanted = lazy.wanted();
-                Ok((before.after(&lazy.tree, &wanted, |entry| lazy.can_see(entry)), wanted.len()))
-            })
-            .await?;
-            self.traces.put(&trace).await.map(|()| wanted)
-        }
-        .await;
-        match done {
-            Ok(wanted) => self.written.store(wanted, Ordering::Relaxed),
-            Err(error) => tracing::warn!(?error, "it was not recorded what was read first"),
+        if let Some(wanted) = told(write(&self.traces, self.lazy.seen()).await) {
+            self.written.store(wanted, Ordering::Relaxed);
         }
     }
+}
+
+/// Writes a trace; how many chunks of this mount are in it.
+async fn write(traces: &Traces, seen: Seen) -> Result<usize> {
+    let before = traces.newest().await;
+    let (trace, wanted) = blocking(move || {
+        let can_see = |entry| seen.files.binary_search(&entry).is_ok();
+        Ok((before.after(&seen.tree, &seen.wanted, can_see), seen.wanted.len()))
+    })
+    .await?;
+    traces.put(&trace).await.map(|()| wanted)
+}
+
+fn told(done: Result<usize>) -> Option<usize> {
+    done.inspect_err(|error| tracing::warn!(?error, "it was not recorded what was read first")).ok()
 }

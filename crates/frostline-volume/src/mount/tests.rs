@@ -16,6 +16,7 @@ mod claimed;
 mod cuts;
 mod disks;
 mod elsewhere;
+mod ended;
 mod kills;
 mod programs;
 mod recorded;

@@ -56,6 +56,7 @@ impl Lazy {
         }
         let (lazy, file) = (Arc::clone(self), Arc::clone(file));
         let synced = move || {
+            let _held = lazy.lease.hold()?;
             let _working = lazy.working();
             // Who waits here may find that the one before it has synced for it, too.
             let _turn = file.settling.lock();
@@ -76,6 +77,7 @@ impl Lazy {
     /// A user is about to change a file: its times and rights are no longer those of the snapshot, and nothing that is
     /// filled now puts them back. Returns the range whose data must be in place before the file is extended.
     pub(in crate::mount) fn give_over(&self, file: &LazyFile) -> io::Result<ByteRange> {
+        let _held = self.lease.hold()?;
         let _writing = file.lock.lock();
         if file.is_whole() {
             return Ok(0..0);

@@ -105,6 +105,11 @@ async fn write(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, at: u64, data: &[
     lazy.write(file, open, at, data).unwrap();
 }
 
+async fn truncate(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, bytes: u64) {
+    lazy.need_to_end(file, open, bytes).await.unwrap();
+    lazy.cut(file, open, bytes).unwrap();
+}
+
 /// Overwrites whatever these bits do not vouch for, as a crash may leave it.
 fn garble(file: &LazyFile, open: &File, vouched: impl Fn(usize) -> u64) {
     let bytes = open.metadata().unwrap().len().min(file.bytes);
@@ -173,7 +178,7 @@ async fn check(steps: Vec<Step>) {
                 model[at as usize..end].copy_from_slice(&data);
             }
             Step::Truncate { bytes } => {
-                lazy.truncate(&file, &open, bytes).await.unwrap();
+                truncate(&lazy, &file, &open, bytes).await;
                 model.resize(bytes as usize, 0);
                 synced.resize(bytes as usize, 0);
             }
@@ -334,7 +339,7 @@ async fn the_time_of_a_file_that_was_cut_stays_when_it_is_mounted_again() {
     let rig = Rig::new().await;
     let (place, lazy) = rig.open();
     let (file, open) = named(&place, &lazy, "file");
-    lazy.truncate(&file, &open, 300_001).await.unwrap();
+    truncate(&lazy, &file, &open, 300_001).await;
     let cut = std::time::UNIX_EPOCH + Duration::from_secs(1_200_000_000);
     open.set_modified(cut).unwrap();
     drop((place, lazy));
@@ -351,8 +356,8 @@ async fn a_file_is_cut_without_fetching_and_what_was_cut_off_never_comes_back() 
         let mut rig = Rig::new().await;
         let (mut place, mut lazy) = rig.open();
         let (mut file, mut open) = named(&place, &lazy, "file");
-        lazy.truncate(&file, &open, 500_000).await.unwrap();
-        lazy.truncate(&file, &open, END).await.unwrap();
+        truncate(&lazy, &file, &open, 500_000).await;
+        truncate(&lazy, &file, &open, END).await;
         assert_eq!(lazy.counts.fetched_bytes.load(Ordering::Relaxed), 0);
         rig.boots += 1;
         drop((place, lazy));
@@ -373,7 +378,7 @@ async fn a_file_is_cut_without_fetching_and_what_was_cut_off_never_comes_back() 
         (place, lazy) = rig.open();
         (file, open) = named(&place, &lazy, "file");
         assert!(read(&lazy, &file, &open, 0..1 << 20).await.unwrap() == expected(100_001));
-        lazy.truncate(&file, &open, END + 7).await.unwrap();
+        truncate(&lazy, &file, &open, END + 7).await;
         assert!(lazy.prefetch(&[0, 1, 2, 3]).await.unwrap());
         assert!(fs::read(place.root().join("file")).unwrap() == expected(7));
     }
@@ -625,4 +630,52 @@ async fn a_write_survives_a_kill_and_once_synced_a_power_cut() {
     check(vec![write(1), Step::Sync, Step::PowerCut, read(1)]).await;
     check(vec![Step::Truncate { bytes: 10 }, Step::PowerCut, Step::Truncate { bytes: 10 * PAGE }, read(1)])
         .await;
+}
+
+/// Everything that the process after this one finds: contents, times and names.
+fn kept(place: &Place) -> (impl PartialEq + use<>, Vec<(std::ffi::OsString, Vec<u8>)>) {
+    let names = |folder: &std::path::Path| -> Vec<_> {
+        let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|name| name.unwrap().path()).collect();
+        names.sort();
+        names
+    };
+    let files = names(place.state()).into_iter().filter(|path| path.is_file());
+    let mut files: Vec<_> =
+        files.map(|path| (path.file_name().unwrap().to_owned(), fs::read(path).unwrap())).collect();
+    files.extend(names(&place.absent()).into_iter().map(|path| (path.into_os_string(), Vec::new())));
+    (crate::testing::tree(&place.root()), files)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_uses_the_files_of_a_place_that_another_process_may_have() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    let (file, open) = named(&place, &lazy, "file");
+    // There is something to sync, and to let go.
+    write(&lazy, &file, &open, 0, &[7; 2 * PAGE_BYTES]).await;
+    let (other, other_open) = named(&place, &lazy, "other");
+    lazy.need(&other, 0..u64::MAX).await.unwrap();
+    let fetched = lazy.fetch(&[file.chunks.start + 1]).await.unwrap();
+    lazy.lease.end();
+    let before = kept(&place);
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let done = [
+        ("fill", lazy.fill(fetched[0].0, &fetched[0].1).is_ok()),
+        ("fetch", lazy.need(&file, 0..u64::MAX).await.is_ok()),
+        ("prefetch", lazy.prefetch(&[file.chunks.start + 2]).await.is_ok()),
+        ("write", lazy.write(&file, &open, CHUNK, &[8; PAGE_BYTES]).is_ok()),
+        ("cut", lazy.cut(&file, &open, 10).is_ok()),
+        ("allocate", lazy.allocate(&file, &open, mode, &(0..PAGE)).is_ok()),
+        ("sync", lazy.sync(&file, &open, true).is_ok()),
+        ("settle", lazy.settle(&other, 0..PAGE).await.is_ok()),
+        ("touch", lazy.touch(&other).is_ok()),
+        ("give over", lazy.give_over(&other).is_ok()),
+        ("give up", lazy.give_up(&file).is_ok()),
+        ("checkpoint", lazy.checkpoint().is_ok()),
+    ];
+    for (what, is_done) in done {
+        assert!(!is_done, "{what}");
+    }
+    assert!(kept(&place) == before);
+    drop(other_open);
 }

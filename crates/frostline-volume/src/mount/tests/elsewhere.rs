@@ -241,3 +241,67 @@ async fn nobody_waits_for_ever_for_a_process_that_was_stopped() {
     assert_eq!((&mut served.1).await.unwrap().unwrap(), Unmounted::Whole);
     assert_eq!(compared(&target), compared(rig.source.path()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_snapshot_has_files_of_an_incomplete_mount_that_are_mounted_elsewhere() {
+    if !can_ask() {
+        return;
+    }
+    let rig = Rig::new().await;
+    let (target, around) = (rig.target(), rig.folder.path().join("around"));
+    fs::create_dir_all(around.join("inner/x")).unwrap();
+    fs::write(around.join("inner/y"), b"").unwrap();
+    fs::write(around.join("mine"), noise(5, 300_000)).unwrap();
+    let mut served = mount(&rig.volumes, &target, &asked(lazily())).await;
+    let taken = async |exclude: &str, progress: &(dyn Fn(crate::SnapshotProgress) + Send + Sync)| {
+        let exclude = vec![glob::Pattern::new(exclude).unwrap()];
+        let options = crate::SnapshotOptions { exclude, crash_consistent: true, ..options() };
+        let taken = rig.volumes.snapshot(&around, &"other".parse().unwrap(), &options, progress).await;
+        taken.map(drop).map_err(|e| e.kind())
+    };
+    let refused = Err(ErrorKind::Invalid);
+    for (from, on) in [("a", "inner/x"), ("a/b/f1", "inner/y")] {
+        let on = around.join(on);
+        mount_bind(target.join(from), &on).unwrap();
+        let detach = scopeguard(on.clone());
+        assert_eq!(taken("none", &|_| {}).await, refused, "{from}");
+        assert_eq!(taken(on.file_name().unwrap().to_str().unwrap(), &|_| {}).await, Ok(()), "{from}");
+        drop(detach);
+        assert_eq!(taken("none", &|_| {}).await, Ok(()), "{from}");
+    }
+    // A tablespace is outside of the directory.
+    let scope = crate::scan::Scope::default();
+    let mut scan = scan::scan(&around, &scope).unwrap();
+    assert!(check_scan(&scan).is_ok());
+    scan.graft(b"spaces", b"spaces/1".to_vec(), &target.join("a"), b"b", &scope).unwrap();
+    assert_eq!(check_scan(&scan).map_err(|e| e.kind()), refused);
+    // What is mounted after both looks: while a file is read that the second one found.
+    let first = std::sync::OnceLock::new();
+    fs::write(around.join("mine"), noise(6, 300_000)).unwrap();
+    let (new, on) = (around.join("new"), around.join("inner/y"));
+    let progress = |at: crate::SnapshotProgress| {
+        if at.read_bytes > 0 && first.set(at.read_bytes).is_ok() {
+            fs::write(&new, noise(7, 300_000)).unwrap();
+        } else if first.get().is_some_and(|first| at.read_bytes > *first) && !is_mounted(&on) {
+            mount_bind(target.join("a/b/f1"), &on).unwrap();
+        }
+    };
+    assert_eq!(taken("none", &progress).await, refused);
+    assert!(is_mounted(&on));
+    unmount(&on, UnmountFlags::DETACH).unwrap();
+    // An overlay, which keeps what it is made of when that is unmounted.
+    let layers = format!("lowerdir={}:{}", target.display(), rig.folder.path().join("repository").display());
+    let (over, layers) = (around.join("inner/x"), std::ffi::CString::new(layers).unwrap());
+    match rustix::mount::mount("overlay", &over, "overlay", MountFlags::empty(), Some(&*layers)) {
+        Ok(()) => {
+            let detach = scopeguard(over.clone());
+            assert_eq!(taken("none", &|_| {}).await, refused);
+            assert_eq!(taken("inner", &|_| {}).await, Ok(()));
+            drop(detach);
+        }
+        Err(error) => eprintln!("skipped: an overlay: {error}"),
+    }
+    // After an overlay, only that all is there ends it.
+    calls(move || tree(&target)).await;
+    assert_eq!((&mut served.1).await.unwrap().unwrap(), Unmounted::Whole);
+}
