@@ -219,6 +219,9 @@ impl Change {
                 remove.insert(state.find(name)?.id);
             }
         }
+        if let Some(volume) = &wanted.volume {
+            state.check(volume)?;
+        }
         if let Some(keep) = wanted.keep_last {
             let volumes: BTreeSet<&VolumeName> = state.snapshots.values().map(|s| &s.volume).collect();
             for volume in volumes.into_iter().filter(|name| wanted.volume.as_ref().is_none_or(|v| v == *name))

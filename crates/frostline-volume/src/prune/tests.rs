@@ -50,6 +50,21 @@ async fn what_no_snapshot_needs_goes_and_the_rest_stays() {
 }
 
 #[tokio::test]
+async fn a_volume_that_is_not_there_is_told() {
+    let (bench, wanted) = (Bench::new(), "other".parse().unwrap());
+    let (_folder, all) = three(&bench).await;
+    assert_eq!(bench.volumes().list_of(&"data".parse().unwrap()).await.unwrap(), all);
+    let unknown = bench.volumes().list_of(&wanted).await.unwrap_err();
+    assert!(unknown.what().contains("other; volumes: data"), "{unknown}");
+    let wanted = Prune { keep_last: Some(1), volume: Some(wanted), ..Prune::default() };
+    for wanted in [Prune { dry_run: true, ..wanted.clone() }, wanted] {
+        let refused = bench.volumes().prune(&wanted).await.unwrap_err();
+        assert_eq!((refused.kind(), refused.what()), (ErrorKind::NotFound, unknown.what()));
+    }
+    assert_eq!(bench.volumes().list().await.unwrap().len(), 3);
+}
+
+#[tokio::test]
 async fn objects_of_removed_snapshots_stay_for_a_while() {
     let bench = Bench::new();
     let (_folder, all) = three(&bench).await;

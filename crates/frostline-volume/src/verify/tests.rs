@@ -1,6 +1,8 @@
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 
+use frostline_base::ErrorKind;
+
 use super::*;
 use crate::testing::{Bench, noise, snapshot};
 
