@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use frostline_base::{Cost, Error, Result};
-use frostline_show::suggestion;
+use frostline_show::{show_bytes, show_count, suggestion};
 use frostline_store::Prices;
 
 pub use page::{dollars, duration, page};
@@ -140,15 +140,16 @@ impl RestoreQuestion {
         let sizes = 1.0..=catalogue.fast.snapshot_gib_max;
         if !sizes.contains(&self.size_gib) {
             return Err(Error::invalid(format!(
-                "a snapshot is of 1 to {} GiB, not of {:.1}",
+                "a snapshot is of 1 to {} GiB, not of {}: write a size with its unit, such as 500GiB",
                 sizes.end(),
-                self.size_gib
+                show_bytes((self.size_gib * (1_u64 << 30) as f64) as u64)
             )));
         }
         if self.zones == 0 || self.copies < self.zones || self.copies > 10_000 {
             return Err(Error::invalid(format!(
-                "{} volumes cannot be spread over {} zones: there is at least one zone, each has at least one, and all have at most 10000",
-                self.copies, self.zones
+                "{} cannot be spread over {}: there is at least one zone, each has at least one volume, and all have at most 10000",
+                show_count(self.copies.into(), "volume"),
+                show_count(self.zones.into(), "zone")
             )));
         }
         if self.write_mib_per_s.is_some_and(|rate| !(0.1..=1e6).contains(&rate)) {
@@ -158,7 +159,12 @@ impl RestoreQuestion {
             true => Ok(()),
             false => {
                 let near = suggestion(&self.region, catalogue.fast.usd_per_hour.keys().map(String::as_str));
-                Err(Error::invalid(format!("there are no prices of the region {}{near}", self.region)))
+                let known: Vec<&str> = catalogue.fast.usd_per_hour.keys().map(String::as_str).collect();
+                Err(Error::invalid(format!(
+                    "there are no prices of the region {}{near}; there are those of {}",
+                    self.region,
+                    known.join(" and ")
+                )))
             }
         }
     }

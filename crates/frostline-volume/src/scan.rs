@@ -87,12 +87,6 @@ pub(crate) fn scan(root: &Path, scope: &Scope) -> Result<Scan> {
     if !meta.is_dir() {
         return Err(Error::invalid(format!("{} is not a directory", root.display())));
     }
-    if root.join(UNFINISHED).exists() {
-        return Err(Error::invalid(format!(
-            "{} is the directory of a restore that has not ended: finish it first",
-            root.display()
-        )));
-    }
     let entry = Entry { path: Vec::new(), meta: meta_of(root, &meta)?, node: Node::Directory };
     let entries = vec![Found::of(entry, &meta)];
     let mut scan = Scan { root: root.to_owned(), elsewhere: Vec::new(), entries };
@@ -113,6 +107,13 @@ impl Scan {
             };
             for name in names {
                 let name = name.map_err(|e| failed("list", &folder, &e))?.file_name();
+                if name == UNFINISHED {
+                    return Err(Error::invalid(format!(
+                        "{} is the directory of a restore that is not complete: run the restore again, or leave out the \
+                         directory",
+                        folder.display()
+                    )));
+                }
                 let path = joined(&directory, name.as_bytes());
                 if scope.excludes(&path) {
                     continue;

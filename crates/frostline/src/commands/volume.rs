@@ -372,7 +372,7 @@ async fn diff(config: &Config, older: &str, newer: &str, key: Option<&Path>) -> 
         }))?;
         return Ok(Outcome::Done);
     }
-    let mut table = Table::new(&["", "new bytes>", "path"]);
+    let mut table = Table::new(&["", "changed chunks>", "path"]);
     for difference in &differences {
         let change = match difference.change {
             Change::Added => "added",
@@ -454,7 +454,8 @@ fn say_faults(faults: &[VolumeFault]) -> Result<()> {
             count => format!(" ({})", show_count(count, "file")),
         };
         let what = faults.first().map_or("", |fault| &fault.what);
-        say!("{snapshot}: {object}: {}{count}", printable(what))?;
+        let object = if what.contains(object) { String::new() } else { format!("{object}: ") };
+        say!("{snapshot}: {object}{}{count}", printable(what))?;
         for (file, mut offsets) in files {
             offsets.sort_unstable();
             let shown: Vec<String> = offsets.iter().take(OFFSETS_MAX).map(u64::to_string).collect();
@@ -498,10 +499,11 @@ async fn prune(config: &Config, given: VolumePrune) -> Result<Outcome> {
         say!("{} {would}given up", show_count(pruned.abandoned, "unfinished snapshot"))?;
     }
     say!(
-        "{} ({}) {would}deleted; kept for now, of removed snapshots: {}",
+        "{} ({}) {would}deleted; kept for now, of removed snapshots: {} ({})",
         show_count(pruned.deleted.len() as u64, "object"),
         show_bytes(pruned.deleted_bytes),
-        show_count(pruned.retained, "object")
+        show_count(pruned.retained, "object"),
+        show_bytes(pruned.retained_bytes)
     )?;
     session.note_cost(config);
     Ok(Outcome::Done)
