@@ -159,12 +159,7 @@ impl RestoreQuestion {
             true => Ok(()),
             false => {
                 let near = suggestion(&self.region, catalogue.fast.usd_per_hour.keys().map(String::as_str));
-                let known: Vec<&str> = catalogue.fast.usd_per_hour.keys().map(String::as_str).collect();
-                Err(Error::invalid(format!(
-                    "there are no prices of the region {}{near}; there are those of {}",
-                    self.region,
-                    known.join(" and ")
-                )))
+                Err(Error::invalid(format!("there are no prices of the region {}{near}", self.region)))
             }
         }
     }
@@ -240,6 +235,10 @@ fn ours(catalogue: &Catalogue, question: &RestoreQuestion) -> Result<[RestoreWay
     let seconds = question.seconds_at(rate);
     let requests = (question.size_gib * MIB_PER_GIB / catalogue.frostline.request_mib).ceil();
     let gets = (requests * f64::from(question.copies)) as u64;
+    let at_once = match question.copies {
+        1 => "if the volume takes".to_owned(),
+        copies => format!("all {copies} at once, if each takes"),
+    };
     let prices = catalogue.frostline.prices.get(&question.region);
     let prices = prices.map(|name| Prices::named(name)).transpose()?;
     let way = |name: &str, ready_s, when: &str| RestoreWay {
@@ -247,10 +246,7 @@ fn ours(catalogue: &Catalogue, question: &RestoreQuestion) -> Result<[RestoreWay
         ready_s,
         full_speed_s: Some(seconds),
         usd: prices.as_ref().map(|prices| prices.usd(&Cost { gets, ..Cost::default() })),
-        note: format!(
-            "{when}all {} at once, if each takes {rate} MiB/s and is full of data; requests to the bucket only",
-            question.copies
-        ),
+        note: format!("{when}{at_once} {rate} MiB/s and is full of data; requests to the bucket only"),
         ..RestoreWay::default()
     };
     let mount_s = catalogue.frostline.mount_s.min(seconds);

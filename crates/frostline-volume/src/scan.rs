@@ -186,6 +186,14 @@ impl Scan {
         Ok(())
     }
 
+    /// Leaves out what is in a directory, and the directory.
+    pub(crate) fn leave_out(&mut self, directory: &[u8]) {
+        let is_inside = |found: &Found| {
+            found.entry.path.strip_prefix(directory).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+        };
+        self.entries.retain(|found| !is_inside(found));
+    }
+
     pub(crate) fn has(&self, path: &[u8]) -> bool {
         self.entries.iter().any(|found| found.entry.path == path)
     }

@@ -462,6 +462,9 @@ impl Writing<'_> {
         let (directory, scope) = (self.directory.clone(), Scope { exclude, one_file_system, left_out });
         blocking(move || {
             let mut scan = scan::scan(&directory, &scope)?;
+            if !scope.one_file_system {
+                mount::leave_out_hidden(&mut scan);
+            }
             scan.entries.iter().try_for_each(|found| mount::check_entry(&directory, &found.entry))?;
             if let Some(backup) = &backup {
                 scan.unlink(b"pg_wal");
