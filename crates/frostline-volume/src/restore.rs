@@ -27,7 +27,7 @@ use crate::log::Snapshot;
 use crate::reader::{Fetched, Target, batches, fetch_sound, is_damage, targets};
 use crate::scan;
 use crate::snapshot::blocking;
-use crate::tree::{Node, Tree};
+use crate::tree::{Node, Tree, show_path};
 use crate::verify::{VolumeFault, fault};
 use crate::volumes::Volumes;
 use beneath::{Beneath, Roots};
@@ -141,6 +141,7 @@ impl Volumes {
             }
         }
         drop(writes);
+        done.faults.extend(of_further_names(&tree, &damaged, &done.faults));
         done.faults.sort_by(|a, b| (&a.file, a.offset).cmp(&(&b.file, b.offset)));
         let unset = match damaged.is_empty() {
             true => blocking(move || place.finish(&tree)).await?,
@@ -165,6 +166,19 @@ impl Volumes {
         missing.extend(differing.into_iter().flatten());
         Ok(missing)
     }
+}
+
+/// The faults of damaged files once more, for each further name that one has.
+fn of_further_names(tree: &Tree, damaged: &HashSet<Vec<u8>>, faults: &[VolumeFault]) -> Vec<VolumeFault> {
+    let links = tree.entries.iter().filter_map(|entry| match &entry.node {
+        Node::HardLink(target) if damaged.contains(target) => Some((entry.show(), show_path(target))),
+        _ => None,
+    });
+    let of_link = |(link, target): (String, String)| {
+        let of_target = faults.iter().filter(move |fault| fault.file.as_ref() == Some(&target));
+        of_target.map(move |fault| VolumeFault { file: Some(link.clone()), ..fault.clone() })
+    };
+    links.flat_map(of_link).collect()
 }
 
 /// Of these chunks those that the files do not have.
@@ -263,7 +277,7 @@ impl<'a> Files<'a> {
 }
 
 fn shown(path: &[u8]) -> PathBuf {
-    crate::tree::show_path(path).into()
+    show_path(path).into()
 }
 
 #[cfg(test)]
