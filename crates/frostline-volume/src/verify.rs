@@ -156,8 +156,10 @@ pub(crate) fn fault(snapshot: &str, at: Option<(&Tree, Target)>, error: Error) -
     let mut object = error.fact("object").map(str::to_owned);
     let mut source = std::error::Error::source(&error);
     while let Some(cause) = source {
-        what = format!("{what}: {cause}");
-        object = object.or_else(|| cause.downcast_ref::<Error>()?.fact("object").map(str::to_owned));
+        let of_ours = cause.downcast_ref::<Error>();
+        what =
+            format!("{what}: {}", of_ours.map_or_else(|| cause.to_string(), |error| error.what().to_owned()));
+        object = object.or_else(|| of_ours?.fact("object").map(str::to_owned));
         source = cause.source();
     }
     Ok(VolumeFault {

@@ -104,7 +104,7 @@ async fn what_a_lost_pack_held_is_stored_again() {
         }
         bench.clock.advance_us(HOUR_US);
         let third = snapshot(&bench.volumes(), &source).await;
-        assert_eq!(third.lost, [key.clone()], "{damage}");
+        assert_eq!(third.lost, std::slice::from_ref(&key), "{damage}");
         let totals = &third.snapshot.totals;
         assert_eq!((totals.read_bytes, totals.chunks_full, totals.chunks_delta), (600_000, 2, 0), "{damage}");
         restore(&bench.volumes(), &third.snapshot, &target).await;
