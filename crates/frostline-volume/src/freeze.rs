@@ -20,7 +20,8 @@ pub(crate) fn check(directory: &Path, repository: Option<&Path>) -> Result<()> {
     match needed.into_iter().chain(repository).find(|path| device(path) == frozen) {
         None => Ok(()),
         Some(path) => Err(Error::invalid(format!(
-            "{} is on the file system that would be frozen, and is needed meanwhile",
+            "{} is on the file system that would be frozen, and is needed meanwhile: stop what writes to the directory, or \
+             take a snapshot of the file system and read that",
             path.display()
         ))),
     }
@@ -95,6 +96,7 @@ mod tests {
         assert_eq!(check(Path::new("/"), None).unwrap_err().kind(), ErrorKind::Invalid);
         let error = check(Path::new("/proc"), Some(Path::new("/proc/self"))).unwrap_err();
         assert!(error.what().starts_with("/proc/self is on the file system"), "{error}");
+        assert!(error.what().ends_with("take a snapshot of the file system and read that"), "{error}");
         assert!(check(Path::new("/proc"), None).is_ok());
     }
 

@@ -413,6 +413,25 @@ pub(crate) fn check_mounts(scan: &Scan) -> Result<()> {
     }
 }
 
+/// Leaves out the hidden directories of mounts that are in the scan, too: the mounts have the same files.
+pub(crate) fn leave_out_hidden(scan: &mut Scan) {
+    let directories =
+        || scan.entries.iter().filter(|found| found.is_directory()).map(|found| &found.entry.path);
+    let places = || directories().map(|path| scan.place(path));
+    let is_shown = |hidden: &Path| {
+        places().filter(|directory| directory.parent() == hidden.parent()).any(|directory| {
+            let (directory, state) = place::paths(&directory).unwrap_or_default();
+            state == hidden && matches!(ours_on(&directory, &state), Ok(Some(_)))
+        })
+    };
+    let is_left_out = |path: &&Vec<u8>| {
+        let place = scan.place(path);
+        place::is_state(&place) && is_shown(&place)
+    };
+    let hidden: Vec<Vec<u8>> = directories().filter(is_left_out).cloned().collect();
+    hidden.iter().for_each(|path| scan.leave_out(path));
+}
+
 /// The identity that the kernel drew when it started.
 fn boot() -> Result<String> {
     let path = Path::new("/proc/sys/kernel/random/boot_id");

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use frostline_base::{Cost, Error, Result};
-use frostline_show::suggestion;
+use frostline_show::{show_bytes, show_count, suggestion};
 use frostline_store::Prices;
 
 pub use page::{dollars, duration, page};
@@ -140,15 +140,16 @@ impl RestoreQuestion {
         let sizes = 1.0..=catalogue.fast.snapshot_gib_max;
         if !sizes.contains(&self.size_gib) {
             return Err(Error::invalid(format!(
-                "a snapshot is of 1 to {} GiB, not of {:.1}",
+                "a snapshot is of 1 to {} GiB, not of {}: write a size with its unit, such as 500GiB",
                 sizes.end(),
-                self.size_gib
+                show_bytes((self.size_gib * (1_u64 << 30) as f64) as u64)
             )));
         }
         if self.zones == 0 || self.copies < self.zones || self.copies > 10_000 {
             return Err(Error::invalid(format!(
-                "{} volumes cannot be spread over {} zones: there is at least one zone, each has at least one, and all have at most 10000",
-                self.copies, self.zones
+                "{} cannot be spread over {}: there is at least one zone, each has at least one volume, and all have at most 10000",
+                show_count(self.copies.into(), "volume"),
+                show_count(self.zones.into(), "zone")
             )));
         }
         if self.write_mib_per_s.is_some_and(|rate| !(0.1..=1e6).contains(&rate)) {
@@ -234,6 +235,10 @@ fn ours(catalogue: &Catalogue, question: &RestoreQuestion) -> Result<[RestoreWay
     let seconds = question.seconds_at(rate);
     let requests = (question.size_gib * MIB_PER_GIB / catalogue.frostline.request_mib).ceil();
     let gets = (requests * f64::from(question.copies)) as u64;
+    let at_once = match question.copies {
+        1 => "if the volume takes".to_owned(),
+        copies => format!("all {copies} at once, if each takes"),
+    };
     let prices = catalogue.frostline.prices.get(&question.region);
     let prices = prices.map(|name| Prices::named(name)).transpose()?;
     let way = |name: &str, ready_s, when: &str| RestoreWay {
@@ -241,10 +246,7 @@ fn ours(catalogue: &Catalogue, question: &RestoreQuestion) -> Result<[RestoreWay
         ready_s,
         full_speed_s: Some(seconds),
         usd: prices.as_ref().map(|prices| prices.usd(&Cost { gets, ..Cost::default() })),
-        note: format!(
-            "{when}all {} at once, if each takes {rate} MiB/s and is full of data; requests to the bucket only",
-            question.copies
-        ),
+        note: format!("{when}{at_once} {rate} MiB/s and is full of data; requests to the bucket only"),
         ..RestoreWay::default()
     };
     let mount_s = catalogue.frostline.mount_s.min(seconds);

@@ -70,6 +70,8 @@ pub struct Pruned {
     pub deleted_bytes: u64,
     /// Objects that stay for a while because their snapshot was removed lately.
     pub retained: u64,
+    /// Their bytes.
+    pub retained_bytes: u64,
     /// Nothing was changed.
     pub dry_run: bool,
 }
@@ -100,10 +102,11 @@ impl Volumes {
             }
             false => self.log.append(before.clone(), plan).await?,
         };
-        let gone = before.snapshots.values().filter(|snapshot| !after.snapshots.contains_key(&snapshot.id));
+        let gone = |snapshot: &&Snapshot| !after.snapshots.contains_key(&snapshot.id);
+        let needed = Change::of(&before, wanted, &listed, now_ms)?.needed;
         let mut done = Pruned {
-            removed: gone.map(|snapshot| snapshot.name().to_string()).collect(),
-            needed: Change::of(&before, wanted, &listed, now_ms)?.needed,
+            removed: names(before.snapshots.values().filter(gone)),
+            needed: names(needed.iter().filter_map(|id| before.snapshots.get(id))),
             abandoned: before.running.keys().filter(|id| is_given_up(&before, &after, **id)).count() as u64,
             dry_run: wanted.dry_run,
             ..Pruned::default()
@@ -116,6 +119,7 @@ impl Volumes {
             }
             if retained.contains(&object.key) {
                 done.retained += 1;
+                done.retained_bytes += object.bytes;
                 continue;
             }
             done.deleted_bytes += object.bytes;
@@ -167,6 +171,13 @@ impl Volumes {
     }
 }
 
+/// The names of snapshots, by volume, oldest first.
+fn names<'a>(snapshots: impl Iterator<Item = &'a Snapshot>) -> Vec<String> {
+    let mut sorted: Vec<&Snapshot> = snapshots.collect();
+    sorted.sort_by_key(|snapshot| (&snapshot.volume, snapshot.number));
+    sorted.into_iter().map(|snapshot| snapshot.name().to_string()).collect()
+}
+
 /// The traces that no mount reads any more: those of volumes that are no more, and all but the newest of the others.
 fn stale(state: &State, traces: Vec<Listed>) -> Vec<Listed> {
     let there = state.snapshots.values().map(|snapshot| &snapshot.volume);
@@ -205,7 +216,7 @@ struct Change {
     remove: BTreeSet<SnapshotId>,
     forget: Vec<SnapshotId>,
     abandon: Vec<SnapshotId>,
-    needed: Vec<String>,
+    needed: Vec<SnapshotId>,
 }
 
 impl Change {
@@ -219,6 +230,9 @@ impl Change {
                 remove.insert(state.find(name)?.id);
             }
         }
+        if let Some(volume) = &wanted.volume {
+            state.check(volume)?;
+        }
         if let Some(keep) = wanted.keep_last {
             let volumes: BTreeSet<&VolumeName> = state.snapshots.values().map(|s| &s.volume).collect();
             for volume in volumes.into_iter().filter(|name| wanted.volume.as_ref().is_none_or(|v| v == *name))
@@ -229,8 +243,7 @@ impl Change {
         }
         let running = state.running.values().filter(|running| !change.abandon.contains(&running.id));
         let bases: BTreeSet<SnapshotId> = running.filter_map(|running| running.base).collect();
-        let name = |id: &SnapshotId| state.snapshots.get(id).map(|snapshot| snapshot.name().to_string());
-        change.needed = remove.intersection(&bases).filter_map(name).collect();
+        change.needed = remove.intersection(&bases).copied().collect();
         change.remove = remove.difference(&bases).copied().collect();
         let is_old = |removed_ms: i64| age_ms(removed_ms, now_ms) >= wanted.retain_ms;
         let old = state.removed.iter().filter(|(_, removed)| is_old(removed.removed_ms)).map(|(id, _)| *id);

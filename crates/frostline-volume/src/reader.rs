@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use futures::future::try_join_all;
 
-use frostline_base::{ByteRange, Error, Meter, ObjectRef, ReadRanges as _, Result, Share};
+use frostline_base::{ByteRange, Error, ErrorKind, Meter, ObjectRef, ReadRanges as _, Result, Share};
 use frostline_store::Repository;
 
 use crate::log::Snapshot;
@@ -192,20 +192,89 @@ pub(crate) async fn fetch<'a>(
     packs: &[Pack],
     chunks: impl Iterator<Item = &'a Chunk>,
 ) -> Result<HashMap<PieceRef, Bytes>> {
+    let by_pack = by_pack(chunks);
+    let reads = by_pack.values().map(|pieces| read_pieces(repository, packs, pieces));
+    let read = try_join_all(reads).await?.into_iter().flatten();
+    Ok(by_pack.into_values().flatten().zip(read).collect())
+}
+
+/// Pieces, and why others cannot be had.
+#[derive(Debug, Default)]
+pub(crate) struct Fetched {
+    pieces: HashMap<PieceRef, Bytes>,
+    lost: HashMap<PieceRef, Error>,
+}
+
+impl Fetched {
+    /// The bytes of a chunk, which have its digest.
+    pub(crate) fn assemble(&self, tree: &Tree, chunk: &Chunk) -> Result<Vec<u8>> {
+        match chunk.pieces.iter().find_map(|piece| self.lost.get(piece)) {
+            Some(error) => Err(error.clone()),
+            None => assemble(tree.key.as_ref(), &tree.packs, chunk, &self.pieces),
+        }
+    }
+}
+
+/// The same without those that are damaged. Where a part of a pack is, each of its pieces is asked for by itself.
+pub(crate) async fn fetch_sound<'a>(
+    repository: &Repository,
+    packs: &[Pack],
+    chunks: impl Iterator<Item = &'a Chunk>,
+) -> Result<Fetched> {
+    let of_pack = |pieces: Vec<PieceRef>| async move {
+        let mut fetched = Fetched::default();
+        let error = match read_pieces(repository, packs, &pieces).await {
+            Ok(read) => {
+                fetched.pieces.extend(pieces.into_iter().zip(read));
+                return Ok(fetched);
+            }
+            Err(error) => error,
+        };
+        for piece in pieces {
+            let read = match error.kind() {
+                ErrorKind::NotFound => Err(error.clone()),
+                _ if is_damage(&error) => read_pieces(repository, packs, &[piece]).await,
+                _ => return Err(error),
+            };
+            match read {
+                Ok(read) => fetched.pieces.extend(read.into_iter().map(|bytes| (piece, bytes))),
+                Err(error) if is_damage(&error) => drop(fetched.lost.insert(piece, error)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(fetched)
+    };
+    let all = try_join_all(by_pack(chunks).into_values().map(of_pack)).await?;
+    Ok(all.into_iter().fold(Fetched::default(), |mut all, one| {
+        all.pieces.extend(one.pieces);
+        all.lost.extend(one.lost);
+        all
+    }))
+}
+
+/// Whether an error is one of what is stored, and not of the way to it.
+pub(crate) fn is_damage(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Invalid)
+}
+
+fn by_pack<'a>(chunks: impl Iterator<Item = &'a Chunk>) -> BTreeMap<u32, Vec<PieceRef>> {
     let mut by_pack: BTreeMap<u32, Vec<PieceRef>> = BTreeMap::new();
     for piece in chunks.flat_map(|chunk| &chunk.pieces) {
         by_pack.entry(piece.pack).or_default().push(*piece);
     }
-    let reads = by_pack.into_iter().map(|(pack, mut pieces)| async move {
+    for pieces in by_pack.values_mut() {
         pieces.sort_unstable();
         pieces.dedup();
-        let lost = || Error::internal("a piece is in no pack");
-        let object = packs.get(pack as usize).ok_or_else(lost)?.object();
-        let ranges: Vec<_> = pieces.iter().map(PieceRef::range).collect();
-        let bytes = read(repository, &object, &ranges, Share::Column).await?;
-        Ok::<_, Error>(pieces.into_iter().zip(bytes))
-    });
-    Ok(try_join_all(reads).await?.into_iter().flatten().collect())
+    }
+    by_pack
+}
+
+/// Pieces of one pack, in their order.
+async fn read_pieces(repository: &Repository, packs: &[Pack], pieces: &[PieceRef]) -> Result<Vec<Bytes>> {
+    let pack = pieces.first().and_then(|piece| packs.get(piece.pack as usize));
+    let object = pack.ok_or_else(|| Error::internal("a piece is in no pack"))?.object();
+    let ranges: Vec<_> = pieces.iter().map(PieceRef::range).collect();
+    read(repository, &object, &ranges, Share::Column).await
 }
 
 /// The bytes of a chunk, which have its digest.

@@ -9,7 +9,7 @@ mod beneath;
 mod place;
 mod tablespace;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt as _;
@@ -24,10 +24,11 @@ use frostline_base::{ByteRange, Error, Result};
 
 use crate::digest::Digest;
 use crate::log::Snapshot;
-use crate::reader::{Target, assemble, batches, fetch, targets};
+use crate::reader::{Fetched, Target, batches, fetch_sound, is_damage, targets};
 use crate::scan;
 use crate::snapshot::blocking;
-use crate::tree::{Node, Tree};
+use crate::tree::{Node, Tree, show_path};
+use crate::verify::{VolumeFault, fault};
 use crate::volumes::Volumes;
 use beneath::{Beneath, Roots};
 pub(crate) use place::{Place, times};
@@ -73,12 +74,16 @@ pub struct Restored {
     pub owners_not_set: u64,
     /// Extended attributes that could not be set.
     pub attributes_not_set: u64,
+    /// What is damaged or lost. The files that need it, and their further names, are left out; if there are any, the
+    /// restore is not finished.
+    pub faults: Vec<VolumeFault>,
     /// Where the tablespaces of PostgreSQL are.
     pub tablespaces: Vec<Tablespace>,
 }
 
 impl Volumes {
-    /// Restores a snapshot into a directory that is new or empty, or that an earlier restore of it left unfinished.
+    /// Restores a snapshot into a directory that is new or empty, or that an earlier restore of it left unfinished: all
+    /// but the files of which something cannot be had. See [`Restored::faults`].
     pub async fn restore(
         &self,
         snapshot: &Snapshot,
@@ -87,7 +92,14 @@ impl Volumes {
         progress: impl Fn(RestoreProgress) + Send + Sync,
     ) -> Result<Restored> {
         let mut tree = self.tree(snapshot).await?;
-        let in_snapshot = tablespace::read(&self.repository, &tree).await?;
+        let name = snapshot.name().to_string();
+        let in_snapshot = match tablespace::read(&self.repository, &tree).await {
+            // The map is a file of the snapshot: that it is damaged is told with the others.
+            Err(error) if is_damage(&error) && options.tablespaces.is_empty() => Vec::new(),
+            read => read.map_err(|e| {
+                e.context("cannot read which tablespaces the snapshot has: restore without --tablespace")
+            })?,
+        };
         let moved = tablespace::resolve(&in_snapshot, directory, &options.tablespaces)?;
         tablespace::relink(&mut tree, &moved);
         let tablespaces = in_snapshot.iter().map(|of| of.shown(directory, &moved)).collect();
@@ -109,31 +121,32 @@ impl Volumes {
         let writes = batches(&tree, missing, BATCH_BYTES).into_iter().map(|batch| {
             let (tree, roots) = (Arc::clone(&tree), place.roots());
             async move {
-                let pieces = fetch(
-                    &self.repository,
-                    &tree.packs,
-                    batch.iter().map(|target| &tree.chunks[target.chunk]),
-                )
-                .await?;
-                blocking(move || {
-                    let read =
-                        |chunk: usize| assemble(tree.key.as_ref(), &tree.packs, &tree.chunks[chunk], &pieces);
-                    write(&tree, roots, &batch, read)
-                })
-                .await
+                let chunks = batch.iter().map(|target| &tree.chunks[target.chunk]);
+                let fetched = fetch_sound(&self.repository, &tree.packs, chunks).await?;
+                blocking(move || write(&tree, roots, &batch, &fetched)).await
             }
         });
         let mut writes = futures::stream::iter(writes).buffer_unordered(options.batches.max(1));
-        while let Some(bytes) = writes.try_next().await? {
+        let mut damaged = HashSet::new();
+        while let Some((bytes, lost)) = writes.try_next().await? {
             done.written_bytes += bytes;
             at.done_bytes += bytes;
             progress(at);
+            for (target, error) in lost {
+                damaged.insert(tree.entries[target.file].path.clone());
+                done.faults.push(fault(&name, Some((&tree, target)), error)?);
+            }
             if options.cancel.load(Ordering::Relaxed) {
                 return Err(Error::unavailable("the restore was stopped: run it again to go on"));
             }
         }
         drop(writes);
-        let unset = blocking(move || place.finish(&tree)).await?;
+        done.faults.extend(of_further_names(&tree, &damaged, &done.faults));
+        done.faults.sort_by(|a, b| (&a.file, a.offset).cmp(&(&b.file, b.offset)));
+        let unset = match damaged.is_empty() {
+            true => blocking(move || place.finish(&tree)).await?,
+            false => blocking(move || place.finish_without(&tree, &damaged)).await?,
+        };
         let (owners_not_set, attributes_not_set) = (unset.owners, unset.attributes);
         Ok(Restored { owners_not_set, attributes_not_set, tablespaces, ..done })
     }
@@ -155,6 +168,19 @@ impl Volumes {
     }
 }
 
+/// The faults of damaged files once more, for each further name that one has.
+fn of_further_names(tree: &Tree, damaged: &HashSet<Vec<u8>>, faults: &[VolumeFault]) -> Vec<VolumeFault> {
+    let links = tree.entries.iter().filter_map(|entry| match &entry.node {
+        Node::HardLink(target) if damaged.contains(target) => Some((entry.show(), show_path(target))),
+        _ => None,
+    });
+    let of_link = |(link, target): (String, String)| {
+        let of_target = faults.iter().filter(move |fault| fault.file.as_ref() == Some(&target));
+        of_target.map(move |fault| VolumeFault { file: Some(link.clone()), ..fault.clone() })
+    };
+    links.flat_map(of_link).collect()
+}
+
 /// Of these chunks those that the files do not have.
 fn differing(tree: &Tree, roots: Arc<Roots>, targets: Vec<Target>) -> Result<Vec<Target>> {
     let mut files = Files::new(tree, roots);
@@ -170,19 +196,24 @@ fn differing(tree: &Tree, roots: Arc<Roots>, targets: Vec<Target>) -> Result<Vec
     Ok(differing)
 }
 
-/// Writes chunks where files have data; the bytes of those chunks.
+/// Writes chunks where files have data; the bytes of those chunks, and the chunks that are damaged.
 fn write(
     tree: &Tree,
     roots: Arc<Roots>,
     batch: &[Target],
-    read: impl Fn(usize) -> Result<Vec<u8>>,
-) -> Result<u64> {
+    fetched: &Fetched,
+) -> Result<(u64, Vec<(Target, Error)>)> {
     let mut files = Files::new(tree, roots);
-    let mut written = 0;
+    let (mut written, mut damaged) = (0, Vec::new());
     for run in batch.chunk_by(|a, b| tree.chunks[a.chunk].pieces == tree.chunks[b.chunk].pieces) {
         let Some(first) = run.first() else { continue };
-        let named = |e: Error| e.with("file", tree.entries[first.file].show()).with("offset", first.offset);
-        let bytes = read(first.chunk).map_err(named)?;
+        let bytes = match fetched.assemble(tree, &tree.chunks[first.chunk]) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                damaged.extend(run.iter().map(|target| (*target, error.clone())));
+                continue;
+            }
+        };
         for target in run {
             let Node::File { extents, .. } = &tree.entries[target.file].node else { continue };
             for part in data_in(extents, target.offset..target.offset + bytes.len() as u64) {
@@ -197,7 +228,7 @@ fn write(
             written += bytes.len() as u64;
         }
     }
-    Ok(written)
+    Ok((written, damaged))
 }
 
 /// Lets the kernel begin to write to the disk, so that a later sync has less to wait for.
@@ -246,7 +277,7 @@ impl<'a> Files<'a> {
 }
 
 fn shown(path: &[u8]) -> PathBuf {
-    crate::tree::show_path(path).into()
+    show_path(path).into()
 }
 
 #[cfg(test)]

@@ -87,12 +87,6 @@ pub(crate) fn scan(root: &Path, scope: &Scope) -> Result<Scan> {
     if !meta.is_dir() {
         return Err(Error::invalid(format!("{} is not a directory", root.display())));
     }
-    if root.join(UNFINISHED).exists() {
-        return Err(Error::invalid(format!(
-            "{} is the directory of a restore that has not ended: finish it first",
-            root.display()
-        )));
-    }
     let entry = Entry { path: Vec::new(), meta: meta_of(root, &meta)?, node: Node::Directory };
     let entries = vec![Found::of(entry, &meta)];
     let mut scan = Scan { root: root.to_owned(), elsewhere: Vec::new(), entries };
@@ -113,6 +107,13 @@ impl Scan {
             };
             for name in names {
                 let name = name.map_err(|e| failed("list", &folder, &e))?.file_name();
+                if name == UNFINISHED {
+                    return Err(Error::invalid(format!(
+                        "{} is the directory of a restore that is not complete: run the restore again, or leave out the \
+                         directory",
+                        folder.display()
+                    )));
+                }
                 let path = joined(&directory, name.as_bytes());
                 if scope.excludes(&path) {
                     continue;
@@ -183,6 +184,14 @@ impl Scan {
         }
         self.sort();
         Ok(())
+    }
+
+    /// Leaves out what is in a directory, and the directory.
+    pub(crate) fn leave_out(&mut self, directory: &[u8]) {
+        let is_inside = |found: &Found| {
+            found.entry.path.strip_prefix(directory).is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
+        };
+        self.entries.retain(|found| !is_inside(found));
     }
 
     pub(crate) fn has(&self, path: &[u8]) -> bool {

@@ -16,7 +16,7 @@ mod postgres;
 mod psql;
 mod summaries;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,9 @@ use crate::mount;
 use crate::order;
 use crate::scan::{self, Found, Links, Scan, Scope};
 use crate::seal::{self, VolumeKey};
-use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree, chunk_numbers, chunk_range, encode, tree_key};
+use crate::tree::{
+    DATA, Entry, Meta, Node, Pack, SnapshotId, Time, Tree, chunk_numbers, chunk_range, encode, tree_key,
+};
 use crate::volumes::Volumes;
 use chunks::{Base, Job, Read, Source};
 use packer::{Packed, Packer};
@@ -52,6 +54,8 @@ const JOB_READS_MAX: usize = 256;
 const RACY_MS: i64 = 2_000;
 /// Changed paths that a refusal names.
 const NAMED_MAX: usize = 5;
+/// Lists of packs that are asked for at once.
+const LISTS_AT_ONCE: usize = 16;
 /// Files that are held open at once.
 const OPEN_MAX: usize = 64;
 
@@ -115,6 +119,8 @@ pub struct Taken {
     pub snapshot: Snapshot,
     /// What changed while it was read; empty unless the directory may change.
     pub changed: Vec<String>,
+    /// Packs of the snapshot before that are gone or do not have their length. What they held was read and stored again.
+    pub lost: Vec<String>,
     /// What the summaries of a running PostgreSQL were good for, where it has some and there is a snapshot before.
     pub summaries: Option<Summaries>,
 }
@@ -213,6 +219,21 @@ impl Volumes {
         }
     }
 
+    /// Which of these packs are gone or do not have their length. One LIST for each snapshot that wrote some of them.
+    async fn lost_packs(&self, packs: &[Pack]) -> Result<Vec<u32>> {
+        let mut missing: HashMap<(String, u64), u32> =
+            packs.iter().zip(0..).map(|(pack, at)| ((pack.object().key, pack.bytes), at)).collect();
+        let writers: BTreeSet<SnapshotId> = packs.iter().map(|pack| pack.writer).collect();
+        let lists = writers.into_iter().map(|writer| self.repository.list(&format!("{DATA}/{writer}")));
+        let mut there = futures::stream::iter(lists).flatten_unordered(LISTS_AT_ONCE);
+        while let Some(object) = there.try_next().await? {
+            missing.remove(&(object.key, object.bytes));
+        }
+        let mut lost: Vec<u32> = missing.into_values().collect();
+        lost.sort_unstable();
+        Ok(lost)
+    }
+
     /// Gives up a begun snapshot, then deletes what it wrote.
     async fn abandon(&self, id: SnapshotId) -> Result<()> {
         let (entry_id, now_ms) = ((self.random)(), self.now_ms());
@@ -225,7 +246,7 @@ impl Volumes {
         if state.snapshots.contains_key(&id) {
             return Ok(());
         }
-        let objects = self.repository.list(&format!("{}/{id}", crate::tree::DATA));
+        let objects = self.repository.list(&format!("{DATA}/{id}"));
         let keys: Vec<String> = objects.map_ok(|object| object.key).try_collect().await?;
         self.repository.delete(keys).await
     }
@@ -246,7 +267,7 @@ impl Writing<'_> {
         state: Arc<State>,
         progress: impl Fn(SnapshotProgress) + Send + Sync,
     ) -> Result<Taken> {
-        let base = self.read_base().await?;
+        let (base, lost) = self.read_base().await?;
         let frozen = self.options.freeze.then(|| Frozen::begin(&self.directory)).transpose()?;
         let (started_ms, started) = (self.volumes.now_ms(), Instant::now());
         // The first write through a mapping to a clean page updates the times, so pages are cleaned before the scan.
@@ -349,7 +370,7 @@ impl Writing<'_> {
         if let Some(mark) = mark {
             self.remember(mark).await;
         }
-        Ok(Taken { snapshot, changed, summaries })
+        Ok(Taken { snapshot, changed, lost, summaries })
     }
 
     /// What changed since the base, or why that is not known. None where nothing would be gained.
@@ -385,12 +406,16 @@ impl Writing<'_> {
         }
     }
 
-    async fn read_base(&self) -> Result<Arc<Base>> {
+    /// The base without what cannot be had, and the names of the packs that are lost.
+    async fn read_base(&self) -> Result<(Arc<Base>, Vec<String>)> {
         let tree = match &self.base {
             Some(base) => self.volumes.tree(base).await?,
             None => Tree::default(),
         };
-        Ok(Arc::new(Base::new(tree)))
+        let lost = self.volumes.lost_packs(&tree.packs).await?;
+        let names = lost.iter().filter_map(|pack| tree.packs.get(*pack as usize));
+        let names = names.map(|pack| pack.object().key).collect();
+        Ok((Arc::new(Base::new(tree, &lost.into_iter().collect())), names))
     }
 
     async fn sync(&self) -> Result<()> {
@@ -439,6 +464,9 @@ impl Writing<'_> {
         let (directory, scope) = (self.directory.clone(), Scope { exclude, one_file_system, left_out });
         blocking(move || {
             let mut scan = scan::scan(&directory, &scope)?;
+            if !scope.one_file_system {
+                mount::leave_out_hidden(&mut scan);
+            }
             if let Some(backup) = &backup {
                 scan.unlink(b"pg_wal");
                 backup.add_tablespaces(&mut scan, &directory, &scope)?;
@@ -840,7 +868,7 @@ fn assemble(
     plan: Plan,
     packed: Packed,
     base: Arc<Base>,
-    packs: Vec<crate::tree::Pack>,
+    packs: Vec<Pack>,
     key: Option<VolumeKey>,
 ) -> Result<Tree> {
     let Plan { mut kept, mut files, gone, vanished, .. } = plan;

@@ -1,15 +1,16 @@
 //! Reading everything that snapshots refer to, and saying what is damaged.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 
-use frostline_base::{Error, ErrorKind, Result};
+use frostline_base::{Error, Result};
 
 use crate::digest::Digest;
 use crate::log::Snapshot;
-use crate::reader::{Target, assemble, batches, directory, fetch, targets};
+use crate::reader::{Target, batches, directory, fetch_sound, is_damage, targets};
 use crate::seal::{self, VolumeKey};
 use crate::snapshot::blocking;
 use crate::tree::{Pack, Tree};
@@ -100,7 +101,8 @@ impl Volumes {
             wanted.retain(|target| !sound.contains(&place(&tree, target)));
             total += wanted.iter().map(|target| u64::from(tree.chunks[target.chunk].bytes)).sum::<u64>();
             let all = batches(&tree, wanted, BATCH_BYTES);
-            let checks = all.iter().map(|batch| self.check(&tree, batch));
+            let tree = Arc::new(tree);
+            let checks = all.into_iter().map(|batch| self.check(&tree, batch));
             let mut checks = futures::stream::iter(checks).buffer_unordered(BATCHES);
             while let Some(checked) = checks.try_next().await? {
                 for (target, outcome) in checked {
@@ -125,30 +127,14 @@ impl Volumes {
         directory(&self.repository, pack, key).await.map(drop)
     }
 
-    /// What became of each chunk of a batch. Where one object fails, each chunk is asked for by itself.
-    async fn check(&self, tree: &Tree, batch: &[Target]) -> Result<Vec<(Target, Result<()>)>> {
+    /// What became of each chunk of a batch.
+    async fn check(&self, tree: &Arc<Tree>, batch: Vec<Target>) -> Result<Vec<(Target, Result<()>)>> {
         let chunks = batch.iter().map(|target| &tree.chunks[target.chunk]);
-        let Ok(pieces) = fetch(&self.repository, &tree.packs, chunks).await else {
-            let mut each = Vec::with_capacity(batch.len());
-            for target in batch {
-                let chunk = &tree.chunks[target.chunk];
-                let pieces = fetch(&self.repository, &tree.packs, std::iter::once(chunk)).await;
-                each.push((
-                    *target,
-                    pieces.and_then(|pieces| {
-                        assemble(tree.key.as_ref(), &tree.packs, chunk, &pieces).map(drop)
-                    }),
-                ));
-            }
-            return Ok(each);
-        };
-        let (key, packs) = (tree.key.clone(), tree.packs.clone());
-        let chunks: Vec<_> =
-            batch.iter().map(|target| (*target, tree.chunks[target.chunk].clone())).collect();
+        let fetched = fetch_sound(&self.repository, &tree.packs, chunks).await?;
+        let tree = Arc::clone(tree);
         blocking(move || {
-            let checked = chunks.into_iter();
-            let check = |chunk: &_| assemble(key.as_ref(), &packs, chunk, &pieces).map(drop);
-            Ok(checked.map(|(target, chunk)| (target, check(&chunk))).collect())
+            let check = |target: &Target| fetched.assemble(&tree, &tree.chunks[target.chunk]).map(drop);
+            Ok(batch.into_iter().map(|target| (target, check(&target))).collect())
         })
         .await
     }
@@ -162,16 +148,18 @@ fn place(tree: &Tree, target: &Target) -> Place {
 }
 
 /// A fault of what is stored; any other error ends the check.
-fn fault(snapshot: &str, at: Option<(&Tree, Target)>, error: Error) -> Result<VolumeFault> {
-    if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Invalid) {
+pub(crate) fn fault(snapshot: &str, at: Option<(&Tree, Target)>, error: Error) -> Result<VolumeFault> {
+    if !is_damage(&error) {
         return Err(error);
     }
     let mut what = error.what().to_owned();
     let mut object = error.fact("object").map(str::to_owned);
     let mut source = std::error::Error::source(&error);
     while let Some(cause) = source {
-        what = format!("{what}: {cause}");
-        object = object.or_else(|| cause.downcast_ref::<Error>()?.fact("object").map(str::to_owned));
+        let of_ours = cause.downcast_ref::<Error>();
+        what =
+            format!("{what}: {}", of_ours.map_or_else(|| cause.to_string(), |error| error.what().to_owned()));
+        object = object.or_else(|| of_ours?.fact("object").map(str::to_owned));
         source = cause.source();
     }
     Ok(VolumeFault {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use frostline_base::{Clock, Result};
 use frostline_store::Repository;
 
-use crate::log::{Log, Snapshot, SnapshotName};
+use crate::log::{Log, Snapshot, SnapshotName, VolumeName};
 use crate::reader;
 use crate::seal::{self, VolumeKey};
 use crate::tree::{Entry, Tree};
@@ -34,6 +34,13 @@ impl Volumes {
     /// The same with the key of encrypted volumes: what is stored is encrypted with it.
     pub fn with_key(self, key: Option<VolumeKey>) -> Volumes {
         Volumes { key, ..self }
+    }
+
+    /// The snapshots of a volume, oldest first. `NotFound` says what volumes there are.
+    pub async fn list_of(&self, volume: &VolumeName) -> Result<Vec<Snapshot>> {
+        let state = self.log.read().await?;
+        state.check(volume)?;
+        Ok(state.of(volume).into_iter().cloned().collect())
     }
 
     /// Every snapshot, by volume, oldest first.

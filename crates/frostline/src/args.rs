@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
+/// Commands of `volume` that need no key.
+const KEYLESS: [&str; 6] = ["key", "list", "prune", "umount", "status", "plan"];
+
 /// The command line; `lab`, `doctor` and `volume` list only the options that apply to them.
 pub(crate) fn command() -> clap::Command {
     let hide = |command: clap::Command, names: &[&'static str]| {
@@ -29,7 +32,7 @@ pub(crate) fn command() -> clap::Command {
             let hidden = Arg::new(*name).long(*name).global(true).hide(true).action(ArgAction::Set);
             // Of the type that `Global` takes.
             command.arg(match *name {
-                "data" => hidden.value_parser(clap::value_parser!(PathBuf)),
+                "data" | "key-file" => hidden.value_parser(clap::value_parser!(PathBuf)),
                 "volumes" => hidden.value_parser(clap::value_parser!(PathBuf)).value_delimiter(','),
                 _ => hidden,
             })
@@ -37,7 +40,12 @@ pub(crate) fn command() -> clap::Command {
     };
     Arguments::command()
         .mut_subcommand("lab", |lab| hide(lab, &["repo", "volumes", "memory", "query-memory"]))
-        .mut_subcommand("volume", |volume| hide(volume, &["volumes", "memory", "query-memory"]))
+        .mut_subcommand("volume", |volume| {
+            let volume = hide(volume, &["volumes", "memory", "query-memory"]);
+            KEYLESS.iter().fold(volume, |volume, name| {
+                volume.mut_subcommand(name, |command| hide(command, &["key-file"]))
+            })
+        })
         .mut_subcommand("doctor", |doctor| {
             let repo = Arg::new("repo").long("repo").value_name("URL");
             let repo = repo
@@ -749,8 +757,15 @@ pub(crate) struct Vacuum {
 
 #[derive(Debug, Args)]
 pub(crate) struct VolumeGiven {
-    /// File with the key of encrypted volumes; snapshots taken with it are encrypted
-    #[arg(long, global = true, value_name = "FILE", env = "FROSTLINE_KEY_FILE", hide_env_values = true)]
+    /// File with the key of an encrypted volume; `snapshot` encrypts with it
+    #[arg(
+        id = "key-file",
+        long = "key-file",
+        global = true,
+        value_name = "FILE",
+        env = "FROSTLINE_KEY_FILE",
+        hide_env_values = true
+    )]
     pub(crate) key_file: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Volume,
@@ -821,7 +836,7 @@ pub(crate) enum Volume {
         /// The directory
         directory: PathBuf,
     },
-    /// Compare the ways to restore a cloud volume by time and price
+    /// Compare the ways to restore a volume of Amazon EBS by time and price
     Plan(VolumePlan),
 }
 
@@ -861,7 +876,7 @@ pub(crate) struct VolumePlan {
     /// Volumes, spread evenly over the zones
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
     pub(crate) copies: u32,
-    /// Region of the prices
+    /// Region of the prices: us-east-1 or ap-northeast-2
     #[arg(long, default_value = "us-east-1")]
     pub(crate) region: String,
     /// Write rate of your volume in bytes a second, such as 1GiB, for frostline's restore [default: 125MiB]

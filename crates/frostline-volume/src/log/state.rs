@@ -1,6 +1,6 @@
 //! The state of the log at one version, and as a checkpoint.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use object_store::path::Path;
@@ -72,19 +72,21 @@ impl State {
         of
     }
 
+    /// `NotFound` where a volume has no snapshot; it says which have.
+    pub(crate) fn check(&self, volume: &VolumeName) -> Result<()> {
+        let volumes: BTreeSet<&str> = self.snapshots.values().map(|s| s.volume.as_str()).collect();
+        if volumes.contains(volume.as_str()) {
+            return Ok(());
+        }
+        let known: Vec<&str> = volumes.into_iter().collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Err(Error::not_found(format!("there is no snapshot of a volume {volume}; volumes: {known}")))
+    }
+
     /// The snapshot that is meant. `NotFound` says what there is.
     pub(crate) fn find(&self, name: &SnapshotName) -> Result<&Snapshot> {
+        self.check(&name.volume)?;
         let of_volume = self.of(&name.volume);
-        if of_volume.is_empty() {
-            let mut volumes: Vec<&str> = self.snapshots.values().map(|s| s.volume.as_str()).collect();
-            volumes.sort_unstable();
-            volumes.dedup();
-            let known = if volumes.is_empty() { "none".to_owned() } else { volumes.join(", ") };
-            return Err(Error::not_found(format!(
-                "there is no snapshot of a volume {}; volumes: {known}",
-                name.volume
-            )));
-        }
         let found = of_volume.iter().rev().find(|s| name.number.is_none_or(|number| s.number == number));
         found.copied().ok_or_else(|| {
             let names: Vec<String> = of_volume.iter().map(|s| s.name().to_string()).collect();

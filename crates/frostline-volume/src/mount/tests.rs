@@ -199,6 +199,14 @@ async fn it_fills_behind_its_users() {
     let (volumes, at) = (bench.volumes(), target.clone());
     let again = snapshot(&volumes, &at).await.snapshot;
     assert_eq!((again.totals.chunks_full, again.totals.chunks_delta), (0, 0));
+    // Nor of a directory that contains it; but one that does not enter mounts has what is hidden.
+    for (one_file_system, shown, hidden) in [(false, true, false), (true, false, true)] {
+        let options = crate::SnapshotOptions { one_file_system, ..crate::testing::options() };
+        let around = volumes.snapshot(folder.path(), &"around".parse().unwrap(), &options, |_| {}).await;
+        let entries = volumes.entries(&around.unwrap().snapshot).await.unwrap();
+        let has = |path: &str| entries.iter().any(|entry| entry.show() == path);
+        assert_eq!((has("data/a/b/f1"), has(".data.frostline-mount/root/a/b/f1")), (shown, hidden));
+    }
     assert_eq!(served.unmount().await, Unmounted::Whole);
     assert_eq!(tree(&target), tree(source.path()));
     assert!(status.is_ok());

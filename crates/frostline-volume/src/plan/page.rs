@@ -54,10 +54,11 @@ pub fn dollars(usd: f64) -> String {
     format!("{:.2}", (usd * 100.0 + 1e-9).round() / 100.0)
 }
 
-/// Hours, or minutes.
+/// Hours, minutes, or seconds.
 pub fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 1.0 => "at once".to_owned(),
+        s if s < 59.5 => format!("{s:.0} s"),
         s if s < 5_400.0 => format!("{:.1} min", s / 60.0),
         s => format!("{:.2} h", s / 3_600.0),
     }

@@ -82,10 +82,12 @@ fn the_other_ways_are_as_measured_or_published() {
 fn what_cannot_be_planned_is_told() {
     for (wrong, message) in [
         (question(0.0), "a snapshot is of 1 to 16384 GiB"),
+        (question(500.0 / (1_u64 << 30) as f64), "not of 500 B: write a size with its unit, such as 500GiB"),
         (question(f64::NAN), "a snapshot is of 1 to 16384 GiB"),
         (question(20_000.0), "a snapshot is of 1 to 16384 GiB"),
         (RestoreQuestion { zones: 0, ..question(8.0) }, "cannot be spread over 0 zones"),
         (RestoreQuestion { zones: 3, copies: 2, ..question(8.0) }, "2 volumes cannot be spread over 3 zones"),
+        (RestoreQuestion { zones: 2, ..question(8.0) }, "1 volume cannot be spread over 2 zones"),
         (RestoreQuestion { region: "us-east-2".to_owned(), ..question(8.0) }, "did you mean `us-east-1`?"),
         (RestoreQuestion { write_mib_per_s: Some(0.0), ..question(8.0) }, "MiB/s"),
     ] {
@@ -93,6 +95,12 @@ fn what_cannot_be_planned_is_told() {
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.what().contains(message), "{wrong:?}: {error}");
     }
+}
+
+#[test]
+fn a_duration_has_the_unit_that_suits_it() {
+    let shown = [0.4, 2.0, 59.4, 59.6, 90.0, 5_399.0, 5_400.0].map(duration);
+    assert_eq!(shown, ["at once", "2 s", "59 s", "1.0 min", "1.5 min", "90.0 min", "1.50 h"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The directory that is restored: claiming it, making every name, and setting what names have besides contents.
 
+use std::collections::HashSet;
 use std::fs::{DirBuilder, File};
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -72,22 +73,9 @@ impl Place {
     /// Sets owners, modes, attributes and times, and gives the directory up.
     pub(crate) fn finish(self, tree: &Tree) -> Result<Unset> {
         let mut beneath = Beneath::new(self.roots());
-        let mut unset = Unset::default();
         let is_root = |entry: &&Entry| self.roots.has(&entry.path);
-        // What is in a directory comes before it: making names moves its time.
-        for entry in tree.entries.iter().rev().filter(|entry| !is_root(entry)) {
-            dress(&mut beneath, entry, &mut unset)
-                .map_err(|e| self.failed("set the owner or times of", entry, e))?;
-        }
         let of_root = |e: Errno| scan::failed("finish", &self.path, &e.into());
-        // A name has yet to be removed from it.
-        for mut root in tree.entries.iter().filter(is_root).cloned() {
-            root.meta.mode |= 0o700;
-            dress(&mut beneath, &root, &mut Unset::default()).map_err(of_root)?;
-        }
-        for root in self.roots.all() {
-            rustix::fs::syncfs(root).map_err(of_root)?;
-        }
+        let mut unset = self.dress_all(tree, &HashSet::new())?;
         // The directory first: with it, the restore is over.
         for root in self.roots.all() {
             rustix::fs::unlinkat(root, UNFINISHED, AtFlags::empty()).map_err(of_root)?;
@@ -102,6 +90,41 @@ impl Place {
         Ok(unset)
     }
 
+    /// The same without these files and their further names, which are removed. The directory stays ours.
+    pub(super) fn finish_without(self, tree: &Tree, damaged: &HashSet<Vec<u8>>) -> Result<Unset> {
+        let mut beneath = Beneath::new(self.roots());
+        for entry in tree.entries.iter().filter(|entry| is_of(entry, damaged)) {
+            let removed = beneath
+                .parent(&entry.path)
+                .and_then(|(parent, name)| rustix::fs::unlinkat(parent, name, AtFlags::empty()));
+            removed.map_err(|e| self.failed("remove", entry, e))?;
+        }
+        self.dress_all(tree, damaged)
+    }
+
+    /// Sets what all names have but these files, and syncs. The roots stay open for their owner.
+    fn dress_all(&self, tree: &Tree, damaged: &HashSet<Vec<u8>>) -> Result<Unset> {
+        let mut beneath = Beneath::new(self.roots());
+        let mut unset = Unset::default();
+        let is_root = |entry: &&Entry| self.roots.has(&entry.path);
+        // What is in a directory comes before it: making names moves its time.
+        let others = tree.entries.iter().rev().filter(|entry| !is_root(entry));
+        for entry in others.filter(|entry| !is_of(entry, damaged)) {
+            dress(&mut beneath, entry, &mut unset)
+                .map_err(|e| self.failed("set the owner or times of", entry, e))?;
+        }
+        let of_root = |e: Errno| scan::failed("finish", &self.path, &e.into());
+        // A name has yet to be removed from it.
+        for mut root in tree.entries.iter().filter(is_root).cloned() {
+            root.meta.mode |= 0o700;
+            dress(&mut beneath, &root, &mut Unset::default()).map_err(of_root)?;
+        }
+        for root in self.roots.all() {
+            rustix::fs::syncfs(root).map_err(of_root)?;
+        }
+        Ok(unset)
+    }
+
     fn failed(&self, verb: &str, entry: &Entry, e: Errno) -> Error {
         let path = self.path.join(shown(&entry.path));
         match e {
@@ -111,6 +134,14 @@ impl Place {
             )),
             e => scan::failed(verb, &path, &e.into()),
         }
+    }
+}
+
+/// Whether a name is that of one of these files.
+fn is_of(entry: &Entry, files: &HashSet<Vec<u8>>) -> bool {
+    match &entry.node {
+        Node::HardLink(target) => files.contains(target),
+        _ => files.contains(&entry.path),
     }
 }
 

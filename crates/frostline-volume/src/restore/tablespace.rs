@@ -120,8 +120,8 @@ pub(super) fn resolve(
         let (place, root) = (absolute(new)?, absolute(directory)?);
         if place.starts_with(&root) || root.starts_with(&place) {
             return Err(Error::invalid(format!(
-                "a tablespace cannot be restored into {}, which {} is in or around: leave it out to have the tablespace \
-                 inside of the directory",
+                "{} must be outside of {} and must not contain it: name another directory, or leave out --tablespace to \
+                 restore the tablespace inside",
                 new.display(),
                 directory.display()
             )));

@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use frostline_base::ErrorKind;
+use frostline_commits::testing::ReadFault;
 
 use super::*;
 use crate::testing::{Bench, noise, options, snapshot, tree};
@@ -147,27 +148,94 @@ async fn a_link_that_somebody_puts_in_the_way_is_not_followed() {
 }
 
 #[tokio::test]
-async fn damage_is_told_by_file_and_offset_and_never_written() {
+async fn all_that_can_be_had_is_restored_and_a_second_run_goes_on() {
+    let bench = Bench::new();
+    let (source, snapshot) = taken(&bench).await;
+    let volumes = bench.volumes();
+    let (key, second) = (
+        format!("_volumes/data/{}/000000.pack", snapshot.id),
+        format!("_volumes/data/{}/000003.pack", snapshot.id),
+    );
+    let (sound, sound_second) = (bench.store.read(&key).await, bench.store.read(&second).await);
+    for damage in ["flipped", "gone", "short"] {
+        match damage {
+            "flipped" => {
+                let mut bytes = sound.to_vec();
+                bytes[1_000] ^= 1;
+                bench.store.write(&key, bytes).await;
+            }
+            "gone" => bench.store.remove(&key).await,
+            _ => bench.store.write(&key, sound.slice(..1_000)).await,
+        }
+        bench.store.remove(&second).await;
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        let options = RestoreOptions::default();
+        let restore = || volumes.restore(&snapshot, &target, &options, |_| {});
+        let restored = restore().await.unwrap();
+        let told = |restored: &Restored| -> Vec<_> {
+            let faults = restored.faults.iter();
+            faults
+                .map(|fault| {
+                    (fault.file.clone().unwrap(), fault.offset.unwrap(), fault.object.clone().unwrap())
+                })
+                .collect()
+        };
+        let of_first = ["a/b/f0", "z-link"].map(|name| (name.to_owned(), 0, key.clone()));
+        let of_second = ("a/b/f3".to_owned(), 0, second.clone());
+        assert_eq!(told(&restored), [&of_first[..1], &[of_second], &of_first[1..]].concat(), "{damage}");
+        assert_eq!(restored.written_bytes, 1_600_000, "{damage}");
+        // All else is as it was. What is damaged has no name.
+        let mut expected = tree(source.path());
+        for name in ["a/b/f0", "a/b/f3", "z-link"] {
+            expected.remove(name.as_bytes());
+        }
+        let marker = target.join(scan::UNFINISHED);
+        let text = fs::read(&marker).unwrap();
+        fs::remove_file(&marker).unwrap();
+        let mut there = tree(&target);
+        // The time of the directory moved with the marker.
+        there.remove(&b""[..]).zip(expected.remove(&b""[..])).unwrap();
+        assert_eq!(there, expected, "{damage}");
+        fs::write(&marker, text).unwrap();
+        // One of the packs is found again, then the other.
+        bench.store.write(&second, sound_second.clone()).await;
+        let restored = restore().await.unwrap();
+        assert_eq!(told(&restored), of_first, "{damage}");
+        assert_eq!((restored.found_bytes, restored.written_bytes), (1_600_000, 400_000), "{damage}");
+        bench.store.write(&key, sound.clone()).await;
+        let restored = restore().await.unwrap();
+        assert_eq!((restored.faults.len(), restored.written_bytes), (0, 400_000), "{damage}");
+        assert_eq!(tree(&target), tree(source.path()), "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn a_pack_that_is_gone_is_asked_for_once_by_a_batch() {
     let bench = Bench::new();
     let source = tempfile::tempdir().unwrap();
-    fs::write(source.path().join("file"), noise(5, 1_200_000)).unwrap();
+    for n in 0..20 {
+        fs::write(source.path().join(format!("f{n}")), noise(n, 10_000)).unwrap();
+    }
     let snapshot = snapshot(&bench.volumes(), source.path()).await.snapshot;
-    let key = format!("_volumes/data/{}/000001.pack", snapshot.id);
-    let mut bytes = bench.store.read(&key).await.to_vec();
-    bytes[1_000] ^= 1;
-    bench.store.write(&key, bytes).await;
+    bench.store.remove(&format!("_volumes/data/{}/000000.pack", snapshot.id)).await;
+    let before = bench.store.requests().gets;
     let folder = tempfile::tempdir().unwrap();
-    let error = bench
-        .volumes()
-        .restore(&snapshot, folder.path(), &RestoreOptions::default(), |_| {})
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert_eq!(
-        (error.fact("file"), error.fact("offset"), error.fact("object")),
-        (Some("file"), Some("524288"), Some(key.as_str()))
-    );
-    assert!(folder.path().join(scan::UNFINISHED).exists());
+    let restored =
+        bench.volumes().restore(&snapshot, folder.path(), &RestoreOptions::default(), |_| {}).await;
+    assert_eq!(restored.unwrap().faults.len(), 20);
+    assert_eq!(bench.store.requests().gets - before, 3, "the head, the blocks, the pack");
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_ends_a_restore() {
+    let bench = Bench::new();
+    let (_source, snapshot) = taken(&bench).await;
+    bench.store.fault_reads(".pack", ReadFault::Unanswered);
+    let folder = tempfile::tempdir().unwrap();
+    let done = bench.volumes().restore(&snapshot, folder.path(), &RestoreOptions::default(), |_| {}).await;
+    assert_eq!(done.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(folder.path().join("a/b/f0").exists(), "it may come back");
 }
 
 #[tokio::test]

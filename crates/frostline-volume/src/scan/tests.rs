@@ -16,6 +16,22 @@ fn patterns_leave_out_names_and_paths() {
 }
 
 #[test]
+fn an_incomplete_restore_is_refused_wherever_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("a/restored")).unwrap();
+    fs::write(folder.path().join("a/restored").join(UNFINISHED), b"").unwrap();
+    let scanned = |path: &str, exclude: &str| {
+        let exclude = vec![glob::Pattern::new(exclude).unwrap()];
+        scan(&folder.path().join(path), &Scope { exclude, ..Scope::default() })
+    };
+    for (path, exclude) in [("", "none"), ("a/restored", "none"), ("a", UNFINISHED)] {
+        let refused = scanned(path, exclude).unwrap_err();
+        assert!(refused.what().contains("/a/restored is the directory of a restore"), "{path}: {refused}");
+    }
+    assert_eq!(scanned("", "restored").unwrap().entries.len(), 2);
+}
+
+#[test]
 fn what_is_no_directory_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), b"").unwrap();

@@ -1,6 +1,6 @@
 //! Reading chunks, and deciding how each is stored.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,15 +34,21 @@ pub(super) struct Base {
 }
 
 impl Base {
-    pub(super) fn new(tree: Tree) -> Base {
+    /// A base that knows nothing of what is in `lost` packs, nor of the files that need it.
+    pub(super) fn new(tree: Tree, lost: &HashSet<u32>) -> Base {
+        let is_there = |chunk: &Chunk| !chunk.pieces.iter().any(|piece| lost.contains(&piece.pack));
         let files = || {
-            let is_file = |(_, entry): &(usize, &Entry)| matches!(entry.node, Node::File { .. });
-            tree.entries.iter().enumerate().filter(is_file)
+            let is_whole = |(_, entry): &(usize, &Entry)| match &entry.node {
+                Node::File { chunks, .. } => tree.chunks[chunks.clone()].iter().all(is_there),
+                _ => false,
+            };
+            tree.entries.iter().enumerate().filter(is_whole)
         };
+        let there = tree.chunks.iter().enumerate().filter(|(_, chunk)| is_there(chunk));
         Base {
             by_path: files().map(|(at, entry)| (entry.path.clone(), at)).collect(),
             by_inode: files().map(|(at, entry)| (entry.meta.inode, at)).collect(),
-            by_digest: tree.chunks.iter().enumerate().map(|(at, chunk)| (chunk.digest, at)).collect(),
+            by_digest: there.map(|(at, chunk)| (chunk.digest, at)).collect(),
             tree,
         }
     }

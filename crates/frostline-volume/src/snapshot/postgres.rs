@@ -117,6 +117,12 @@ const SQL_TABLESPACES: &str = "(SELECT coalesce(json_agg(json_build_object('numb
 impl Backup {
     /// Begins a backup of the server that runs on `directory`.
     pub(super) fn begin(conninfo: &str, directory: &Path, name: &str) -> Result<Backup> {
+        if !directory.join("PG_VERSION").exists() {
+            return Err(Error::invalid(format!(
+                "{} is no data directory of PostgreSQL: name what its setting data_directory says",
+                directory.display()
+            )));
+        }
         let mut session = Session::open(conninfo)?;
         session.tell(
             "SET client_min_messages = error; SET statement_timeout = 0; SET idle_session_timeout = 0; SET lock_timeout = 0;",

@@ -74,7 +74,11 @@ impl Session {
             // Without its message there is still the failure.
             let _ = errors.take(4_096).read_to_string(&mut text);
         }
-        Error::invalid(format!("PostgreSQL refused the backup: {}", text.trim()))
+        // What a server answers to a statement begins otherwise.
+        Error::invalid(match text.trim().strip_prefix("psql: error: ") {
+            Some(text) => format!("cannot connect to PostgreSQL: {text}"),
+            None => format!("PostgreSQL refused the backup: {}", text.trim()),
+        })
     }
 }
 

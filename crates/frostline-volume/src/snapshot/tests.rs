@@ -99,6 +99,49 @@ async fn only_what_changed_is_read_and_stored() {
 }
 
 #[tokio::test]
+async fn what_a_lost_pack_held_is_stored_again() {
+    for damage in ["gone", "short", "long"] {
+        let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+        let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+        fs::create_dir(&source).unwrap();
+        let (kept, lost, twin) = (source.join("a-kept"), source.join("lost"), source.join("twin"));
+        for (path, seed) in [(&kept, 1), (&lost, 2), (&twin, 2)] {
+            fs::write(path, noise(seed, 300_000)).unwrap();
+        }
+        bench.clock.advance_us(HOUR_US);
+        let first = snapshot(&bench.volumes(), &source).await.snapshot;
+        // A page on top of what will be lost.
+        File::options().write(true).open(&twin).unwrap().write_all_at(&noise(9, 8_192), 65_536).unwrap();
+        let second = snapshot(&bench.volumes(), &source).await;
+        assert_eq!((second.lost.len(), second.snapshot.totals.chunks_delta), (0, 1));
+        let key = format!("_volumes/data/{}/000001.pack", first.id);
+        let pack = bench.store.read(&key).await;
+        match damage {
+            "gone" => bench.store.remove(&key).await,
+            "short" => bench.store.write(&key, pack.slice(..pack.len() - 1)).await,
+            _ => bench.store.write(&key, [&pack[..], b"x"].concat()).await,
+        }
+        bench.clock.advance_us(HOUR_US);
+        let third = snapshot(&bench.volumes(), &source).await;
+        assert_eq!(third.lost, std::slice::from_ref(&key), "{damage}");
+        let totals = &third.snapshot.totals;
+        assert_eq!((totals.read_bytes, totals.chunks_full, totals.chunks_delta), (600_000, 2, 0), "{damage}");
+        restore(&bench.volumes(), &third.snapshot, &target).await;
+        assert_eq!(tree(&target), tree(&source), "{damage}");
+        assert_eq!(
+            bench.volumes().verify(&[third.snapshot], |_, _| {}).await.unwrap().faults,
+            [],
+            "{damage}"
+        );
+        // The next one builds on what was stored again.
+        let before = bench.store.requests().lists;
+        let fourth = snapshot(&bench.volumes(), &source).await;
+        assert_eq!((fourth.lost.len(), fourth.snapshot.totals.read_bytes), (0, 0), "{damage}");
+        assert_eq!(bench.store.requests().lists - before, 2, "of the first snapshot and of the third");
+    }
+}
+
+#[tokio::test]
 async fn the_start_of_each_relation_is_stored_before_the_rest_of_any() {
     let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
     let (source, target) = (folder.path().join("source"), folder.path().join("target"));

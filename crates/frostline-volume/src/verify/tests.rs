@@ -1,6 +1,8 @@
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 
+use frostline_base::ErrorKind;
+
 use super::*;
 use crate::testing::{Bench, noise, snapshot};
 
@@ -41,6 +43,7 @@ async fn damage_is_found_by_file_and_offset() {
                 "{key} {:?}",
                 found.faults
             );
+            assert!(found.faults.iter().all(|fault| !fault.what.contains("object=")), "{:?}", found.faults);
             let of_files = found.faults.iter().filter(|fault| fault.file.is_some()).count();
             assert_eq!(of_files > 0, key.ends_with(".pack"), "{key} {damage} {:?}", found.faults);
             bench.store.write(key, sound.clone()).await;

@@ -1,5 +1,6 @@
 //! `frostline volume`.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -14,7 +15,7 @@ use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
     Change, Consistency, FillStage, Mount, MountMode, MountOptions, MountStatus, Mounted, Node as Kind,
     Prune, RestoreOptions, Snapshot, SnapshotName, SnapshotOptions, Summaries, Tablespace, TablespaceMapping,
-    Unmounted, VolumeKey, Volumes,
+    Unmounted, VolumeFault, VolumeKey, Volumes,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
@@ -27,6 +28,8 @@ use crate::stopping::{INTERRUPTED, Stops};
 
 /// Changed paths that are named after a snapshot, and faults after a check.
 const NAMED_MAX: usize = 20;
+/// Offsets that are named of a damaged file.
+const OFFSETS_MAX: usize = 5;
 const HOUR_MS: f64 = 3_600_000.0;
 
 pub(crate) async fn run(config: &Config, given: VolumeGiven) -> Result<Outcome> {
@@ -135,6 +138,7 @@ async fn snapshot(config: &Config, given: VolumeSnapshot, key: Option<&Path>) ->
     if config.json {
         let mut document = describe(&taken.snapshot);
         document["changed"] = json!(taken.changed);
+        document["lost"] = json!(taken.lost);
         if let Some(summaries) = &taken.summaries {
             document["wal_summaries"] = match summaries {
                 Summaries::Used(bytes) => json!({ "used": true, "unread_bytes": bytes }),
@@ -154,13 +158,8 @@ async fn snapshot(config: &Config, given: VolumeSnapshot, key: Option<&Path>) ->
         show_bytes(totals.read_bytes),
         show_bytes(totals.stored_bytes)
     )?;
-    if !taken.changed.is_empty() {
-        note!("changed while it was read, so files may be of different moments:");
-        taken.changed.iter().take(NAMED_MAX).for_each(|path| note!("  {}", printable(path)));
-        if let Some(more) = taken.changed.len().checked_sub(NAMED_MAX + 1) {
-            note!("  and {} more", more + 1);
-        }
-    }
+    note_some("changed while it was read, so files may be of different moments", &taken.changed);
+    note_some("lost, or of another length, so this snapshot stores again what they held", &taken.lost);
     match &taken.summaries {
         Some(Summaries::Used(bytes)) => {
             note!("WAL summaries: {} were known to be unchanged and not read", show_bytes(*bytes));
@@ -170,6 +169,18 @@ async fn snapshot(config: &Config, given: VolumeSnapshot, key: Option<&Path>) ->
     }
     session.note_cost(config);
     Ok(Outcome::Done)
+}
+
+/// Notes what is true of these names, of which it shows some.
+fn note_some(what: &str, names: &[String]) {
+    if names.is_empty() {
+        return;
+    }
+    note!("{what}:");
+    names.iter().take(NAMED_MAX).for_each(|name| note!("  {}", printable(name)));
+    if names.len() > NAMED_MAX {
+        note!("  and {} more", names.len() - NAMED_MAX);
+    }
 }
 
 fn read_key(file: &Path) -> Result<VolumeKey> {
@@ -245,10 +256,11 @@ fn describe(snapshot: &Snapshot) -> Value {
 
 async fn list(config: &Config, name: Option<&str>) -> Result<Outcome> {
     let session = Session::of(config.node()?);
-    let mut all = session.volumes.list().await?;
-    if let Some(name) = name {
-        all.retain(|snapshot| snapshot.volume.as_str() == name);
-    }
+    let all = match name.map(str::parse).transpose()? {
+        Some(volume) => session.volumes.list_of(&volume).await,
+        None => session.volumes.list().await,
+    };
+    let all = all.with_context(|| format!("in {}", session.node.repository().url()))?;
     if config.json {
         let snapshots: Vec<Value> = all.iter().map(describe).collect();
         say_json(&json!({ "snapshots": snapshots, "cost": session.cost_json() }))?;
@@ -271,6 +283,7 @@ async fn list(config: &Config, name: Option<&str>) -> Result<Outcome> {
         ]);
     }
     say!("{table}")?;
+    session.note_cost(config);
     Ok(Outcome::Done)
 }
 
@@ -344,6 +357,7 @@ async fn show(config: &Config, name: &str, files: bool, key: Option<&Path>) -> R
         let (kind, bytes) = kind(&entry.node);
         say!("{:>5o} {bytes:>15} {kind:9} {}", entry.meta.mode, printable(&entry.show()))?;
     }
+    session.note_cost(config);
     Ok(Outcome::Done)
 }
 
@@ -358,7 +372,7 @@ async fn diff(config: &Config, older: &str, newer: &str, key: Option<&Path>) -> 
         }))?;
         return Ok(Outcome::Done);
     }
-    let mut table = Table::new(&["", "new bytes>", "path"]);
+    let mut table = Table::new(&["", "changed chunks>", "path"]);
     for difference in &differences {
         let change = match difference.change {
             Change::Added => "added",
@@ -374,6 +388,7 @@ async fn diff(config: &Config, older: &str, newer: &str, key: Option<&Path>) -> 
     } else {
         say!("{table}")?;
     }
+    session.note_cost(config);
     Ok(Outcome::Done)
 }
 
@@ -399,13 +414,7 @@ async fn verify(config: &Config, names: &[String], key: Option<&Path>) -> Result
         document["cost"] = session.cost_json();
         say_json(&document)?;
     } else {
-        for fault in &verified.faults {
-            let offset = fault.offset.map(|offset| format!(" at {offset}")).unwrap_or_default();
-            let file =
-                fault.file.as_deref().map(|file| format!(" {}{offset}", printable(file))).unwrap_or_default();
-            let object = fault.object.as_deref().map(|object| format!(" [{object}]")).unwrap_or_default();
-            say!("{}{file}: {}{object}", fault.snapshot, fault.what)?;
-        }
+        say_faults(&verified.faults)?;
         for unread in &verified.unread {
             say!("{}: not read: {}", unread.snapshot, unread.what)?;
         }
@@ -416,10 +425,52 @@ async fn verify(config: &Config, names: &[String], key: Option<&Path>) -> Result
             show_bytes(verified.bytes),
             show_count(verified.faults.len() as u64, "fault")
         )?;
+        if verified.faults.iter().any(is_of_pack) {
+            note!(
+                "to repair what its directory still has: delete the damaged packs, then take a snapshot of the volume"
+            );
+        }
         session.note_cost(config);
     }
     let is_all_sound = verified.faults.is_empty() && verified.unread.is_empty();
     Ok(if is_all_sound { Outcome::Done } else { Outcome::Partial })
+}
+
+/// Says what is damaged: each object, and the files that need it.
+fn say_faults(faults: &[VolumeFault]) -> Result<()> {
+    let mut by_object: BTreeMap<(&str, &str), Vec<&VolumeFault>> = BTreeMap::new();
+    for fault in faults {
+        let object = fault.object.as_deref().unwrap_or_default();
+        by_object.entry((&fault.snapshot, object)).or_default().push(fault);
+    }
+    for ((snapshot, object), faults) in by_object {
+        let mut files: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for fault in &faults {
+            let Some(file) = &fault.file else { continue };
+            files.entry(file).or_default().extend(fault.offset);
+        }
+        let count = match files.len() as u64 {
+            0 => String::new(),
+            count => format!(" ({})", show_count(count, "file")),
+        };
+        let what = faults.first().map_or("", |fault| &fault.what);
+        let object = if what.contains(object) { String::new() } else { format!("{object}: ") };
+        say!("{snapshot}: {object}{}{count}", printable(what))?;
+        for (file, mut offsets) in files {
+            offsets.sort_unstable();
+            let shown: Vec<String> = offsets.iter().take(OFFSETS_MAX).map(u64::to_string).collect();
+            let more = match offsets.len().saturating_sub(OFFSETS_MAX) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            say!("  {} at {}{more}", printable(file), shown.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_of_pack(fault: &VolumeFault) -> bool {
+    fault.object.as_ref().is_some_and(|object| object.ends_with(".pack"))
 }
 
 async fn prune(config: &Config, given: VolumePrune) -> Result<Outcome> {
@@ -448,10 +499,11 @@ async fn prune(config: &Config, given: VolumePrune) -> Result<Outcome> {
         say!("{} {would}given up", show_count(pruned.abandoned, "unfinished snapshot"))?;
     }
     say!(
-        "{} ({}) {would}deleted; kept for now, of removed snapshots: {}",
+        "{} ({}) {would}deleted; kept for now, of removed snapshots: {} ({})",
         show_count(pruned.deleted.len() as u64, "object"),
         show_bytes(pruned.deleted_bytes),
-        show_count(pruned.retained, "object")
+        show_count(pruned.retained, "object"),
+        show_bytes(pruned.retained_bytes)
     )?;
     session.note_cost(config);
     Ok(Outcome::Done)
@@ -495,25 +547,36 @@ async fn restore(
     stopping.abort();
     bar.finish_and_clear();
     let restored = restored?;
+    let outcome = if restored.faults.is_empty() { Outcome::Done } else { Outcome::Partial };
     if config.json {
         say_json(&json!({
             "snapshot": snapshot.name().to_string(), "directory": directory.display().to_string(),
             "written_bytes": restored.written_bytes, "found_bytes": restored.found_bytes,
             "owners_not_set": restored.owners_not_set, "attributes_not_set": restored.attributes_not_set,
+            "faults": restored.faults,
             "tablespaces": restored.tablespaces.iter().map(|of| json!({
                 "number": of.number, "location": of.location, "directory": of.directory.display().to_string(),
             })).collect::<Vec<_>>(),
             "cost": session.cost_json(),
         }))?;
-        return Ok(Outcome::Done);
+        return Ok(outcome);
     }
+    let is_partial = if restored.faults.is_empty() { "" } else { ", without the damaged files" };
     say!(
-        "{} is in {}: {} written, {} found in place",
+        "{} is in {}{is_partial}: {} written, {} found in place",
         snapshot.name(),
         directory.display(),
         show_bytes(restored.written_bytes),
         show_bytes(restored.found_bytes)
     )?;
+    say_faults(&restored.faults)?;
+    if !restored.faults.is_empty() {
+        note!(
+            "the restore is not complete: run it again once these objects are back, or remove {}/.frostline-restore to do \
+             without these files",
+            directory.display()
+        );
+    }
     for Tablespace { number, location, directory } in &restored.tablespaces {
         say!("tablespace {number}, which was in {}, is in {}", printable(location), directory.display())?;
     }
@@ -528,7 +591,7 @@ async fn restore(
         note!("the directory changed while this snapshot was taken: files may be of different moments");
     }
     session.note_cost(config);
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 /// A tablespace and its directory, as `OLD=NEW`. A backslash precedes `=` in a path.

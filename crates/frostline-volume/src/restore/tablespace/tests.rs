@@ -88,8 +88,8 @@ async fn a_mapping_that_cannot_be_meant_is_refused_before_anything_is_made() {
     for (mappings, says) in [
         (vec![("/not/here", ssd.clone())], "1 (/ssd/a b), 2 (/ssd/back\\slash)"),
         (vec![("3", ssd.clone())], "no tablespace 3"),
-        (vec![("1", target.join("ssd"))], "inside of the directory"),
-        (vec![("1", folder.path().to_owned())], "inside of the directory"),
+        (vec![("1", target.join("ssd"))], "must be outside of"),
+        (vec![("1", folder.path().to_owned())], "must be outside of"),
         (vec![("1", ssd.clone()), ("2", ssd.clone())], "a directory for each"),
         (vec![("1", ssd.clone()), ("/ssd/a b", at("other"))], "a directory for each"),
         (vec![("1", at("no/parent"))], "cannot find"),
@@ -127,4 +127,20 @@ async fn a_link_of_a_snapshot_that_leads_out_is_no_tablespace() {
     }
     let done = restore(&bench, &taken, &target, &[]).await.unwrap();
     assert_eq!((done.tablespaces, fs::read_dir(&victim).unwrap().count()), (Vec::new(), 0));
+}
+
+#[tokio::test]
+async fn a_damaged_map_of_tablespaces_only_matters_to_who_moves_one() {
+    let (bench, source, folder) = (Bench::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let taken = taken(&bench, source.path()).await;
+    for key in bench.store.keys().await.iter().filter(|key| key.ends_with(".pack")) {
+        bench.store.remove(key).await;
+    }
+    let (inside, ssd) = (folder.path().join("inside"), folder.path().join("ssd"));
+    let refused = restore(&bench, &taken, &inside, &[("/ssd/a b", &ssd)]).await.unwrap_err();
+    assert!(refused.what().ends_with("restore without --tablespace"), "{refused}");
+    assert!(!inside.exists());
+    let done = restore(&bench, &taken, &inside, &[]).await.unwrap();
+    assert!(done.faults.iter().any(|fault| fault.file.as_deref() == Some(TABLESPACE_MAP)), "{done:?}");
+    assert!(inside.join("frostline_tablespaces/1").is_dir());
 }

@@ -55,7 +55,18 @@ fn what_is_of_one_run_is_left_out() {
 #[test]
 fn a_server_that_cannot_be_reached_is_told_with_its_message() {
     let folder = tempfile::tempdir().unwrap();
-    let conninfo = format!("host={} port=1 dbname=postgres", folder.path().display());
+    std::fs::write(folder.path().join("PG_VERSION"), "17\n").unwrap();
+    let shown = folder.path().display().to_string();
+    let conninfo = format!("host={shown} port=1 dbname=postgres");
     let refused = Backup::begin(&conninfo, folder.path(), "a").unwrap_err();
-    assert!(refused.to_string().contains(&folder.path().display().to_string()), "{refused}");
+    assert!(refused.what().starts_with("cannot connect to PostgreSQL: connection"), "{refused}");
+    assert!(refused.what().contains(&shown), "{refused}");
+}
+
+#[test]
+fn a_directory_that_no_server_has_is_told_before_one_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = Backup::begin("port=1", folder.path(), "a").unwrap_err();
+    assert_eq!(refused.kind(), frostline_base::ErrorKind::Invalid);
+    assert!(refused.what().contains("is no data directory of PostgreSQL"), "{refused}");
 }
