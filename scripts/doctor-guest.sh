@@ -51,7 +51,7 @@ put() {
 }
 put "$tests" /bin/doctor-tests
 strip "$root/bin/doctor-tests"
-for program in sh cat ls sed mount umount mkdir rm rmdir truncate losetup mkfs.ext4 ethtool ip; do
+for program in sh cat ls sed mount umount mkdir rm rmdir truncate losetup blkid readlink mkfs.ext4 ethtool ip; do
     put "$(command -v "$program")" "/usr/bin/$program"
 done
 cp "$root/usr/bin/sh" "$root/bin/sh"

@@ -11,7 +11,7 @@ use crate::host::{Host, Role, Said};
 use crate::report::{self, Format, Report};
 use crate::rule::{Rule, Severity};
 use crate::tree::{Absent, Tree, Why};
-use crate::{capture, examine, fix, rules};
+use crate::{capture, examine, fix, live, rules};
 
 /// Find what slows this host down or endangers its data, and how to fix it.
 #[derive(Debug, Args)]
@@ -304,7 +304,12 @@ fn run_fix(
     if !apply.is_empty() && from.root != Path::new("/") {
         return Err(Error::invalid("fixes are applied to this host only, not to a capture"));
     }
-    let report = examine(&from.host()?);
+    let mut host = from.host()?;
+    if from.root == Path::new("/") {
+        let uuids = live::uuids(host.tree());
+        host = host.with_files(uuids);
+    }
+    let report = examine(&host);
     if apply.is_empty() {
         let script = fix::script(&report, names);
         let text = if json { format!("{}\n", serde_json::json!({ "script": script })) } else { script };

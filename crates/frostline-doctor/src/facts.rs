@@ -1,7 +1,7 @@
 //! Parsers of a host's files. All are total: any text gives a value, without the parts that could not be
 //! parsed, and memory use is a small multiple of the text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) mod config;
 pub mod interrupts;
@@ -151,7 +151,25 @@ pub(crate) struct Mount {
     pub(crate) device: String,
     pub(crate) point: String,
     pub(crate) kind: String,
+    /// As `/proc/mounts` shows them: `ro` where the mount or its file system is read-only.
     pub(crate) options: Vec<String>,
+    /// Where `mountinfo` was read.
+    pub(crate) info: Option<MountInfo>,
+}
+
+/// What only `/proc/self/mountinfo` says of a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MountInfo {
+    /// The device number of the file system (`8:1`), the same for all of its mounts.
+    pub(crate) number: String,
+    /// The directory of the file system that is mounted, escaped.
+    pub(crate) root: String,
+    /// Options of this mount, `ro` or `rw` first.
+    pub(crate) flags: Vec<String>,
+    /// Options of the file system, `ro` or `rw` first.
+    pub(crate) shared: Vec<String>,
+    /// Whether something is mounted over it, so that its path leads elsewhere.
+    pub(crate) is_hidden: bool,
 }
 
 impl Mount {
@@ -161,6 +179,16 @@ impl Mount {
 
     pub(crate) fn value(&self, option: &str) -> Option<&str> {
         self.options.iter().find_map(|o| o.strip_prefix(option)?.strip_prefix('='))
+    }
+
+    /// Whether its path leads to it, as far as is known.
+    pub(crate) fn is_visible(&self) -> bool {
+        self.info.as_ref().is_none_or(|info| !info.is_hidden)
+    }
+
+    /// Whether a remount of the file system here leaves both it and this mount read-only or writable, as they are.
+    pub(crate) fn is_remountable(&self) -> bool {
+        self.is_visible() && self.info.as_ref().is_some_and(|info| info.flags.first() == info.shared.first())
     }
 
     /// Whether device flushes are left out.
@@ -181,10 +209,77 @@ pub(crate) fn mounts(text: &str) -> Vec<Mount> {
                 point: unescape(point),
                 kind: kind.to_owned(),
                 options,
+                info: None,
             });
         }
     }
     mounts
+}
+
+/// Bytes of a path, and mounts below each other, beyond which a mount counts as hidden.
+const PATH_BYTES_MAX: usize = 4096;
+const NESTED_MAX: usize = 64;
+
+/// `/proc/self/mountinfo`.
+pub(crate) fn mountinfo(text: &str) -> Vec<Mount> {
+    let lines: Vec<(MountId, Mount)> = text.lines().filter_map(mountinfo_line).collect();
+    let parents: BTreeMap<u64, u64> =
+        lines.iter().filter(|(at, _)| at.id != at.parent).map(|(at, _)| (at.id, at.parent)).collect();
+    // Which mounts have something mounted on them, and where.
+    let covers: BTreeSet<(u64, &str)> = lines
+        .iter()
+        .filter(|(at, _)| at.id != at.parent)
+        .map(|(at, mount)| (at.parent, &*mount.point))
+        .collect();
+    // Those on a directory that is itself covered.
+    let is_below_cover = |(at, mount): &&(MountId, Mount)| {
+        mount.point.len() > PATH_BYTES_MAX
+            || above(&mount.point).any(|folder| covers.contains(&(at.parent, folder)))
+    };
+    let below: BTreeSet<u64> = lines.iter().filter(is_below_cover).map(|(at, _)| at.id).collect();
+    let is_hidden = |(at, mount): &(MountId, Mount)| {
+        let mut ancestors = std::iter::successors(Some(at.id), |id| parents.get(id).copied());
+        covers.contains(&(at.id, &*mount.point))
+            || ancestors.by_ref().take(NESTED_MAX).any(|id| below.contains(&id))
+            || ancestors.next().is_some()
+    };
+    let hidden: Vec<bool> = lines.iter().map(is_hidden).collect();
+    let mut mounts: Vec<Mount> = lines.into_iter().map(|(_, mount)| mount).collect();
+    for (mount, is_hidden) in mounts.iter_mut().zip(hidden) {
+        if let Some(info) = &mut mount.info {
+            info.is_hidden = is_hidden;
+        }
+    }
+    mounts
+}
+
+struct MountId {
+    id: u64,
+    parent: u64,
+}
+
+fn mountinfo_line(line: &str) -> Option<(MountId, Mount)> {
+    let (mount, file_system) = line.split_once(" - ")?;
+    let mut words = mount.split(' ');
+    let at = MountId { id: words.next()?.parse().ok()?, parent: words.next()?.parse().ok()? };
+    let (number, root, point, flags) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let mut words = file_system.split(' ');
+    let (kind, device, shared) = (words.next()?, words.next()?, words.next()?);
+    let list = |text: &str| -> Vec<String> { text.split(',').map(str::to_owned).collect() };
+    let (flags, shared) = (list(flags), list(shared));
+    let is_read_only = [&flags, &shared].iter().any(|options| options.iter().any(|option| option == "ro"));
+    let mut options = vec![if is_read_only { "ro" } else { "rw" }.to_owned()];
+    let is_mode = |option: &&String| *option == "ro" || *option == "rw";
+    options.extend(flags.iter().chain(&shared).filter(|option| !is_mode(option)).cloned());
+    let info =
+        MountInfo { number: number.to_owned(), root: root.to_owned(), flags, shared, is_hidden: false };
+    let (device, point) = (unescape(device), unescape(point));
+    Some((at, Mount { device, point, kind: kind.to_owned(), options, info: Some(info) }))
+}
+
+/// The directories above a path.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at.max(1)]).filter(move |folder| *folder != path)
 }
 
 /// The octal escapes of mount tables (`\040` is a space).
@@ -202,15 +297,6 @@ fn unescape(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&out).into_owned()
-}
-
-/// A mount point as the kernel writes it in a mount table.
-pub(crate) fn escape(point: &str) -> String {
-    let octal = |c: char| match c {
-        ' ' | '\t' | '\n' | '\\' | '#' => format!("\\{:03o}", u32::from(c)),
-        c => c.to_string(),
-    };
-    point.chars().map(octal).collect()
 }
 
 /// The word in brackets: the chosen one of `none [mq-deadline] kyber`, or the only one.

@@ -8,7 +8,8 @@
 //! 1. A setting is changed only if it still holds what it held when the host was examined.
 //! 2. What is changed is recorded beside the script before it is changed, so that `undo` sets back exactly that:
 //!    also after a kill, after a second run, and where part of a fix was in place already.
-//! 3. `undo` leaves a setting alone that somebody else has changed since, and says so.
+//! 3. `undo` leaves a setting alone that somebody else has changed since, or that is of another device or file system
+//!    now, and says so.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -49,16 +50,21 @@ status=0
 const FUNCTIONS: &str = r#"
 # change NUMBER: sets it, if it still holds what it held
 change() {
-    eval "was=\$was_$1 to=\$to_$1 back=\$back_$1 name=\$name_$1"
+    eval "was=\$was_$1 to=\$to_$1 back=\$back_$1 name=\$name_$1 owner=\$owner_$1"
     [ ! -e "$record/$1" ] || return 0
     now=$(get_"$1") || { echo "$name cannot be read" >&2; return 1; }
     if [ "$now" != "$was" ]; then
         echo "$name was $was when the host was examined and is $now now: examine the host again" >&2
         return 1
     fi
-    mkdir -p "$record" && : > "$record/$1" || return 1
+    present=$(whose_"$1")
+    if [ -n "$owner" ] && [ "$present" != "$owner" ]; then
+        echo "$name is of another device or file system than when the host was examined: examine it again" >&2
+        return 1
+    fi
+    mkdir -p "$record" && printf '%s\n' "$present" > "$record/$1" || return 1
     if set_"$1" "$to" && now=$(get_"$1") && [ "$now" != "$was" ]; then
-        echo "$now" > "$record/$1"
+        echo "$now" >> "$record/$1"
         echo "$name: $was -> $now"
         return 0
     fi
@@ -71,8 +77,14 @@ change() {
 revert() {
     [ -e "$record/$1" ] || return 0
     eval "was=\$was_$1 back=\$back_$1 name=\$name_$1"
+    owner= left=
+    { IFS= read -r owner; IFS= read -r left; } < "$record/$1"
+    if [ -n "$owner" ] && [ "$(whose_"$1")" != "$owner" ]; then
+        echo "$name is gone, or of another device or file system now: left alone" >&2
+        status=1
+        return 1
+    fi
     now=$(get_"$1")
-    left=$(cat "$record/$1")
     if [ "$now" != "$was" ]; then
         if [ -n "$left" ] && [ "$now" != "$left" ]; then
             echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
@@ -102,13 +114,14 @@ pub(crate) fn script(report: &Report, names: &[String]) -> String {
             let number = numbers.len() + 1;
             if !numbers.contains_key(step.name.as_str()) {
                 numbers.insert(&step.name, number);
-                let [was, to, back, name] =
-                    [&step.was, &step.to, &step.back, &step.name].map(|text| shell_word(text));
+                let [was, to, back, name, owner] =
+                    [&step.was, &step.to, &step.back, &step.name, &step.owner].map(|text| shell_word(text));
                 let _ = write!(
                     steps,
-                    "\nwas_{number}={was} to_{number}={to} back_{number}={back} name_{number}={name}\n\
-                     get_{number}() {{ {}; }}\nset_{number}() {{ {}; }}\n",
-                    step.get, step.set
+                    "\nwas_{number}={was} to_{number}={to} back_{number}={back} name_{number}={name} \
+                     owner_{number}={owner}\n\
+                     get_{number}() {{ {}; }}\nset_{number}() {{ {}; }}\nwhose_{number}() {{ {}; }}\n",
+                    step.get, step.set, step.whose
                 );
             }
         }
@@ -129,6 +142,9 @@ fn fix_lines(finding: &Finding, numbers: &BTreeMap<&str, usize>) -> String {
     let mut alternatives = Vec::new();
     for fix in &finding.fixes {
         let _ = writeln!(out, "    # {}: {}", fix.side.label(), fix.what);
+        if let Some(why) = &fix.refused {
+            let _ = writeln!(out, "    #     not possible: {why}");
+        }
         fix.run.iter().for_each(|command| out += &format!("    #     {command}\n"));
         if fix.is_applicable() {
             let mine: Vec<usize> =
@@ -153,11 +169,15 @@ pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<V
     for name in names {
         let rule = rules::find(name)
             .ok_or_else(|| Error::invalid(format!("there is no rule {name}: see doctor rules")))?;
-        let mut findings = report.findings.iter().filter(|finding| finding.rule == rule.id);
-        if !findings.any(|finding| finding.fixes.iter().any(Remedy::is_applicable)) {
+        let findings = report.findings.iter().filter(|finding| finding.rule == rule.id);
+        let fixes: Vec<&Remedy> = findings.flat_map(|finding| &finding.fixes).collect();
+        if !fixes.iter().any(|fix| fix.is_applicable()) {
+            let why: Vec<&str> = fixes.iter().filter_map(|fix| fix.refused.as_deref()).collect();
+            let separator = if why.is_empty() { "" } else { ": " };
             return Err(Error::invalid(format!(
-                "nothing to apply: {} found nothing that can be fixed and undone here",
-                rule.id
+                "nothing to apply: {} found nothing that can be fixed and undone here{separator}{}",
+                rule.id,
+                why.join("; ")
             )));
         }
     }

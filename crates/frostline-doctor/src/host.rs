@@ -10,6 +10,7 @@ use crate::facts::config::{self, Heap};
 use crate::facts::interrupts::{Interrupts, Row};
 use crate::facts::vm::{self, Machine, Offer};
 use crate::facts::{self, Disk, Mount};
+use crate::rule::Found;
 use crate::tree::{Absent, Fact, TABLE_BYTES_MAX, Tree, Why};
 
 /// What the classes of volumes are promised to do.
@@ -50,6 +51,36 @@ pub struct Said {
     pub roles: Vec<(String, Role)>,
     /// Devices and their class of cloud volume, such as `nvme1n1` and `st1`.
     pub volumes: Vec<(String, String)>,
+}
+
+/// A file system with all of its mounts.
+#[derive(Debug)]
+pub(crate) struct FileSystem<'a> {
+    pub(crate) first: &'a Mount,
+    pub(crate) mounts: Vec<&'a Mount>,
+}
+
+impl<'a> FileSystem<'a> {
+    /// The mount by which its options can be changed without a change of anything else.
+    pub(crate) fn remountable(&self) -> Option<&'a Mount> {
+        self.mounts.iter().copied().find(|mount| mount.is_remountable())
+    }
+
+    /// Where it is mounted, for a reader.
+    pub(crate) fn points(&self) -> String {
+        let points: Vec<&str> = self.mounts.iter().map(|mount| mount.point.as_str()).collect();
+        points.join(", ")
+    }
+
+    /// A finding on it: its object is every mount, and the commands name the one that can be changed.
+    pub(crate) fn found(&self, observed: impl Into<String>) -> Found {
+        let found = Found::new(self.points(), observed).with("device", &self.first.device);
+        let visible = || self.mounts.iter().copied().find(|mount| mount.is_visible());
+        match self.remountable().or_else(visible) {
+            Some(mount) => found.with("point", &mount.point),
+            None => found,
+        }
+    }
 }
 
 /// A network device.
@@ -164,11 +195,7 @@ impl Host {
         };
         let interrupts = table(first.as_ref().unwrap_or(&tree));
         let later_interrupts = second.as_ref().filter(|_| seconds > 0.0).map(table);
-        let mounts = tree.text("proc/mounts").and_then(|text| {
-            let mounts = facts::mounts(&text);
-            // A host has at least its root.
-            if mounts.is_empty() { Err(Absent::damaged("proc/mounts", "names no mount")) } else { Ok(mounts) }
-        });
+        let mounts = mounts(&tree);
         let cpus = cpus(&tree, &interrupts);
         let machines = machines(&tree);
         let second = second.filter(|_| seconds > 0.0);
@@ -197,6 +224,13 @@ impl Host {
             cpus,
             machines,
         }
+    }
+
+    /// The same host with files that are read before its own.
+    #[must_use]
+    pub(crate) fn with_files(mut self, files: BTreeMap<String, Vec<u8>>) -> Host {
+        self.tree = self.tree.with_files(files);
+        self
     }
 
     /// The tree of everything that is not a counter.
@@ -320,16 +354,20 @@ impl Host {
         self.known(self.mounts.as_deref())
     }
 
-    /// The mounts with each device once, where it was mounted first: not its bind mounts.
-    pub(crate) fn file_systems(&self) -> Fact<Vec<&Mount>> {
-        let mut known = std::collections::BTreeSet::new();
-        let mut mounts = Vec::new();
+    /// The file systems, in the order in which they were mounted first.
+    pub(crate) fn file_systems(&self) -> Fact<Vec<FileSystem<'_>>> {
+        let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut all: Vec<FileSystem<'_>> = Vec::new();
         for mount in self.mounts()? {
-            if !mount.device.starts_with("/dev/") || known.insert(&mount.device) {
-                mounts.push(mount);
+            // Captures without mountinfo: sources other than devices may be shared by several.
+            let by_device = Some(mount.device.as_str()).filter(|device| device.starts_with("/dev/"));
+            let key = mount.info.as_ref().map_or(by_device, |info| Some(info.number.as_str()));
+            match key.map(|key| *known.entry(key).or_insert(all.len())) {
+                Some(at) if at < all.len() => all[at].mounts.push(mount),
+                _ => all.push(FileSystem { first: mount, mounts: vec![mount] }),
             }
         }
-        Ok(mounts)
+        Ok(all)
     }
 
     pub(crate) fn processes(&self) -> Fact<&[Process]> {
@@ -627,6 +665,23 @@ impl Host {
         said.or_else(|| strictest(&mut on_it(&self.inferred).into_iter().map(|(_, role)| role)))
     }
 
+    /// What a file system is for: a log or database if any of its mounts is, a cache if all of its mounts are.
+    pub(crate) fn role_of_all(&self, file_system: &FileSystem<'_>) -> Option<Role> {
+        let roles: Vec<(&Mount, Option<Role>)> =
+            file_system.mounts.iter().map(|mount| (*mount, self.role_of(mount))).collect();
+        let strictest = roles.iter().filter_map(|(_, role)| *role).max_by_key(|role| role.strictness());
+        let is_cache = |(mount, role): &(&Mount, Option<Role>)| {
+            // A bind mount of a directory of the cache.
+            let below = |(other, role): &(&Mount, Option<Role>)| {
+                let inner = mount.info.as_ref().zip(other.info.as_ref());
+                *role == Some(Role::Cache)
+                    && inner.is_some_and(|(inner, all)| is_below(&inner.root, &all.root))
+            };
+            role.is_some() || roles.iter().any(below)
+        };
+        strictest.filter(|role| *role != Role::Cache || roles.iter().all(is_cache))
+    }
+
     /// The PostgreSQL servers that run; where no processes are known, every configuration.
     pub(crate) fn postgres(&self) -> Fact<Vec<Postgres>> {
         postgres(&self.tree, self.processes())
@@ -681,6 +736,17 @@ impl Host {
         }
         Ok(found)
     }
+}
+
+/// The mounts, from `mountinfo`; captures of earlier builds have `/proc/mounts` only.
+fn mounts(tree: &Tree) -> Fact<Vec<Mount>> {
+    let path = "proc/self/mountinfo";
+    let (path, mounts) = match tree.text_up_to(path, TABLE_BYTES_MAX) {
+        Err(e) if e.is_missing() => ("proc/mounts", facts::mounts(&tree.text("proc/mounts")?)),
+        text => (path, facts::mountinfo(&text?)),
+    };
+    // A host has at least its root.
+    if mounts.is_empty() { Err(Absent::damaged(path, "names no mount")) } else { Ok(mounts) }
 }
 
 /// Where PostgreSQL's settings are.

@@ -145,6 +145,29 @@ pub(crate) fn commands(tree: &Tree) -> Files {
     files
 }
 
+/// The file that holds the UUID of the file system with this device number. Captures have none.
+pub(crate) fn uuid_path(number: &str) -> String {
+    format!("commands/uuid.{number}")
+}
+
+/// The UUIDs of the file systems whose options a fix may change. Read only for fixes: a disk that does not answer
+/// would hold an examination.
+pub(crate) fn uuids(tree: &Tree) -> Files {
+    let mounts = tree.text("proc/self/mountinfo").map(|text| crate::facts::mountinfo(&text));
+    let mut files = Files::new();
+    for mount in mounts.unwrap_or_default() {
+        let is_fixed = ["ext4", "xfs", "btrfs"].contains(&mount.kind.as_str());
+        let Some(info) = mount.info.filter(|_| is_fixed && mount.device.starts_with("/dev/")) else {
+            continue;
+        };
+        if files.len() < DEVICES_MAX && !files.contains_key(&uuid_path(&info.number)) {
+            let printed = output(tree, &["blkid", "-p", "-s", "UUID", "-o", "value", &mount.device]);
+            files.insert(uuid_path(&info.number), printed.unwrap_or_default());
+        }
+    }
+    files
+}
+
 /// `POINT KIND TOTAL FREE` in bytes of each local file system. Others are left out: a server that does not
 /// answer would hold the doctor.
 fn room(mounts: &[crate::facts::Mount]) -> String {

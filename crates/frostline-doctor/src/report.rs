@@ -80,6 +80,9 @@ pub struct Remedy {
     pub undo: Vec<String>,
     /// Whether the doctor can apply it: what it changes was read here.
     pub applicable: bool,
+    /// Why there is nothing to type here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
     #[serde(skip)]
     pub(crate) steps: Vec<Step>,
 }
@@ -229,6 +232,9 @@ impl Finding {
             for command in &fix.run {
                 let _ = writeln!(out, "             {command}");
             }
+            if let Some(why) = &fix.refused {
+                let _ = writeln!(out, "             not possible: {why}");
+            }
         }
         let _ = writeln!(out, "         expect: {}\n", self.gain);
         out
@@ -251,6 +257,8 @@ impl Remedy {
         if !fix.changes.is_empty() && steps.as_ref().is_ok_and(Vec::is_empty) {
             return None;
         }
+        let of_mount = fix.changes.iter().any(|change| change.is_of_mount());
+        let refused = steps.as_ref().err().filter(|_| of_mount).map(|absent| line(&absent.to_string(), 4096));
         let steps = steps.unwrap_or_default();
         let shell = fix.side == Side::Here;
         let filled = |texts: Vec<String>| -> Vec<String> {
@@ -258,6 +266,7 @@ impl Remedy {
             rows.iter().flat_map(of_row).collect()
         };
         let (run, undo) = match steps.is_empty() {
+            true if refused.is_some() => (Vec::new(), Vec::new()),
             true => (filled(fix.commands()), filled(fix.undo_commands())),
             false => (
                 steps.iter().map(|step| step.run.clone()).collect(),
@@ -266,7 +275,8 @@ impl Remedy {
         };
         let clean = |texts: Vec<String>| texts.iter().map(|text| line(text, 4096)).collect();
         let applicable = !steps.is_empty();
-        Some(Remedy { side: fix.side, what: fix.what, run: clean(run), undo: clean(undo), applicable, steps })
+        let (run, undo) = (clean(run), clean(undo));
+        Some(Remedy { side: fix.side, what: fix.what, run, undo, applicable, refused, steps })
     }
 }
 

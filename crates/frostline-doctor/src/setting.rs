@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::facts;
-use crate::host::Host;
+use crate::facts::{self, Mount};
+use crate::host::{FileSystem, Host};
+use crate::live;
 use crate::rule::fill;
 use crate::text::shell_word;
-use crate::tree::{Absent, Fact};
+use crate::tree::{Absent, Fact, Why};
 
 /// A setting. `{name}` is a value of the finding; a `*` in a path stands for every file that matches.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +32,10 @@ pub enum Setting {
     Offload,
     /// Whether the loop device `{dev}` reads and writes its file directly.
     LoopDirect,
-    /// An option of the file system mounted at `{point}`, and its opposite.
-    Mount(&'static str, &'static str),
+    /// An option of the file system mounted at `{point}`, and its opposite, which the kernel shows.
+    FileSystem(&'static str, &'static str),
+    /// When reads through the mount at `{point}` write access times.
+    AccessTime,
 }
 
 /// What a setting should hold.
@@ -55,6 +58,10 @@ pub struct Change(pub Setting, pub Want);
 pub(crate) struct Step {
     /// What it is called in messages.
     pub(crate) name: String,
+    /// Shell command that prints which device or file system it belongs to, and what it printed when the host was
+    /// examined: empty where that is not known.
+    pub(crate) whose: String,
+    pub(crate) owner: String,
     /// Shell commands that print its value and that set it to `$1`.
     pub(crate) get: String,
     pub(crate) set: String,
@@ -97,10 +104,16 @@ impl Change {
     /// The command that undoes it; `{was}` is what the setting held.
     pub(crate) fn undo(self) -> String {
         match self.0 {
-            Setting::Mount(_, without) => self.0.command(without),
+            Setting::FileSystem(_, without) => self.0.command(without),
+            Setting::AccessTime => self.0.command("strictatime"),
             Setting::Dirty(name) => format!("sysctl -w {name}_ratio={{was}}"),
             setting => setting.command("{was}"),
         }
+    }
+
+    /// Whether it can only be typed with values that were read: a remount would reset all options that it does not name.
+    pub(crate) fn is_of_mount(self) -> bool {
+        matches!(self.0, Setting::FileSystem(..) | Setting::AccessTime)
     }
 
     /// The steps of this change on `host`, none where every setting is as good as advised. An error where one
@@ -126,7 +139,7 @@ impl Change {
                 None => false,
             };
             if !is_met {
-                steps.push(target.step(now, wanted));
+                steps.push(target.step(host, now, wanted));
             }
         }
         Ok(steps)
@@ -143,7 +156,8 @@ impl Setting {
             Setting::Ring => format!("ethtool -G {{dev}} rx {value}"),
             Setting::Offload => format!("ethtool -K {{dev}} {{feature}} {value}"),
             Setting::LoopDirect => format!("losetup --direct-io={} /dev/{{dev}}", on_or_off(value)),
-            Setting::Mount(..) => format!("mount -o remount,{value} {{point}}"),
+            Setting::FileSystem(..) => format!("mount -o remount,{{options}},{value} {{device}} {{point}}"),
+            Setting::AccessTime => format!("mount -o remount,bind,{{options}},{value} {{device}} {{point}}"),
         }
     }
 
@@ -193,18 +207,46 @@ impl Setting {
                     Kind::LoopDirect(dev),
                 )
             }
-            Setting::Mount(with, without) => {
-                let point = get("point")?;
-                // The table of mounts leaves the default out.
-                let (option, shown, otherwise) = match without {
-                    "strictatime" => ("atime", vec!["noatime", "relatime"], without),
-                    _ => (without.trim_start_matches("no"), vec![without], with),
-                };
-                let name = format!("{option} of {point}");
-                one("proc/mounts".to_owned(), name, Kind::Mount { point, shown, otherwise })
+            Setting::FileSystem(with, without) => {
+                let mount = remountable(host, values)?;
+                let name = format!("{} of {}", without.trim_start_matches("no"), mount.point);
+                let remount = Remount::new(mount, with, &[without], false)?;
+                one("proc/self/mountinfo".to_owned(), name, Kind::Mount(remount))
+            }
+            Setting::AccessTime => {
+                let mount = mounted(host, values)?;
+                let name = format!("atime of {}", mount.point);
+                let remount = Remount::new(mount, "strictatime", &["noatime", "relatime"], true)?;
+                one("proc/self/mountinfo".to_owned(), name, Kind::Mount(remount))
             }
         }
     }
+}
+
+/// What the path of a finding leads to: the mount there that nothing hides.
+fn mounted<'a>(host: &'a Host, values: &Values) -> Fact<&'a Mount> {
+    let hidden = Why::Unsaid("something else is mounted over it");
+    let point = values.get("point").ok_or_else(|| Absent::new("the mount", hidden))?;
+    let is_there = |mount: &&Mount| mount.point == *point && mount.is_visible();
+    let lacks = || Absent::damaged("proc/self/mountinfo", &format!("lacks {point}"));
+    host.mounts()?.iter().rfind(is_there).ok_or_else(lacks)
+}
+
+/// A mount of the file system of a finding by which its options can be changed.
+fn remountable<'a>(host: &'a Host, values: &Values) -> Fact<&'a Mount> {
+    let mount = mounted(host, values)?;
+    let file_systems = host.file_systems()?;
+    let all = file_systems.iter().find(|all| all.mounts.iter().any(|one| std::ptr::eq(*one, mount)));
+    if let Some(mount) = all.and_then(FileSystem::remountable) {
+        return Ok(mount);
+    }
+    // A remount makes both read-only, or both writable.
+    let info = mount.info.as_ref().ok_or_else(|| Absent::new("proc/self/mountinfo", Why::Missing))?;
+    let why = match info.shared.first().is_some_and(|mode| mode == "ro") {
+        true => "the file system has become read-only: see the kernel's messages",
+        false => "mounted read-only here: change it where the file system is mounted writable",
+    };
+    Err(Absent::new(&mount.point, Why::Unsaid(why)))
 }
 
 /// A setting on one host.
@@ -224,7 +266,65 @@ enum Kind {
     Ring(String),
     Offload(String, String),
     LoopDirect(String),
-    Mount { point: String, shown: Vec<&'static str>, otherwise: &'static str },
+    Mount(Remount),
+}
+
+/// An option of a mount or of its file system, and what a remount has to name beside it.
+struct Remount {
+    point: String,
+    device: String,
+    /// The options that are kept, for a person to type.
+    kept: String,
+    /// The option in effect when none of `shown` is shown.
+    otherwise: &'static str,
+    shown: Vec<&'static str>,
+    now: &'static str,
+    /// Whether it belongs to the mount and not to the file system.
+    is_own: bool,
+    number: String,
+    root: String,
+}
+
+/// Options that a remount resets if it does not name them; all others stay.
+const KEPT: [&str; 9] =
+    ["nosuid", "nodev", "noexec", "nosymfollow", "nodiratime", "sync", "dirsync", "mand", "lazytime"];
+
+impl Remount {
+    fn new(mount: &Mount, otherwise: &'static str, shown: &[&'static str], is_own: bool) -> Fact<Remount> {
+        let info = mount.info.as_ref().ok_or_else(|| Absent::new("proc/self/mountinfo", Why::Missing))?;
+        let options = if is_own { &info.flags } else { &info.shared };
+        let now = shown.iter().find(|option| options.iter().any(|one| one == *option)).unwrap_or(&otherwise);
+        let atimes = ["noatime", "relatime"];
+        let mut kept: Vec<&str> = info.flags.first().into_iter().map(String::as_str).collect();
+        let shared = info.shared.iter().filter(|_| !is_own);
+        kept.extend(
+            info.flags.iter().chain(shared).map(String::as_str).filter(|option| KEPT.contains(option)),
+        );
+        if !is_own {
+            let atime = info.flags.iter().map(String::as_str).find(|option| atimes.contains(option));
+            kept.push(atime.unwrap_or("strictatime"));
+        }
+        Ok(Remount {
+            point: mount.point.clone(),
+            device: mount.device.clone(),
+            kept: format!("{}{}", if is_own { "bind," } else { "" }, kept.join(",")),
+            otherwise,
+            shown: shown.to_vec(),
+            now,
+            is_own,
+            number: info.number.clone(),
+            root: info.root.clone(),
+        })
+    }
+
+    fn whose(&self, host: &Host) -> (String, String) {
+        let command = if self.is_own { "directory_of" } else { "fs_of" };
+        let command = format!("{command} {} {}", shell_word(&self.point), shell_word(&self.device));
+        let Ok(uuid) = host.text(&live::uuid_path(&self.number)) else { return (command, String::new()) };
+        let number = if self.number.starts_with("0:") { "" } else { &self.number };
+        let directory = if self.is_own { &self.root } else { "" };
+        (command, format!("{number}/{}{directory}", uuid.trim()))
+    }
 }
 
 impl Target {
@@ -257,15 +357,35 @@ impl Target {
                 let word = line.and_then(|line| line.split_whitespace().next());
                 word.map(str::to_owned).ok_or_else(|| lacks(feature))
             }
-            Kind::Mount { point, shown, otherwise } => {
-                let mount = host.mounts()?.iter().rfind(|mount| mount.point == *point);
-                let mount = mount.ok_or_else(|| lacks(point))?;
-                Ok((*shown.iter().find(|option| mount.has(option)).unwrap_or(otherwise)).to_owned())
-            }
+            Kind::Mount(remount) => Ok(remount.now.to_owned()),
         }
     }
 
-    fn step(self, was: String, to: String) -> Step {
+    /// The device or file system that it belongs to: the shell command that tells, and what that prints on `host`.
+    fn whose(&self, host: &Host) -> (String, String) {
+        let mut parts = self.path.split('/');
+        let device = match (&self.kind, parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Kind::Mount(remount), ..) => return remount.whose(host),
+            (Kind::Channels(dev) | Kind::Ring(dev) | Kind::Offload(dev, _), ..) => {
+                Some(("nic", dev.as_str()))
+            }
+            (_, Some("sys"), Some("block"), Some(dev), _) => Some(("block", dev)),
+            (_, Some("sys"), Some("class"), Some("net"), Some(dev)) => Some(("nic", dev)),
+            _ => None,
+        };
+        let Some((kind, dev)) = device else { return (":".to_owned(), String::new()) };
+        let owner = if kind == "block" {
+            let number = host.word(&format!("sys/block/{dev}/diskseq"));
+            number.or_else(|_| host.tree().link(&format!("sys/block/{dev}")))
+        } else {
+            let bus = host.tree().link(&format!("sys/class/net/{dev}/device"));
+            bus.or_else(|_| host.word(&format!("sys/class/net/{dev}/ifindex")))
+        };
+        (format!("{kind}_of {}", shell_word(dev)), owner.unwrap_or_default())
+    }
+
+    fn step(self, host: &Host, was: String, to: String) -> Step {
+        let (whose, owner) = self.whose(host);
         let file = shell_word(&format!("/{}", self.path));
         let typed = |value: &str| shell_word(value);
         let (get, set, run, undo) = match &self.kind {
@@ -309,19 +429,21 @@ impl Target {
                     command(&was),
                 )
             }
-            Kind::Mount { point, shown, otherwise } => {
-                let (listed, point) = (shell_word(&facts::escape(point)), shell_word(point));
+            Kind::Mount(Remount { point, device, kept, otherwise, shown, .. }) => {
+                let (point, device) = (shell_word(point), shell_word(device));
+                let options = format!("{otherwise} {}", shown.join(" "));
+                let typed = |value: &str| format!("mount -o remount,{kept},{value} {device} {point}");
                 (
-                    format!("option_of {listed} {otherwise} {}", shown.join(" ")),
-                    format!("remount {listed} {point} \"$1\""),
-                    format!("mount -o remount,{to} {point}"),
-                    format!("mount -o remount,{was} {point}"),
+                    format!("option_of {point} {options}"),
+                    format!("remount {point} {device} \"$1\" {options}"),
+                    typed(&to),
+                    typed(&was),
                 )
             }
         };
         let back = was.clone();
         let to = if matches!(self.kind, Kind::Dirty) { format!("bytes {to}") } else { to };
-        Step { name: self.name, get, set, was, to, back, run, undo }
+        Step { name: self.name, whose, owner, get, set, was, to, back, run, undo }
     }
 }
 
@@ -388,39 +510,92 @@ set_channels() {
 ring_of() { ethtool -g "$1" | sed -n '/^Current/,$s/^RX:[[:space:]]*//p'; }
 offload_of() { ethtool -k "$1" | sed -n "s/^[[:space:]]*$2: \([a-z]*\).*/\1/p"; }
 set_direct() { if [ "$2" = 1 ]; then losetup --direct-io=on "$1"; else losetup --direct-io=off "$1"; fi; }
-# mounted SHOWN: the device and the options of what is mounted there last
-mounted() {
-    device= options=
-    while read -r source point _ rest _; do
-        [ "$point" = "$1" ] && device=$source options=$rest
-    done < /proc/self/mounts
-    [ -n "$options" ]
+# block_of DEV, nic_of DEV: what no other device has that gets the same name
+block_of() { cat "/sys/block/$1/diskseq" 2> /dev/null || readlink "/sys/block/$1"; }
+nic_of() { readlink "/sys/class/net/$1/device" || cat "/sys/class/net/$1/ifindex"; }
+# mount_at POINT: what this path leads to: id, directory, flags, file system and its options
+mount_at() {
+    [ -d "$1" ] || [ -f "$1" ] || return 1
+    id=$(sed -n 's/^mnt_id:[[:space:]]*//p' /proc/self/fdinfo/9 9< "$1")
+    [ -n "$id" ] || return 1
+    while read -r mount _ number root _ flags rest; do
+        [ "$mount" = "$id" ] || continue
+        options=${rest##* }
+        return 0
+    done < /proc/self/mountinfo
+    return 1
 }
-# option_of SHOWN OTHERWISE OPTION...: the option that is shown
+# fs_of POINT DEVICE, directory_of POINT DEVICE: which file system is mounted there, and which directory of it
+fs_of() {
+    mount_at "$1" || return 1
+    # Numbers of btrfs are drawn at each mount.
+    case $number in 0:*) number= ;; esac
+    echo "$number/$(blkid -p -s UUID -o value "$2" 2> /dev/null)"
+}
+directory_of() { fs=$(fs_of "$1" "$2") && mount_at "$1" && printf '%s\n' "$fs$root"; }
+# option_of POINT OTHERWISE OPTION...: the one of the options that is shown
 option_of() {
-    mounted "$1" || return 1
+    mount_at "$1" || return 1
     found=$2
     shift 2
     for option; do
-        case ,$options, in *,"$option",*) found=$option ;; esac
+        case ,$flags,$options, in *,"$option",*) found=$option ;; esac
     done
     echo "$found"
 }
-# remount SHOWN POINT OPTION: keeps the other options; with the device named, mount does not look into fstab
-remount() {
-    mounted "$1" || return 1
-    kept= atime=strictatime
+# without LIST OPTION...: the list without the options
+without() {
+    list=$1 left=
+    shift
     IFS=,
-    for option in $options; do
+    for word in $list; do
+        for option; do
+            [ "$word" != "$option" ] || continue 2
+        done
+        left=$left,$word
+    done
+    printf '%s\n' "$left"
+}
+# others OPTION...: all mounts of the file system of mount_at with all options but these
+others() {
+    while read -r mount _ of directory point own rest; do
+        [ "$of" = "$number" ] || continue
+        [ "$mount" != "$id" ] || own=$(without "$own" "$@")
+        printf '%s\n' "$mount $directory $point $own ${rest% *} $(without "${rest##* }" "$@")"
+    done < /proc/self/mountinfo
+}
+# remount POINT DEVICE VALUE OPTION...: sets this one of the options, and changes nothing else of the file system and
+# its mounts. With the device named, mount does not look into fstab.
+remount() (
+    point=$1 device=$2 value=$3
+    shift 3
+    mount_at "$point" && was=$(option_of "$point" "$@") && before=$(others "$@") || exit 1
+    mode=${flags%%,*}
+    case $value in
+    noatime | relatime | strictatime)
+        # Of the mount: what is of the file system is not touched.
+        kept=bind,$mode list=$flags atime= ;;
+    *)
+        [ "$mode" = "${options%%,*}" ] || { echo "$point is $mode and its file system is not" >&2; exit 1; }
+        kept=$mode list=$flags,$options atime=,strictatime ;;
+    esac
+    IFS=,
+    for option in $list; do
         case $option in
-        ro | rw | nosuid | nodev | noexec | nosymfollow | sync | dirsync | mand | lazytime | nodiratime)
-            kept=$kept,$option ;;
+        nosuid | nodev | noexec | nosymfollow | nodiratime) kept=$kept,$option ;;
+        sync | dirsync | mand | lazytime) kept=$kept,$option ;;
         # Neither is shown where strictatime is in effect; nodiratime alone would make it relatime.
-        noatime | relatime) atime=$option ;;
+        noatime | relatime) [ -z "$atime" ] || atime=,$option ;;
         esac
     done
     unset IFS
-    case $3 in noatime | relatime | strictatime) ;; *) kept=$kept,$atime ;; esac
-    mount -o "remount$kept,$3" "$device" "$2"
-}
+    kept=$kept$atime
+    mount -o "remount,$kept,$value" "$device" "$point" && [ "$(others "$@")" = "$before" ] && exit
+    if [ "$(others "$@")" != "$before" ]; then
+        echo "$point: other options changed with it and are set back" >&2
+        mount -o "remount,$kept,$was" "$device" "$point"
+        [ "$(others "$@")" = "$before" ] || echo "$point: other options could not be set back" >&2
+    fi
+    exit 1
+)
 "#;

@@ -157,7 +157,7 @@ impl Tree {
     /// The same tree with files that are read before those below the root; they are not listed.
     #[must_use]
     pub(crate) fn with_files(mut self, files: BTreeMap<String, Vec<u8>>) -> Tree {
-        self.extra = files;
+        self.extra.extend(files);
         self
     }
 

@@ -15,8 +15,9 @@ struct Program {
 /// A tree in which F03 (low) and nothing else fires, in a folder to write to.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fs::create_dir_all(folder.path().join("root/proc")).unwrap();
-    fs::write(folder.path().join("root/proc/mounts"), "/dev/vda / ext4 rw,relatime,discard 0 0\n").unwrap();
+    fs::create_dir_all(folder.path().join("root/proc/self")).unwrap();
+    let mountinfo = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n";
+    fs::write(folder.path().join("root/proc/self/mountinfo"), mountinfo).unwrap();
     folder
 }
 
@@ -92,7 +93,8 @@ fn fixes_are_shown_and_never_applied_to_a_capture() {
     let folder = folder();
     let (_, text) = run_in(folder.path(), "fix --dry-run F03 --root DIR/root").unwrap();
     assert!(
-        text.contains("mount -o remount,nodiscard /") && text.contains("to_1=nodiscard back_1=discard"),
+        text.contains("mount -o remount,rw,relatime,nodiscard /dev/vda /\n")
+            && text.contains("to_1=nodiscard back_1=discard"),
         "{text}"
     );
     let error = run_in(folder.path(), "fix --apply F03 --root DIR/root").unwrap_err();

@@ -42,6 +42,56 @@ fn mount_tables_are_unescaped() {
 }
 
 #[test]
+fn mountinfo_tells_mounts_from_file_systems() {
+    let text = "22 27 0:21 / /proc rw,relatime - proc proc rw\n\
+                27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard\n\
+                28 27 8:2 /a\\040b /srv/a\\040b ro,nosuid shared:2 master:1 - ext4 /dev/sd\\040b rw,sync\n\
+                cut 1 8:2\n29 27 8:3 / / rw\n30 27 8:3 / /x rw - ext4\n";
+    let mounts = mountinfo(text);
+    assert_eq!(mounts.iter().map(|mount| &*mount.point).collect::<Vec<_>>(), ["/proc", "/", "/srv/a b"]);
+    let (mount, info) = (&mounts[2], mounts[2].info.clone().unwrap());
+    assert_eq!(
+        (&*mount.device, &*mount.kind, mount.options.join(",")),
+        ("/dev/sd b", "ext4", "ro,nosuid,sync".to_owned())
+    );
+    assert_eq!(
+        (&*info.number, &*info.root, info.flags[0].as_str(), info.shared[0].as_str()),
+        ("8:2", r"/a\040b", "ro", "rw")
+    );
+}
+
+#[test]
+fn mounts_that_are_mounted_over_are_hidden() {
+    let check = |table: &[(u64, u64, &str)], expected: &[u64]| {
+        let line = |(id, parent, point): &(u64, u64, &str)| {
+            format!("{id} {parent} 8:1 / {point} rw - ext4 /dev/sda rw\n")
+        };
+        let text: String = table.iter().map(line).collect();
+        let hidden = mountinfo(&text).into_iter().zip(table).filter(|(mount, _)| !mount.is_visible());
+        assert_eq!(hidden.map(|(_, (id, ..))| *id).collect::<Vec<_>>(), expected, "{text}");
+    };
+    check(&[(2, 1, "/"), (3, 2, "/a"), (4, 2, "/ab"), (5, 3, "/a/b")], &[]);
+    // The root of a container, its own parent; and one whose parent is not shown.
+    check(&[(1, 1, "/"), (2, 1, "/a"), (9, 8, "/z")], &[]);
+    check(&[(2, 1, "/"), (3, 2, "/a"), (4, 3, "/a"), (5, 4, "/a/b")], &[3]);
+    check(&[(2, 1, "/"), (3, 2, "/a/b"), (4, 3, "/a/b/c"), (5, 2, "/a")], &[3, 4]);
+    check(&[(2, 1, "/"), (3, 2, "/a"), (4, 2, "/")], &[2, 3]);
+    // Circles and chains that no kernel writes.
+    check(&[(2, 3, "/a"), (3, 2, "/a")], &[2, 3]);
+    let chain: Vec<(u64, u64, &str)> = (2..200).map(|id| (id, id - 1, "/")).collect();
+    assert!(
+        mountinfo(
+            &chain
+                .iter()
+                .map(|(id, parent, point)| format!("{id} {parent} 8:1 / {point} rw - ext4 a rw\n"))
+                .collect::<String>()
+        )
+        .len()
+            == 198
+    );
+}
+
+#[test]
 fn softnet_rows_name_their_cpu() {
     let old = softnet("0000000a 1 2 0\nzz\n0000000b 0 0\n");
     assert_eq!(old.iter().map(|row| (row.cpu, row.packets)).collect::<Vec<_>>(), [(0, 10), (2, 11)]);
@@ -127,6 +177,7 @@ proptest! {
     fn parsers_are_total(text in "(?s)[ -~\n\t:0-9a-fé\u{202e}]{0,400}") {
         let _ = (cpu_list(&text), cpu_mask(&text), rows(&text), paired_lines(&text), softnet(&text));
         let _ = (pressure(&text, "some"), diskstats(&text), mounts(&text), chosen(&text), version(&text));
+        let _ = mountinfo(&text.replace('é', " - "));
         let _ = (ethtool_pair(&text, "RX"), counters(&text), mdstat(&text), ebs_exceeded(&text));
         let _ = (config::postgres(&text), config::yaml(&text), config::heap(text.lines()), vm::libvirt(&text), vm::openstack(&text));
         let table = Interrupts::parse(&format!("CPU0 CPU1 CPU9\n{text}"));

@@ -104,7 +104,8 @@ fn settings(is_guest: bool, block: &str) -> BTreeMap<String, String> {
             }
         }
     }
-    all.insert("mounts".to_owned(), fs::read_to_string("/proc/self/mounts").unwrap());
+    // Of other file systems than ours somebody else may mount and unmount.
+    all.insert("mounts".to_owned(), mounts(if is_guest { "" } else { block }));
     for (option, dev) in
         ["-l", "-g", "-k"].iter().flat_map(|option| nics().into_iter().map(move |dev| (*option, dev)))
     {
@@ -121,10 +122,19 @@ fn nics() -> Vec<String> {
     entries.map(|entry| entry.file_name().into_string().unwrap()).filter(|name| name != "lo").collect()
 }
 
+/// What mountinfo says of a device.
+fn mounts(block: &str) -> String {
+    // Names of others may be no UTF-8.
+    let all = fs::read("/proc/self/mountinfo").unwrap();
+    let all = String::from_utf8_lossy(&all);
+    all.lines().filter(|line| line.contains(block)).map(|line| format!("{line}\n")).collect()
+}
+
 /// The host as the doctor sees it.
 fn host() -> Host {
     let tree = Tree::open(Path::new("/")).unwrap();
-    let printed = crate::live::commands(&tree);
+    let mut printed = crate::live::commands(&tree);
+    printed.extend(crate::live::uuids(&tree));
     Host::once(tree.with_files(printed), Said::default())
 }
 
@@ -203,9 +213,9 @@ fn check(case: &Case, folder: &Path, block: &str, is_guest: bool) {
 }
 
 /// Options of one mount are fixed by scripts of their own, and by one together, and are undone in every order.
-fn check_orders(folder: &Path, point: &str) {
+fn check_orders(folder: &Path, block: &str, point: &str) {
     const RULES: [&str; 3] = ["F01", "F03", "F06"];
-    let mounts = || fs::read_to_string("/proc/self/mounts").unwrap();
+    let mounts = || mounts(block);
     let (before, host) = (mounts(), host());
     let reports = RULES.map(|rule| report(&host, rule, Found::default().with("point", point)));
     let together = Report {
@@ -232,11 +242,141 @@ fn check_orders(folder: &Path, point: &str) {
     let said = run("together", &together, "fix");
     assert_eq!(said.matches(" -> ").count(), RULES.len(), "{said}");
     let now = mounts();
-    let now = now.lines().find(|line| line.contains(&crate::facts::escape(point))).unwrap();
     assert!(now.contains(",relatime") && !now.contains("discard") && !now.contains("nobarrier"), "{now}");
     run("together", &together, "undo");
     assert_eq!(mounts(), before);
     eprintln!("options of one mount are undone in every order");
+}
+
+/// What a rule finds on mounts below `folder`.
+fn found(rule: &str, folder: &Path) -> Report {
+    let mut report = crate::examine(&host());
+    let at = folder.display().to_string();
+    report.findings.retain(|finding| finding.rule == rule && finding.object.contains(&at));
+    report
+}
+
+/// Runs the script of a report with this as its argument: whether it worked, and what it said.
+fn ran(script: &Path, argument: &str) -> (bool, String) {
+    let output = Command::new("/bin/sh").arg(script).arg(argument).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// Writable and read-only mounts of one file system: a fix changes only the option, also when it is typed.
+fn check_several_mounts(folder: &Path) {
+    let at = folder.join("several");
+    let there = at.display();
+    sh(&format!("mkdir -p {there}/st {there}/ro {there}/rw && truncate -s 256M {there}/ext4 {there}/btrfs"));
+    let ext4 = "mkfs.ext4 -qF ext4 && mount -o loop,nobarrier,nosuid,strictatime,sync ext4 st && mkdir st/sub 'st/all x'
+         mount --bind st/sub ro && mount -o remount,bind,ro,nodev ro && mount --bind 'st/all x' rw && umount st";
+    let btrfs = "mkfs.btrfs -q btrfs && mount -o loop,nobarrier btrfs st
+         btrfs -q subvolume create st/snap && btrfs -q subvolume create st/data
+         loop=$(losetup -n -O NAME -j btrfs)
+         mount -o ro,subvol=snap,nobarrier,strictatime $loop ro
+         mount -o rw,subvol=data,nobarrier,strictatime $loop rw && umount st";
+    let has_btrfs = Command::new("mkfs.btrfs").arg("-V").output().is_ok();
+    for (kind, worse) in [("ext4", ext4), ("btrfs", btrfs)] {
+        if kind == "btrfs" && !has_btrfs {
+            eprintln!("skipped: no mkfs.btrfs");
+            continue;
+        }
+        sh(&format!("cd {there}\n{worse}"));
+        let all = || mounts(&there.to_string());
+        let before = all();
+        for (rule, object) in [("F01", format!("{there}/ro, {there}/rw")), ("F06", format!("{there}/rw"))] {
+            let report = found(rule, &at);
+            let is_one = report.findings.len() == 1 && report.findings[0].object == object;
+            assert!(is_one, "{kind} {rule}: {:?} of {before}", report.findings);
+            let script = folder.join(format!("{kind}-{rule}"));
+            fs::write(&script, super::script(&report, &[])).unwrap();
+            let step = &report.findings[0].fixes[0].steps[0];
+            assert_eq!(sh(&format!("{}{}", crate::setting::SHELL, step.whose)), step.owner);
+            let is_fixed = |by: &str| {
+                assert!(found(rule, &at).findings.is_empty(), "{by}: {}", all());
+                fs::write(at.join("rw/x"), "x").unwrap();
+                // Other options than the one of the rule are as they were.
+                let options = |text: &str| {
+                    let text = text.replace(",nobarrier", "");
+                    text.replace(&format!("{there}/rw rw,nosuid,relatime"), &format!("{there}/rw rw,nosuid"))
+                        .replace(&format!("{there}/rw rw,relatime"), &format!("{there}/rw rw"))
+                };
+                assert_eq!(options(&all()), options(&before), "{by}");
+            };
+            for _ in 0..2 {
+                let (worked, said) = ran(&script, "fix");
+                assert!(worked && said.matches(" -> ").count() == 1, "{said}");
+                is_fixed("script");
+                let (worked, said) = ran(&script, "undo");
+                assert!(worked && all() == before, "{said}");
+            }
+            sh(&step.run);
+            is_fixed(&step.run);
+            sh(&step.undo);
+            assert_eq!(all(), before, "{}", step.undo);
+        }
+        sh(&format!("umount {there}/ro {there}/rw"));
+    }
+    eprintln!("one mount of several is fixed");
+}
+
+/// A disk is mounted where another one was when it was fixed.
+fn check_another_disk(folder: &Path) {
+    let at = folder.join("another");
+    let there = at.display();
+    sh(&format!(
+        "mkdir -p {there}/at && cd {there} && truncate -s 64M one two && mkfs.ext4 -qF one && mkfs.ext4 -qF two
+         mount -o loop,nobarrier one at"
+    ));
+    let script = folder.join("another.sh");
+    fs::write(&script, super::script(&found("F01", &at), &[])).unwrap();
+    assert!(ran(&script, "fix").0);
+    // A device that is freed gets its number again: then only the UUID tells.
+    for other in ["mount -o loop two at", "mount -o loop,nobarrier two at"] {
+        sh(&format!("cd {there} && umount at && {other}"));
+        let before = mounts(&there.to_string());
+        for _ in 0..2 {
+            let (worked, said) = ran(&script, "undo");
+            assert!(
+                !worked && said.contains(&format!("barrier of {there}/at is gone, or of another")),
+                "{said}"
+            );
+            assert_eq!(mounts(&there.to_string()), before);
+        }
+    }
+    sh(&format!("umount {there}/at"));
+    let (worked, said) = ran(&script, "undo");
+    assert!(!worked && said.contains("is gone"), "{said}");
+    eprintln!("another disk is left alone");
+}
+
+/// A `mount` that makes the file system read-only with the option: everything is set back, and said.
+fn check_more_than_was_wanted(folder: &Path) {
+    let at = folder.join("more");
+    let there = at.display();
+    sh(&format!(
+        "mkdir -p {there}/at {there}/bin && cd {there} && truncate -s 64M disk && mkfs.ext4 -qF disk && mount -o loop,nobarrier disk at"
+    ));
+    let mount = sh("command -v mount");
+    let wrong = format!(
+        "#!/bin/sh\noptions=$2\n[ -e {there}/once ] || options=remount,ro,${{2#remount,rw,}}\n: > {there}/once\n\
+         exec {mount} -o \"$options\" \"$3\" \"$4\"\n"
+    );
+    fs::write(at.join("bin/mount"), wrong).unwrap();
+    let script = folder.join("more.sh");
+    fs::write(&script, super::script(&found("F01", &at), &[])).unwrap();
+    let before = mounts(&there.to_string());
+    let command = format!("chmod +x {there}/bin/mount; PATH={there}/bin:$PATH; sh {} fix", script.display());
+    let output = Command::new("/bin/sh").args(["-c", &command]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("other options changed with it and are set back"),
+        "{said}"
+    );
+    assert_eq!(mounts(&there.to_string()), before, "{said}");
+    assert!(ran(&script, "undo").0 && mounts(&there.to_string()) == before);
+    sh(&format!("umount {there}/at"));
+    eprintln!("what changes with an option is set back");
 }
 
 /// A loop device with a small ext4 on it, mounted at `folder`/mnt.
@@ -341,7 +481,12 @@ fn inside() {
     cases.retain(|case| named == "all" || named.split(',').any(|rule| rule == case.rule));
     let tried = std::panic::catch_unwind(|| {
         cases.iter().for_each(|case| check(case, folder.path(), &block, is_guest));
-        check_orders(folder.path(), &point);
+        check_orders(folder.path(), &block, &point);
+        if !is_guest {
+            check_several_mounts(folder.path());
+            check_another_disk(folder.path());
+            check_more_than_was_wanted(folder.path());
+        }
     });
     sh(&format!("umount '{point}' && losetup -d /dev/{block}"));
     if let Err(why) = tried {
@@ -363,5 +508,12 @@ fn every_fix_is_undone() {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(output.status.success() && said.contains("F06: 1 settings changed and set back"), "{said}");
-    assert!(said.contains("options of one mount are undone in every order"), "{said}");
+    for done in [
+        "options of one mount are undone in every order",
+        "one mount of several is fixed",
+        "another disk is left alone",
+        "what changes with an option is set back",
+    ] {
+        assert!(said.contains(done), "{said}");
+    }
 }

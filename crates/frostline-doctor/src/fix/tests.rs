@@ -2,7 +2,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::host::{Host, Said};
+use crate::host::{Host, Role, Said};
 use crate::report::Finding;
 use crate::rule::{Confidence, Found, Severity, Side};
 use crate::setting::Step;
@@ -39,6 +39,8 @@ impl Settings {
             set: format!("echo \"$1\" > {path}"),
             run: format!("echo {to} > {path}"),
             undo: format!("echo {was} > {path}"),
+            whose: format!("cat {}.owner 2> /dev/null", path),
+            owner: fs::read_to_string(format!("{path}.owner")).unwrap_or_default().trim().to_owned(),
             name: path,
             was: was.to_owned(),
             to: to.to_owned(),
@@ -65,6 +67,7 @@ fn here(steps: Vec<Step>) -> Remedy {
         run: steps.iter().map(|step| step.run.clone()).collect(),
         undo: steps.iter().map(|step| step.undo.clone()).collect(),
         applicable: true,
+        refused: None,
         steps,
     }
 }
@@ -200,6 +203,7 @@ fn only_what_is_named_is_applied_and_its_undo_is_saved_first() {
         run: vec!["openstack flavor set".to_owned()],
         undo: vec!["openstack flavor unset".to_owned()],
         applicable: false,
+        refused: None,
         steps: Vec::new(),
     };
     let report = report(vec![typed, here(vec![settings.step("a", "10", "20")])]);
@@ -227,9 +231,7 @@ fn only_what_is_named_is_applied_and_its_undo_is_saved_first() {
 
 #[test]
 fn options_of_one_mount_are_settings_of_their_own() {
-    let mounts = "/dev/vda1 /data ext4 rw,nodiratime,discard,nobarrier 0 0\n";
-    let tree = Tree::from_files([("proc/mounts".to_owned(), mounts.as_bytes().to_vec())]);
-    let host = Host::once(tree, Said::default());
+    let host = host("1 1 254:1 / /data rw,nodiratime - ext4 /dev/vda1 rw,discard,nobarrier\n");
     let settings = ["F01", "F03", "F06"].map(|rule| {
         let found = Found::default().with("point", "/data");
         let finding = Finding::new(&host, rules::find(rule).unwrap(), found);
@@ -245,4 +247,181 @@ fn options_of_one_mount_are_settings_of_their_own() {
             "atime of /data: strictatime -> relatime"
         ]
     );
+}
+
+/// A host with these lines of mountinfo.
+fn host(mountinfo: &str) -> Host {
+    let files = [("proc/self/mountinfo".to_owned(), mountinfo.as_bytes().to_vec())];
+    Host::once(Tree::from_files(files), Said::default())
+}
+
+/// Objects, commands and refusals of a rule's findings here.
+fn remedies(host: &Host, rule: &str) -> Vec<(String, Vec<String>)> {
+    let findings = crate::examine(host).findings;
+    let of_rule = findings.into_iter().filter(|finding| finding.rule == rule);
+    let texts = |finding: Finding| {
+        let here = finding.fixes.into_iter().filter(|fix| fix.side == Side::Here);
+        (finding.object, here.flat_map(|fix| fix.run.into_iter().chain(fix.refused)).collect())
+    };
+    of_rule.map(texts).collect()
+}
+
+#[test]
+fn options_of_a_file_system_are_changed_once_where_that_changes_nothing_else() {
+    // A read-only bind mount first, then one that is hidden, then the one to use; and another file system.
+    let mounts = "\
+        1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n\
+        2 1 8:2 /sub /ro ro,relatime shared:1 - ext4 /dev/sdb1 rw,nobarrier,discard\n\
+        3 1 8:2 / /over rw,relatime - ext4 /dev/sdb1 rw,nobarrier,discard\n\
+        4 3 0:9 / /over rw - tmpfs none rw\n\
+        5 1 8:2 / /rw rw,nosuid,noatime,nodiratime master:2 shared:3 - ext4 /dev/sdb1 rw,sync,nobarrier,discard,commit=30\n\
+        6 1 0:40 /snap /snap ro,relatime - btrfs /dev/sdc rw,nobarrier,subvol=/snap\n\
+        7 1 0:40 /data /data rw,relatime - btrfs /dev/sdc rw,nobarrier,subvol=/data\n";
+    let host = host(mounts);
+    let kept = "mount -o remount,rw,nosuid,nodiratime,sync,noatime";
+    let expected = |objects: [&str; 2], commands: [&str; 2]| {
+        objects
+            .iter()
+            .zip(commands)
+            .map(|(object, command)| ((*object).to_owned(), vec![command.to_owned()]))
+            .collect::<Vec<_>>()
+    };
+    let barrier = format!("{kept},barrier /dev/sdb1 /rw");
+    let of_btrfs = "mount -o remount,rw,relatime,barrier /dev/sdc /data";
+    assert_eq!(remedies(&host, "F01"), expected(["/ro, /over, /rw", "/snap, /data"], [&barrier, of_btrfs]));
+    assert_eq!(remedies(&host, "F03")[0].1, [format!("{kept},nodiscard /dev/sdb1 /rw")]);
+}
+
+#[test]
+fn what_a_remount_would_change_too_is_refused() {
+    for (mounts, why) in [
+        ("1 1 8:2 /sub /ro ro,relatime - ext4 /dev/sdb1 rw,nobarrier\n", "/ro: mounted read-only here"),
+        // After errors=remount-ro.
+        (
+            "1 1 8:2 / /a rw,relatime - ext4 /dev/sdb1 ro,nobarrier\n",
+            "/a: the file system has become read-only",
+        ),
+        (
+            "1 1 8:2 / /a rw - ext4 /dev/sdb1 rw,nobarrier\n2 1 8:3 / /a rw - ext4 /dev/sdc1 rw\n",
+            "something else is mounted over it",
+        ),
+    ] {
+        let host = host(mounts);
+        let found = remedies(&host, "F01");
+        assert!(found.len() == 1 && found[0].1.len() == 1 && found[0].1[0].contains(why), "{found:?}");
+        let report = crate::examine(&host);
+        let script = script(&report, &["F01".to_owned()]);
+        assert!(script.contains("not possible: ") && !script.contains("change 1"), "{script}");
+        let saved = tempfile::tempdir().unwrap();
+        let error = apply(&report, &["F01".to_owned()], &saved.path().join("undo.sh")).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(report.render(crate::report::Format::Text).contains("not possible: "));
+    }
+    // A capture of an earlier build.
+    let files = [("proc/mounts".to_owned(), b"/dev/sdb1 /a ext4 rw,nobarrier 0 0\n".to_vec())];
+    let found = remedies(&Host::once(Tree::from_files(files), Said::default()), "F01");
+    assert_eq!(found, [("/a".to_owned(), vec!["/proc/self/mountinfo is not there".to_owned()])]);
+}
+
+#[test]
+fn access_times_are_of_each_mount() {
+    let mounts = "\
+        1 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n\
+        2 1 8:1 /a /a rw,nodev - ext4 /dev/sda1 rw\n\
+        3 1 8:1 /b /b ro - ext4 /dev/sda1 rw\n\
+        4 1 8:1 /c /c rw - ext4 /dev/sda1 rw\n\
+        5 1 8:2 / /d rw - ext4 /dev/sdb1 rw,lazytime\n";
+    let command = |kept: &str, point: &str| {
+        let run = format!("mount -o remount,bind,{kept},relatime /dev/sda1 {point}");
+        (point.to_owned(), vec![run])
+    };
+    assert_eq!(remedies(&host(mounts), "F06"), [command("rw,nodev", "/a"), command("rw", "/c")]);
+    // Without mountinfo too.
+    let table = "/dev/sda1 / ext4 rw,relatime 0 0\n/dev/sda1 /a ext4 rw 0 0\n";
+    let host = Host::once(Tree::from_files([("proc/mounts".to_owned(), table.into())]), Said::default());
+    assert_eq!(remedies(&host, "F06").len(), 1);
+}
+
+#[test]
+fn a_bind_mount_of_a_cache_is_a_cache() {
+    let check = |mounts: &str, expected: Severity| {
+        let files = [("proc/self/mountinfo".to_owned(), mounts.as_bytes().to_vec())];
+        let roles = vec![("/cache".to_owned(), Role::Cache)];
+        let said = Said { roles, ..Said::default() };
+        let report = crate::examine(&Host::once(Tree::from_files(files), said));
+        let found: Vec<_> = report.findings.iter().filter(|finding| finding.rule == "F01").collect();
+        assert!(found.len() == 1 && found[0].severity == expected, "{found:?}");
+    };
+    let cache = "1 1 8:2 / /cache rw - ext4 /dev/sdb1 rw,nobarrier\n";
+    check(&format!("{cache}2 1 8:2 /a /srv rw - ext4 /dev/sdb1 rw,nobarrier\n"), Severity::Low);
+    // The cache is a directory of a file system that has more.
+    let all = "2 1 8:2 / /data rw - ext4 /dev/sdb1 rw,nobarrier\n";
+    check(&format!("{}{all}", cache.replace(" / /cache", " /a /cache")), Severity::High);
+}
+
+#[test]
+fn the_devices_are_compared_before_a_change_and_before_its_undo() {
+    let settings = Settings::new(&[("a", "10"), ("a.owner", "7")]);
+    let run = settings.script(vec![here(vec![settings.step("a", "10", "20")])]);
+    // Another device since the examination.
+    settings.put("a.owner", "8");
+    let (worked, said) = run("");
+    assert!(
+        !worked && said.contains("of another device or file system than when the host was examined"),
+        "{said}"
+    );
+    assert_eq!(settings.get("a"), "10");
+    settings.put("a.owner", "7");
+    assert!(run("").0);
+    // Another one since the fix, which holds what the first one held, or holds now.
+    settings.put("a.owner", "8");
+    for value in ["20", "10"] {
+        settings.put("a", value);
+        let (worked, said) = run("undo");
+        assert!(!worked && said.contains("or of another device or file system now: left alone"), "{said}");
+        assert_eq!(settings.get("a"), value);
+    }
+    fs::remove_file(settings.path("a.owner")).unwrap();
+    assert!(!run("undo").0);
+    settings.put("a.owner", "7");
+    settings.put("a", "20");
+    assert!(run("undo").0);
+    assert_eq!(settings.get("a"), "10");
+}
+
+#[test]
+fn devices_and_file_systems_are_known_by_more_than_their_names() {
+    let files = [
+        ("sys/block/sda/diskseq", "9\n"),
+        ("sys/block/sda/queue/scheduler", "none [mq-deadline]\n"),
+        ("sys/block/sdb.link", "../devices/pci0000:00/sdb"),
+        ("sys/block/sdb/queue/scheduler", "none [mq-deadline]\n"),
+        ("sys/class/net/eth0/device.link", "../../../virtio0"),
+        ("sys/class/net/eth0/mtu", "1500\n"),
+        ("sys/class/net/veth/ifindex", "4\n"),
+        ("sys/class/net/veth/mtu", "1500\n"),
+        ("proc/sys/net/core/somaxconn", "128\n"),
+        (
+            "proc/self/mountinfo",
+            "1 1 8:2 /s\\040b /a rw - ext4 /dev/sdb1 rw,nobarrier\n2 1 0:40 / /b rw - btrfs /dev/sdc rw,nobarrier\n",
+        ),
+        ("commands/uuid.8:2", "1234-5678\n"),
+        ("commands/uuid.0:40", "abcd\n"),
+    ];
+    let files = files.map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()));
+    let host = Host::once(Tree::from_files(files), Said::default());
+    let owner = |rule: &str, name: &'static str, value: &str| {
+        let found = Found::default().with(name, value).with("mtu", "1400");
+        let finding = Finding::new(&host, rules::find(rule).unwrap(), found);
+        let step = finding.fixes.into_iter().flat_map(|fix| fix.steps).next().unwrap();
+        format!("{}: {}", step.whose, step.owner)
+    };
+    assert_eq!(owner("B01", "dev", "sda"), "block_of sda: 9");
+    assert_eq!(owner("B01", "dev", "sdb"), "block_of sdb: ../devices/pci0000:00/sdb");
+    assert_eq!(owner("N11", "dev", "eth0"), "nic_of eth0: ../../../virtio0");
+    assert_eq!(owner("N11", "dev", "veth"), "nic_of veth: 4");
+    assert_eq!(owner("N14", "dev", "eth0"), ":: ");
+    assert_eq!(owner("F01", "point", "/a"), "fs_of /a /dev/sdb1: 8:2/1234-5678");
+    assert_eq!(owner("F06", "point", "/a"), r"directory_of /a /dev/sdb1: 8:2/1234-5678/s\040b");
+    assert_eq!(owner("F01", "point", "/b"), "fs_of /b /dev/sdc: /abcd");
 }

@@ -123,12 +123,13 @@ fn heading(finding: &Finding) -> String {
 fn details(out: &mut String, finding: &Finding) {
     let _ = writeln!(out, "<p>{}</p>", escape_html(finding.explanation));
     for fix in &finding.fixes {
+        let typed = fix.refused.as_ref().map_or(fix.run.join("\n"), |why| format!("not possible: {why}"));
         let _ = write!(
             out,
             "<p>{}: {}</p>\n<pre>{}</pre>\n",
             fix.side.label(),
             escape_html(fix.what),
-            escape_html(&fix.run.join("\n"))
+            escape_html(&typed)
         );
         if !fix.undo.is_empty() {
             let _ = writeln!(out, "<small>Undo:</small><pre>{}</pre>", escape_html(&fix.undo.join("\n")));

@@ -18,7 +18,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "F01",
         name: "no-barrier",
         title: "A file system does not flush the disk's cache",
-        reads: &["/proc/mounts", "/sys/block/*/queue/write_cache"],
+        reads: &["/proc/self/mountinfo", "/sys/block/*/queue/write_cache"],
         threshold: "ext4 or btrfs with nobarrier on a device that is write back; high for a log or database, low for a cache (--role PATH=cache)",
         severity: Severity::High,
         confidence: Confidence::High,
@@ -26,7 +26,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "fsync returns before the data is durable: a power cut loses acknowledged writes and the ordering of the journal. This is where the whole speed-up of such options comes from. For data with another copy (a cache) that is acceptable; a log loses acknowledged data.",
         fixes: &[Fix::here(
             "Enable barriers (and in fstab)",
-            &[Change(Setting::Mount("barrier", "nobarrier"), Want::Exactly("barrier"))],
+            &[Change(Setting::FileSystem("barrier", "nobarrier"), Want::Exactly("barrier"))],
         )],
         gain: "Data survives a power cut; fsyncs become as slow as the disk's flush",
         verify: "`grep POINT /proc/mounts` without nobarrier; the crash test of the lab",
@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "F03",
         name: "discard-at-once",
         title: "Every deletion waits for the disk to discard",
-        reads: &["/proc/mounts"],
+        reads: &["/proc/self/mountinfo"],
         threshold: "ext4 or xfs with discard on a device that is not a loop device",
         severity: Severity::Low,
         confidence: Confidence::Medium,
@@ -62,7 +62,7 @@ pub(super) const RULES: &[Rule] = &[
         fixes: &[
             Fix::here(
                 "Do not discard at each deletion (and remove it from fstab)",
-                &[Change(Setting::Mount("nodiscard", "discard"), Want::Exactly("nodiscard"))],
+                &[Change(Setting::FileSystem("nodiscard", "discard"), Want::Exactly("nodiscard"))],
             ),
             Fix::typed(
                 Side::Service,
@@ -104,7 +104,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "F05",
         name: "stale-data-after-crash",
         title: "Data may be written long after its metadata",
-        reads: &["/proc/mounts"],
+        reads: &["/proc/self/mountinfo"],
         threshold: "ext4 with data=writeback on a mount for a log or a database",
         severity: Severity::Medium,
         confidence: Confidence::Medium,
@@ -125,17 +125,14 @@ pub(super) const RULES: &[Rule] = &[
         id: "F06",
         name: "access-times",
         title: "Every read of a file writes its access time",
-        reads: &["/proc/mounts", "zfs get atime"],
-        threshold: "strictatime on ext4, xfs or btrfs; atime=on without relatime on ZFS",
+        reads: &["/proc/self/mountinfo", "zfs get atime"],
+        threshold: "strictatime on a writable mount of ext4, xfs or btrfs; atime=on without relatime on ZFS",
         severity: Severity::Low,
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "Reads become writes. relatime, the default since 2.6.30, writes once a day; noatime gains almost nothing over it.",
         fixes: &[
-            Fix::here(
-                "relatime",
-                &[Change(Setting::Mount("relatime", "strictatime"), Want::Exactly("relatime"))],
-            ),
+            Fix::here("relatime", &[Change(Setting::AccessTime, Want::Exactly("relatime"))]),
             Fix::typed(
                 Side::Service,
                 "On ZFS",
@@ -373,8 +370,8 @@ fn flushable(host: &Host, mount: &Mount) -> Option<String> {
 
 fn nobarrier(host: &Host) -> Checked {
     let mut found = Vec::new();
-    for mount in host.mounts()?.iter().filter(|mount| mount.is_nobarrier()) {
-        let role = host.role_of(mount);
+    for file_system in host.file_systems()?.iter().filter(|all| all.first.is_nobarrier()) {
+        let (role, mount) = (host.role_of_all(file_system), file_system.first);
         let known =
             host.disks_below(&mount.device).iter().any(|disk| host.queue(disk, "write_cache").is_some());
         let cached = flushable(host, mount);
@@ -397,7 +394,7 @@ fn nobarrier(host: &Host) -> Checked {
             |disk| format!("{disk} with a volatile cache"),
         );
         let says = format!("{} without flushes on {disk}: {who}", mount.kind);
-        found.push(Found::new(&mount.point, says).severe(severity).with("point", &mount.point));
+        found.push(file_system.found(says).severe(severity));
     }
     Ok(found)
 }
@@ -426,13 +423,11 @@ fn will_not_mount(host: &Host) -> Checked {
 }
 
 fn discard(host: &Host) -> Checked {
-    let eager = |mount: &&Mount| matches!(mount.kind.as_str(), "ext4" | "xfs") && mount.has("discard");
-    let mounts = host.file_systems()?;
-    let disks = mounts.into_iter().filter(eager).filter(|mount| !mount.device.starts_with("/dev/loop"));
-    let one = |mount: &Mount| {
-        Found::new(&mount.point, "discards when files are deleted").with("point", &mount.point)
-    };
-    Ok(disks.map(one).collect())
+    let eager = |mount: &Mount| matches!(mount.kind.as_str(), "ext4" | "xfs") && mount.has("discard");
+    let file_systems = host.file_systems()?;
+    let disks =
+        file_systems.iter().filter(|all| eager(all.first) && !all.first.device.starts_with("/dev/loop"));
+    Ok(disks.map(|all| all.found("discards when files are deleted")).collect())
 }
 
 fn full(host: &Host) -> Checked {
@@ -469,14 +464,12 @@ fn full(host: &Host) -> Checked {
 }
 
 fn writeback(host: &Host) -> Checked {
-    let mut found = Vec::new();
-    for mount in host.mounts()?.iter().filter(|m| m.kind == "ext4" && m.value("data") == Some("writeback")) {
-        if matches!(host.role_of(mount), Some(Role::Log | Role::Database)) {
-            let says = "files of a log or database may hold old blocks after a crash";
-            found.push(Found::new(&mount.point, says).with("device", &mount.device));
-        }
-    }
-    Ok(found)
+    let file_systems = host.file_systems()?;
+    let loose = file_systems
+        .iter()
+        .filter(|all| all.first.kind == "ext4" && all.first.value("data") == Some("writeback"))
+        .filter(|all| matches!(host.role_of_all(all), Some(Role::Log | Role::Database)));
+    Ok(loose.map(|all| all.found("files of a log or database may hold old blocks after a crash")).collect())
 }
 
 /// The output of `zfs get -Hp -o name,property,value`: (data set, property, value).
@@ -497,11 +490,14 @@ fn zfs_properties(host: &Host) -> Result<Vec<[String; 3]>, Absent> {
 fn atime(host: &Host) -> Checked {
     let strict = |mount: &&Mount| {
         let kind = matches!(mount.kind.as_str(), "ext4" | "xfs" | "btrfs");
-        kind && mount.has("rw") && !["relatime", "noatime", "lazytime"].iter().any(|option| mount.has(option))
+        kind && mount.is_visible()
+            && mount.has("rw")
+            && !["relatime", "noatime", "lazytime"].iter().any(|option| mount.has(option))
     };
+    // Each mount has its own.
     let mut found: Vec<Found> = host
-        .file_systems()?
-        .into_iter()
+        .mounts()?
+        .iter()
         .filter(strict)
         .map(|mount| {
             Found::new(&mount.point, "writes the access time at every read").with("point", &mount.point)

@@ -649,11 +649,12 @@ fn the_published_file_itself() {
 fn hostile_names_reach_no_terminal_and_no_shell() {
     let mut fixture = Fixture::default();
     let hostile = "/a\\033[31m\\015;reboot`x`$(y)'z";
-    let mounts = format!("/dev/vda1 {hostile} ext4 rw,discard 0 0\n");
-    fixture.files[0].insert("proc/mounts".to_owned(), mounts.into_bytes());
+    let mounts = format!("27 1 254:1 / {hostile} rw - ext4 /dev/vda1{hostile} rw,discard\n");
+    fixture.files[0].insert("proc/self/mountinfo".to_owned(), mounts.into_bytes());
     let report = fixture.examine();
     let finding = report.findings.iter().find(|finding| finding.rule == "F03").unwrap();
-    let expected = r"mount -o remount,nodiscard '/a\u{1b}[31m\u{d};reboot`x`$(y)'\''z'";
+    let quoted = r"/a\u{1b}[31m\u{d};reboot`x`$(y)'\''z'";
+    let expected = format!("mount -o remount,rw,strictatime,nodiscard '/dev/vda1{quoted} '{quoted}");
     assert_eq!(finding.fixes[0].run[0], expected);
     for format in Format::ALL {
         assert!(!report.render(format).contains(['\x1b', '\r']), "{format:?}");
