@@ -2,23 +2,28 @@
 //!
 //! A capture has `sample0/` (everything), `sample1/` (the counters, some seconds later) and
 //! `capture.json`, with the size and a checksum of every file: one that is cut, changed or lost is known as damaged, and
-//! what a rule would have read in it as unknown. Data that identifies the host or its users is removed: configuration files and command lines are
-//! reduced to what a rule reads, mounts of other hosts lose their sources, and host names, addresses, serial numbers and secrets are replaced in the rest.
+//! what a rule would have read in it as unknown. What is kept of each file says [`redacted`], and [`names`] which names
+//! are no secret; every other one is a number, in paths and in contents alike.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod names;
+mod redacted;
+
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use frostline_base::{Error, Result};
-use regex::Regex;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::facts::config;
-use crate::host::{FROSTLINE_FILES, Host, JVM_FILES, LIBVIRT_FILES, Said};
+use crate::host::{FROSTLINE_FILES, Host, JVM_FILES, LIBVIRT_FILES, Process, SEARCH_FILES, Said};
 use crate::live::{self, COUNTERS};
 use crate::tree::{TABLE_BYTES_MAX, Tree};
+
+use names::Names;
+use redacted::Redactor;
 
 /// Version 2 has a checksum of each file.
 const FORMAT: u32 = 2;
@@ -30,6 +35,7 @@ const FILES: &[&str] = &[
     "proc/meminfo",
     "proc/mounts",
     "proc/mdstat",
+    "proc/self/mountinfo",
     "proc/swaps",
     "proc/uptime",
     "proc/version",
@@ -37,12 +43,23 @@ const FILES: &[&str] = &[
     "proc/irq/*/smp_affinity_list",
     "proc/sys/kernel/osrelease",
     "proc/net/bonding/*",
-    "proc/sys/net/core/*",
+    "proc/sys/net/core/netdev_budget",
+    "proc/sys/net/core/netdev_budget_usecs",
+    "proc/sys/net/core/netdev_max_backlog",
+    "proc/sys/net/core/rps_sock_flow_entries",
+    "proc/sys/net/core/somaxconn",
     "proc/sys/net/ipv4/tcp_rmem",
     "proc/sys/net/ipv4/tcp_wmem",
     "proc/sys/net/netfilter/nf_conntrack_count",
     "proc/sys/net/netfilter/nf_conntrack_max",
-    "proc/sys/vm/*",
+    "proc/sys/vm/dirty_background_bytes",
+    "proc/sys/vm/dirty_background_ratio",
+    "proc/sys/vm/dirty_bytes",
+    "proc/sys/vm/dirty_ratio",
+    "proc/sys/vm/max_map_count",
+    "proc/sys/vm/nr_hugepages",
+    "proc/sys/vm/swappiness",
+    "proc/sys/vm/zone_reclaim_mode",
     "etc/fstab",
     "etc/default/irqbalance",
     "etc/sysconfig/irqbalance",
@@ -101,51 +118,6 @@ const LINKS: &[&str] = &[
     "sys/class/net/*/master",
 ];
 
-/// File systems of other hosts, also where their source looks like a name of this one.
-const REMOTE_KINDS: &[&str] = &[
-    "9p",
-    "afs",
-    "beegfs",
-    "ceph",
-    "cifs",
-    "coda",
-    "davfs",
-    "glusterfs",
-    "lustre",
-    "ncpfs",
-    "nfs",
-    "nfs4",
-    "orangefs",
-    "pvfs2",
-    "smb3",
-    "smbfs",
-];
-
-/// Options of mounts whose values name a host or a user, on whatever file system.
-const NAMING_OPTIONS: &[&str] = &[
-    "addr",
-    "clientaddr",
-    "cred",
-    "credentials",
-    "dom",
-    "domain",
-    "host",
-    "ip",
-    "mountaddr",
-    "mounthost",
-    "owner",
-    "pass",
-    "password",
-    "server",
-    "user",
-    "username",
-    "workgroup",
-];
-
-/// Options of remote file systems whose values are no names.
-const REMOTE_KEPT: &[&str] =
-    &["cache", "local_lock", "lookupcache", "mountproto", "nfsvers", "proto", "sec", "vers", "xprtsec"];
-
 /// Settings of PostgreSQL that a rule reads.
 const POSTGRES_KEPT: &[&str] = &[
     "data_directory",
@@ -168,21 +140,13 @@ const SEARCH_KEPT: &[&str] = &[
     "xpack.searchable.snapshot.shared_cache.size",
 ];
 
-/// Words of the kernel's command line that a rule reads, or a reader of the capture wants.
-const KERNEL_KEPT: &[&str] = &[
-    "isolcpus=",
-    "nohz_full=",
-    "init_on_alloc=",
-    "init_on_free=",
-    "hugepages",
-    "default_hugepagesz=",
-    "transparent_hugepage=",
-    "nvme_core.",
-    "mitigations=",
-    "intel_idle.",
-    "processor.",
-    "numa_balancing=",
-];
+/// Programs that a rule looks for, beside virtual machines.
+const PROGRAMS: &[&str] =
+    &["frostline", "irqbalance", "java", "mongod", "mysqld", "oracle", "postgres", "redis-server"];
+
+/// Virtual machine monitors.
+const MONITORS: &[&str] =
+    &["qemu-kvm", "qemu-system-aarch64", "qemu-system-i386", "qemu-system-ppc64", "qemu-system-x86_64"];
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Header {
@@ -278,49 +242,59 @@ pub fn capture(root: &Path, out: &Path, interval: Duration) -> Result<usize> {
             _ => Error::invalid(format!("cannot make the folder {out}")).with_source(e),
         }
     })?;
-    let mut files = facts(&tree);
-    let (counters, later, seconds) = match root == Path::new("/") {
+    let (counters, later, seconds, printed) = match root == Path::new("/") {
         true => {
-            files.extend(live::commands(&tree));
-            live::samples(&tree, interval)
+            let (counters, later, seconds) = live::samples(&tree, interval);
+            (counters, later, seconds, live::commands(&tree))
         }
         // Of a copy of a host nothing grows.
-        false => (live::snapshot(&tree, COUNTERS), BTreeMap::new(), 0.0),
+        false => (live::snapshot(&tree, COUNTERS), Files::new(), 0.0, Files::new()),
     };
-    let is_counter: BTreeSet<String> = counters.keys().cloned().collect();
-    files.extend(counters);
-    let redactor = Redactor::new(&tree);
-    let mut machines = Vec::new();
+    let mut redactor = Redactor::new(&tree);
     let mut header = Header { format: FORMAT, seconds, ..Header::default() };
-    for (sample, files) in [("sample0", &files), ("sample1", &later)] {
+    for (sample, files) in
+        ["sample0", "sample1"].into_iter().zip(samples(&tree, [counters, later], printed, &mut redactor))
+    {
         for (path, bytes) in files {
-            // Counters hold numbers and devices; a host that is called "cpu" must not spoil them.
-            let text = String::from_utf8_lossy(bytes);
-            let text = if is_counter.contains(path) { text.into_owned() } else { redactor.redact(&text) };
-            let path = format!("{sample}/{}", redactor.path(path, &mut machines));
-            write(&out.join(&path), text.as_bytes())?;
-            header.files.insert(path, (text.len() as u64, xxh3_64(text.as_bytes())));
+            let path = format!("{sample}/{path}");
+            write(&out.join(&path), &bytes)?;
+            header.files.insert(path, (bytes.len() as u64, xxh3_64(&bytes)));
         }
     }
     let count = header.files.len();
+    // No file has these checksums, so they are damaged: a rule that wants one knows that it is there.
+    header.files.extend(unread(&tree).into_iter().map(|path| (format!("sample0/{path}"), (0, 0))));
     write(&out.join("capture.json"), header.checked()?.text()?.as_bytes())?;
     Ok(count)
 }
 
-/// A path of control groups with numbers instead of the names of virtual machines and containers, which are
-/// in the names of their scopes.
-fn without_machine(path: &str, known: &mut Vec<String>) -> String {
-    let rename = |part: &str| -> String {
-        if !part.ends_with(".scope") || part.starts_with("session-") || part.starts_with("init.") {
-            return part.to_owned();
-        }
-        let at = known.iter().position(|name| name == part).unwrap_or_else(|| {
-            known.push(part.to_owned());
-            known.len() - 1
-        });
-        format!("scope-{at}.scope")
+/// Configuration files that are there and cannot be read, under no name of theirs.
+fn unread(tree: &Tree) -> Vec<String> {
+    let is_unread = |pattern: &&&str| match tree.glob(pattern) {
+        Ok(paths) => paths.iter().any(|path| tree.text(path).is_err_and(|absent| !absent.is_missing())),
+        Err(_) => true,
     };
-    path.split('/').map(rename).collect::<Vec<_>>().join("/")
+    let patterns = JVM_FILES.iter().chain(SEARCH_FILES).chain(FROSTLINE_FILES).chain(LIBVIRT_FILES);
+    patterns.filter(is_unread).map(|pattern| pattern.replace('*', "unread")).collect()
+}
+
+/// Files by their paths.
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// The files of both samples: of a host, of its counters first and later, and of what commands printed.
+fn samples(
+    tree: &Tree,
+    [counters, later]: [Files; 2],
+    printed: Files,
+    redactor: &mut Redactor,
+) -> [Files; 2] {
+    let mut first = facts(tree, redactor);
+    let mut redacted = |(path, bytes): (String, Vec<u8>)| {
+        let (path, text) = redactor.file(&path, &String::from_utf8_lossy(&bytes));
+        (path, text.into_bytes())
+    };
+    first.extend(counters.into_iter().chain(printed).map(&mut redacted));
+    [first, later.into_iter().map(redacted).collect()]
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -331,240 +305,114 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 /// What is not a counter: files, links, and the kept parts of what services say.
-fn facts(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
-    let mut files = live::snapshot(tree, FILES);
-    for path in LINKS.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
+fn facts(tree: &Tree, redactor: &mut Redactor) -> Files {
+    let mut files = Files::new();
+    for (path, bytes) in live::snapshot(tree, FILES) {
+        let (path, text) = redactor.file(&path, &String::from_utf8_lossy(&bytes));
+        files.insert(path, text.into_bytes());
+    }
+    let mut links: Vec<String> =
+        LINKS.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()).collect();
+    // A file system may be mounted by any name of its device.
+    let mounts = crate::host::mounts(tree).unwrap_or_default();
+    links.extend(mounts.iter().filter_map(|mount| Some(mount.device.strip_prefix('/')?.to_owned())));
+    for path in links {
         if let Ok(target) = tree.link(&path) {
-            files.insert(format!("{path}.link"), target.into_bytes());
+            let (path, target) = redactor.link(&path, &target);
+            files.insert(path, target.into_bytes());
         }
     }
-    for path in ["proc/mounts", "etc/fstab"] {
-        if let Some(text) = files.get_mut(path) {
-            *text = mounts(&String::from_utf8_lossy(text)).into_bytes();
-        }
-    }
-    if let Some(line) = files.get_mut("proc/cmdline") {
-        *line = kept_words(&String::from_utf8_lossy(line)).into_bytes();
-    }
-    // Flags of the first CPU say that this is a virtual machine; the rest is of no use.
-    if let Some(info) = files.get_mut("proc/cpuinfo") {
-        info.truncate(8192);
-    }
+    let names = &mut redactor.names;
     let running = crate::host::processes(tree);
     for server in crate::host::postgres(tree, running.as_deref().map_err(Clone::clone)).unwrap_or_default() {
-        let text = kept(&server.settings, POSTGRES_KEPT, " = ");
-        files.insert(server.config.trim_start_matches('/').to_owned(), text.into_bytes());
+        let text = redacted::settings(&server.settings, POSTGRES_KEPT, " = ", names);
+        files.insert(names.path(server.config.trim_start_matches('/')), text.into_bytes());
         if let Some(data) = server.data {
             let log = format!("{}/pg_wal", data.trim_start_matches('/'));
-            files.extend(tree.link(&log).ok().map(|folder| (format!("{log}.link"), folder.into_bytes())));
+            if let Ok(folder) = tree.link(&log) {
+                files.insert(format!("{}.link", names.path(&log)), names.path(&folder).into_bytes());
+            }
         }
     }
     for file in crate::host::search_files(running.as_deref().map_err(Clone::clone)).unwrap_or_default() {
         if let Ok(text) = tree.text(&file.path) {
-            files.insert(file.path, kept(&config::yaml(&text), SEARCH_KEPT, ": ").into_bytes());
+            let mut kept = redacted::settings(&config::yaml(&text), SEARCH_KEPT, ": ", names);
+            if crate::host::is_cut(&text) {
+                kept += "cut";
+            }
+            files.insert(names.path(&file.path), kept.into_bytes());
         }
     }
-    let mut keep = |patterns: &[&str], part: &dyn Fn(&str) -> String| {
+    let mut keep = |patterns: &[&str], kept: &mut dyn FnMut(&str, &str) -> (String, String)| {
         for path in patterns.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
             if let Ok(text) = tree.text(&path) {
-                files.insert(path, part(&text).into_bytes());
+                let (path, text) = kept(&path, &text);
+                files.insert(path, text.into_bytes());
             }
         }
     };
-    keep(JVM_FILES, &|text| {
-        text.lines().filter(|line| line.contains("-Xm")).map(|line| format!("{line}\n")).collect()
+    keep(JVM_FILES, &mut |path, text| {
+        let is_part = path.ends_with(".d") || path.contains(".d/");
+        let path = if is_part { names.file(path, ".options") } else { names.path(path) };
+        (path, redacted::heap(text.lines()).iter().map(|option| format!("{option}\n")).collect())
     });
-    keep(FROSTLINE_FILES, &|text| {
+    keep(FROSTLINE_FILES, &mut |path, text| {
         let settings = config::frostline(text);
-        let data = settings.data.map(|data| format!("data = {data:?}\n")).unwrap_or_default();
-        format!("{data}volumes = {:?}\n", settings.volumes)
+        let data = settings.data.map(|data| format!("data = {:?}\n", names.path(&data))).unwrap_or_default();
+        let volumes: Vec<String> = settings.volumes.iter().map(|folder| names.path(folder)).collect();
+        (names.path(path), format!("{data}volumes = {volumes:?}\n"))
     });
-    files.extend(machines(tree));
-    files.extend(processes(tree));
-    files
-}
-
-fn kept(settings: &BTreeMap<String, String>, names: &[&str], separator: &str) -> String {
-    let line = |name: &&str| settings.get(*name).map(|value| format!("{name}{separator}{value}\n"));
-    names.iter().filter_map(line).collect()
-}
-
-/// Lines of mounts without what names a host or a user; comments are left out.
-fn mounts(text: &str) -> String {
-    let mut out = String::new();
-    for line in text.lines() {
-        let mut words = line.split_whitespace();
-        let (Some(source), Some(point), Some(kind)) = (words.next(), words.next(), words.next()) else {
-            continue;
-        };
-        if source.starts_with('#') {
-            continue;
-        }
-        let is_remote = is_remote(source, kind);
-        let options = words.next().unwrap_or("defaults").split(',');
-        let options: Vec<String> = options.map(|option| mount_option(option, is_remote)).collect();
-        let source = if is_remote { "REMOTE" } else { source };
-        out += &format!("{source} {point} {kind} {}", options.join(","));
-        words.for_each(|word| out += &format!(" {word}"));
-        out.push('\n');
-    }
-    out
-}
-
-/// Whether a file system is, or may be, elsewhere. FUSE has local ones, whose source is the name of the program.
-fn is_remote(source: &str, kind: &str) -> bool {
-    if source.starts_with('/') && !source.starts_with("//") {
-        return false;
-    }
-    let is_other_fuse = kind.starts_with("fuse.") && !kind.ends_with(source);
-    REMOTE_KINDS.contains(&kind) || is_other_fuse || source.starts_with("//") || source.contains([':', '@'])
-}
-
-/// An option without a value that names a host or a user. Of remote file systems only values that cannot are kept.
-fn mount_option(option: &str, is_remote: bool) -> String {
-    let Some((key, value)) = option.split_once('=') else { return option.to_owned() };
-    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-    let names = NAMING_OPTIONS.contains(&key) || ["uid", "gid"].contains(&key) && !is_number;
-    let is_kept = !names && (!is_remote || is_number || REMOTE_KEPT.contains(&key));
-    if is_kept { option.to_owned() } else { format!("{key}=REDACTED") }
-}
-
-fn kept_words(line: &str) -> String {
-    let words = line.split_whitespace().filter(|word| KERNEL_KEPT.iter().any(|kept| word.starts_with(kept)));
-    words.collect::<Vec<_>>().join(" ") + "\n"
-}
-
-/// Definitions of virtual machines under numbers instead of names.
-fn machines(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    let mut numbers: Vec<String> = Vec::new();
-    for path in LIBVIRT_FILES.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
-        let Some((folder, name)) = path.rsplit_once('/') else { continue };
-        let Ok(text) = tree.text(&path) else { continue };
-        let number = numbers.iter().position(|known| known == name).unwrap_or_else(|| {
-            numbers.push(name.to_owned());
-            numbers.len() - 1
-        });
-        let text = with_one_name(&text, &format!("machine-{number}"));
-        files.insert(format!("{folder}/machine-{number}.xml"), text.into_bytes());
+    keep(LIBVIRT_FILES, &mut |path, text| (names.file(path, ".xml"), redacted::machine(text, names)));
+    let pools: Vec<&str> =
+        mounts.iter().filter(|mount| mount.kind == "hugetlbfs").map(|mount| mount.point.as_str()).collect();
+    for process in running.unwrap_or_default() {
+        files.extend(of_process(tree, &process, &pools, names));
     }
     files
 }
 
-/// An XML text with the content of its first `<name>` replaced, and without free text and the image's paths.
-fn with_one_name(text: &str, name: &str) -> String {
-    let mut text = text.to_owned();
-    for element in ["name", "title", "description", "metadata"] {
-        if let Some((start, rest)) = text.split_once(&format!("<{element}>"))
-            && let Some((_, end)) = rest.split_once(&format!("</{element}>"))
-        {
-            let value = if element == "name" { name } else { "" };
-            text = format!("{start}<{element}>{value}</{element}>{end}");
+/// Of a process that a rule looks for: its kept arguments, and its status. Of another only that it runs.
+fn of_process(tree: &Tree, process: &Process, pools: &[&str], names: &mut Names) -> Files {
+    let folder = format!("proc/{}", process.pid);
+    let known = PROGRAMS.iter().chain(MONITORS).find(|known| process.name == **known);
+    let name = match known {
+        Some(known) => known,
+        None if process.is_qemu() => "qemu-system",
+        None => return Files::from([(format!("{folder}/cmdline"), b"other".to_vec())]),
+    };
+    // Children of a server have a title instead of a command line.
+    let is_title = process.arguments.first().is_some_and(|first| first.contains(':'));
+    let mut line = vec![format!("{name}{}", if is_title { ":" } else { "" })];
+    let mut files = Files::new();
+    match name {
+        "frostline" => line.extend(process.arguments.iter().find(|one| *one == "doctor").cloned()),
+        "java" if process.is_search() => line.extend(redacted::search_arguments(&process.arguments, names)),
+        "postgres" => {
+            line.extend(redacted::postgres_arguments(&process.arguments, names));
+            if let Ok(now) = tree.link(&format!("{folder}/cwd")) {
+                files.insert(format!("{folder}/cwd.link"), names.path(&now).into_bytes());
+            }
         }
+        _ if process.is_qemu() => {
+            line.extend(redacted::monitor_arguments(&process.arguments, pools, names));
+            if let Ok(text) = tree.text(&format!("{folder}/smaps_rollup")) {
+                files.insert(format!("{folder}/smaps_rollup"), redacted::rows(&text, &["AnonHugePages"]));
+            }
+        }
+        _ => {}
     }
-    text
-}
-
-/// Command lines with only what a rule reads, and the status of processes that a rule looks at.
-fn processes(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    for process in crate::host::processes(tree).unwrap_or_default() {
-        let folder = format!("proc/{}", process.pid);
-        let wanted = process.is_qemu() || process.is_search();
-        let main = |argument: &&String| {
-            let kept =
-                ["-Xm", "org.elasticsearch.", "org.opensearch.", "tap,", "-Des.path.", "-Dopensearch.path."];
-            kept.iter().any(|kept| argument.starts_with(kept))
-                || (process.is_qemu()
-                    && ["mem-path", "hugetlb=on"].iter().any(|kept| argument.contains(kept)))
-        };
-        // Children of a server have a title instead of a command line.
-        let is_title = process.arguments.first().is_some_and(|first| first.contains(':'));
-        let mut line = vec![format!("{}{}", process.name, if is_title { ":" } else { "" })];
-        if wanted {
-            line.extend(process.arguments.iter().filter(main).cloned());
-        }
-        if process.name == "postgres" {
-            let place = |pair: &&[String]| pair[0] == "-D" || pair[1].starts_with("config_file=");
-            line.extend(process.arguments.windows(2).filter(place).flatten().cloned());
-            if let Ok(folder) = tree.link(&format!("{folder}/cwd")) {
-                files.insert(format!("proc/{}/cwd.link", process.pid), folder.into_bytes());
-            }
-        }
-        files.insert(format!("{folder}/cmdline"), line.join("\0").into_bytes());
-        let server = ["postgres", "mysqld", "mongod", "redis-server"]
-            .iter()
-            .any(|name| process.name.starts_with(name));
-        if wanted || server {
-            let names: &[&str] = if process.is_qemu() {
-                &["stat", "status", "limits", "smaps_rollup"]
-            } else {
-                &["stat", "status", "limits"]
-            };
-            for name in names {
-                if let Ok(text) = tree.text(&format!("{folder}/{name}")) {
-                    files.insert(format!("{folder}/{name}"), text.into_bytes());
-                }
-            }
-        }
+    files.insert(format!("{folder}/cmdline"), line.join("\0").into_bytes());
+    if let Ok(text) = tree.text(&format!("{folder}/stat")) {
+        let numbers = text.rsplit_once(')').map_or("", |(_, numbers)| numbers);
+        files.insert(format!("{folder}/stat"), format!("{} ({name}){numbers}", process.pid).into_bytes());
+    }
+    if let Ok(text) = tree.text(&format!("{folder}/status")) {
+        files.insert(format!("{folder}/status"), redacted::rows(&text, &["VmRSS", "Cpus_allowed_list"]));
+    }
+    if let Ok(text) = tree.text(&format!("{folder}/limits")) {
+        files.insert(format!("{folder}/limits"), redacted::rows(&text, &["Max open files"]));
     }
     files
-}
-
-/// Takes out of a text what names a host, its users and its secrets.
-struct Redactor {
-    rules: Vec<(Regex, &'static str)>,
-}
-
-impl Redactor {
-    fn new(tree: &Tree) -> Redactor {
-        let mut rules = Vec::new();
-        let mut add = |pattern: &str, with: &'static str| {
-            if let Ok(pattern) = Regex::new(pattern) {
-                rules.push((pattern, with));
-            }
-        };
-        for path in ["proc/sys/kernel/hostname", "etc/hostname"] {
-            let name = tree.text(path).unwrap_or_default();
-            let short = name.trim().split('.').next().unwrap_or("").to_owned();
-            if short.len() > 1 && short != "localhost" {
-                add(&format!(r"(?i)\b{}(?:\.[a-z0-9-]+)*\b", regex::escape(&short)), "HOST");
-            }
-        }
-        add(
-            r#"(?i)(pass(?:word|wd|phrase)?|secret|token|credentials?|(?:api|access|private|auth)[-_]?key)([\w.-]*["']?[=:\s\x00]+)('[^']*'|"[^"]*"|[^\s\x00'"<>,]+)"#,
-            "${1}${2}REDACTED",
-        );
-        add(r"://[^/@\s\x00]+@", "://REDACTED@");
-        add(r"(?i)\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", "UUID");
-        add(r"(?i)(serial(?:=|>))[^<,\s\x00]+", "${1}REDACTED");
-        add(r"(?i)\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b", "MAC");
-        add(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", "IP");
-        add(
-            r"(?i)\b(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}\b|\b(?:[0-9a-f]{1,4}:){2,6}:(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*)?|\b[0-9a-f]{2,4}::[0-9a-f:]*",
-            "IP",
-        );
-        add(r"/home/[^/\s\x00]+", "/home/USER");
-        Redactor { rules }
-    }
-
-    /// A path without what names somebody. The kernel's own names stay, even on a host that is called "vm".
-    fn path(&self, path: &str, machines: &mut Vec<String>) -> String {
-        if let Some(group) = path.strip_prefix("sys/fs/cgroup/") {
-            return format!("sys/fs/cgroup/{}", without_machine(&self.redact(group), machines));
-        }
-        match path.strip_prefix("home/").and_then(|rest| rest.split_once('/')) {
-            Some((_, rest)) => format!("home/USER/{rest}"),
-            None => path.to_owned(),
-        }
-    }
-
-    fn redact(&self, text: &str) -> String {
-        self.rules.iter().fold(text.to_owned(), |text, (pattern, with)| match pattern.is_match(&text) {
-            true => pattern.replace_all(&text, *with).into_owned(),
-            false => text,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -253,12 +253,13 @@ pub(crate) fn mountinfo(text: &str) -> Vec<Mount> {
     mounts
 }
 
-struct MountId {
-    id: u64,
-    parent: u64,
+/// The number of a mount, and of the one that it is on.
+pub(crate) struct MountId {
+    pub(crate) id: u64,
+    pub(crate) parent: u64,
 }
 
-fn mountinfo_line(line: &str) -> Option<(MountId, Mount)> {
+pub(crate) fn mountinfo_line(line: &str) -> Option<(MountId, Mount)> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut words = mount.split(' ');
     let at = MountId { id: words.next()?.parse().ok()?, parent: words.next()?.parse().ok()? };
@@ -283,7 +284,7 @@ fn above(path: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The octal escapes of mount tables (`\040` is a space).
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.as_bytes();
     while let Some((first, rest)) = bytes.split_first() {

@@ -720,13 +720,7 @@ impl Host {
         let mut found = Vec::new();
         for file in search_files(self.processes())? {
             match self.text(&file.path) {
-                // The last line of a file that was cut.
-                Ok(text)
-                    if text
-                        .lines()
-                        .last()
-                        .is_some_and(|line| !text.ends_with('\n') && !line.contains(':')) =>
-                {
+                Ok(text) if is_cut(&text) => {
                     return Err(Absent::damaged(&file.path, "ends in the middle of a line"));
                 }
                 Ok(text) => found.push((file.path, config::yaml(&text))),
@@ -739,7 +733,7 @@ impl Host {
 }
 
 /// The mounts, from `mountinfo`; captures of earlier builds have `/proc/mounts` only.
-fn mounts(tree: &Tree) -> Fact<Vec<Mount>> {
+pub(crate) fn mounts(tree: &Tree) -> Fact<Vec<Mount>> {
     let path = "proc/self/mountinfo";
     let (path, mounts) = match tree.text_up_to(path, TABLE_BYTES_MAX) {
         Err(e) if e.is_missing() => ("proc/mounts", facts::mounts(&tree.text("proc/mounts")?)),
@@ -763,7 +757,8 @@ pub(crate) const JVM_FILES: &[&str] = &[
     "etc/opensearch/jvm.options.d/*.options",
 ];
 /// Where packages put the settings of search nodes.
-const SEARCH_FILES: &[&str] = &["etc/elasticsearch/elasticsearch.yml", "etc/opensearch/opensearch.yml"];
+pub(crate) const SEARCH_FILES: &[&str] =
+    &["etc/elasticsearch/elasticsearch.yml", "etc/opensearch/opensearch.yml"];
 /// Where Frostline's own settings are.
 pub(crate) const FROSTLINE_FILES: &[&str] = &[
     "etc/frostline/config.toml",
@@ -933,6 +928,11 @@ pub(crate) fn search_files(processes: Fact<&[Process]>) -> Fact<Vec<SearchFile>>
     Ok(nodes.into_iter().filter_map(of).collect())
 }
 
+/// Whether settings of a search node end in the middle of a line.
+pub(crate) fn is_cut(text: &str) -> bool {
+    text.lines().last().is_some_and(|line| !text.ends_with('\n') && !line.contains(':'))
+}
+
 /// See [`Host::postgres`].
 pub(crate) fn postgres(tree: &Tree, processes: Fact<&[Process]>) -> Fact<Vec<Postgres>> {
     let mut found: Vec<Postgres> = Vec::new();
@@ -940,17 +940,9 @@ pub(crate) fn postgres(tree: &Tree, processes: Fact<&[Process]>) -> Fact<Vec<Pos
         Ok(all) => {
             for process in all.iter().filter(|process| process.name == "postgres") {
                 let set = config::postgres_arguments(&process.arguments);
-                let after = |option: &str| {
-                    process.arguments.iter().enumerate().find_map(|(at, argument)| {
-                        match argument.strip_prefix(option) {
-                            Some("") => process.arguments.get(at + 1).cloned(),
-                            value => value.map(str::to_owned),
-                        }
-                    })
-                };
                 let config =
                     set.iter().rfind(|(name, _)| name == "config_file").map(|(_, file)| file.clone());
-                let folder = after("-D");
+                let folder = config::postgres_folder(&process.arguments);
                 // Its children have neither; a server that was started without is in its data directory.
                 let is_server = process.arguments.first().is_some_and(|program| !program.contains(':'));
                 if !is_server {

@@ -249,12 +249,13 @@ impl Tree {
         )
     }
 
-    /// Whether something is at `path` and may be read.
+    /// Whether something is at `path` and may be read; in captures, also a link.
     pub fn has(&self, path: &str) -> bool {
-        match &self.source {
+        let is_there = |path: &str| match &self.source {
             Source::Memory(files) => files.contains_key(path) || !memory_names(files, path).is_empty(),
             Source::Folder { root, by_hand } => open(root.as_fd(), path, OFlags::PATH, *by_hand).is_ok(),
-        }
+        };
+        is_there(path) || is_there(&format!("{path}.link"))
     }
 
     /// The paths that match `pattern`, in which a component may hold one `*`; sorted, at most 8,192. A

@@ -41,6 +41,14 @@ pub(crate) fn postgres_arguments(arguments: &[String]) -> Vec<(String, String)> 
     arguments.iter().enumerate().filter_map(one).collect()
 }
 
+/// The folder that a PostgreSQL server is told by `-D`.
+pub(crate) fn postgres_folder(arguments: &[String]) -> Option<String> {
+    arguments.iter().enumerate().find_map(|(at, argument)| match argument.strip_prefix("-D")? {
+        "" => arguments.get(at + 1).cloned(),
+        folder => Some(folder.to_owned()),
+    })
+}
+
 /// A PostgreSQL amount of memory in bytes; `unit` is that of a bare number (8,192 for buffers).
 pub(crate) fn postgres_bytes(value: &str, unit: f64) -> Option<f64> {
     let end = value.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(value.len());
@@ -117,11 +125,7 @@ pub(crate) fn heap<'a>(options: impl Iterator<Item = &'a str>) -> Result<Heap, S
     let mut heap = Heap::default();
     let size = |value: &str| jvm_bytes(value).ok_or_else(|| format!("{value} is not a size of a heap"));
     for option in options {
-        let option = option.trim();
-        // A prefix such as `11-:` limits an option to versions of Java.
-        let of_versions =
-            |(versions, _): &(&str, &str)| versions.bytes().all(|b| b.is_ascii_digit() || b == b'-');
-        let option = option.split_once(':').filter(of_versions).map_or(option, |(_, option)| option);
+        let (_, option) = of_versions(option.trim());
         if let Some(value) = option.strip_prefix("-Xms") {
             heap.initial = Some(size(value)?);
         } else if let Some(value) = option.strip_prefix("-Xmx") {
@@ -129,6 +133,13 @@ pub(crate) fn heap<'a>(options: impl Iterator<Item = &'a str>) -> Result<Heap, S
         }
     }
     Ok(heap)
+}
+
+/// An option of a JVM after the prefix, such as `11-:`, that limits it to versions of Java.
+pub(crate) fn of_versions(option: &str) -> (&str, &str) {
+    let end = option.find(|c: char| !c.is_ascii_digit() && c != '-' && c != ':').unwrap_or(0);
+    let end = option[..end].find(':').map_or(0, |at| at + 1);
+    option.split_at(end)
 }
 
 fn jvm_bytes(value: &str) -> Option<f64> {
