@@ -60,9 +60,9 @@ def dumps(hwloc, work):
                 environment = {"HWLOC_CPUID_PATH": os.path.join(root, "cpuid"), "HWLOC_FSROOT": os.path.join(root, "linux"),
                                "HWLOC_COMPONENTS": "x86,linux,stop"}
             yield f"{kind}/{name}", lstopo(arguments, {**environment, "HWLOC_THISSYSTEM": "0"})
-    for path in sorted(glob.glob(os.path.join(tests, "*/*.xml"))):
+    for path in sorted(glob.glob(os.path.join(tests, "xml/*.xml"))):
         with open(path, "rb") as file:
-            yield os.path.relpath(path, tests), file.read()
+            yield f"xml/{os.path.basename(path)}", file.read()
 
 
 def judged(binary, host, request, form):
