@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use frostline_base::{Error, ErrorKind, Result};
+use frostline_show::OutputFile;
 
 use crate::host::{Host, Role, Said};
 use crate::report::{self, Format, Report};
@@ -159,12 +160,22 @@ impl From {
 }
 
 impl Show {
-    fn print(&self, report: &Report, json: bool, out: &mut dyn Write) -> Result<u8> {
+    /// The page's file, before the host is examined.
+    fn page(&self) -> Result<Option<OutputFile>> {
+        self.html.as_deref().map(output_file).transpose()
+    }
+
+    fn print(
+        &self,
+        report: &Report,
+        page: Option<&OutputFile>,
+        json: bool,
+        out: &mut dyn Write,
+    ) -> Result<u8> {
         let format = self.format.unwrap_or(if json { Format::Json } else { Format::Text });
         print(out, &report.render(format))?;
-        if let Some(path) = &self.html {
-            std::fs::write(path, report.render(Format::Html))
-                .map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))?;
+        if let Some(page) = page {
+            write_output(page, &report.render(Format::Html))?;
         }
         Ok(self.status(report))
     }
@@ -199,7 +210,10 @@ pub fn run(doctor: &Doctor, json: bool, out: &mut dyn Write) -> Result<u8> {
         Some(Command::Fix { rules, dry_run: _, apply, undo, from }) => {
             run_fix(rules, apply, undo, from, json, out)
         }
-        Some(Command::Vm { file, show }) => show.print(&machine(file)?, json, out),
+        Some(Command::Vm { file, show }) => {
+            let page = show.page()?;
+            show.print(&machine(file)?, page.as_ref(), json, out)
+        }
     }
 }
 
@@ -232,9 +246,10 @@ impl Examine {
         if self.watch {
             return self.watch(json, out);
         }
+        let (metrics, page) = (self.metrics()?, self.show.page()?);
         let report = self.report()?;
-        self.export(&report)?;
-        self.show.print(&report, json, out)
+        export(metrics.as_ref(), &report)?;
+        self.show.print(&report, page.as_ref(), json, out)
     }
 
     fn report(&self) -> Result<Report> {
@@ -253,9 +268,10 @@ impl Examine {
     fn watch(&self, json: bool, out: &mut dyn Write) -> Result<u8> {
         let mut known: Vec<String> = Vec::new();
         let mut pass = 0;
+        let metrics = self.metrics()?;
         loop {
             let report = self.report()?;
-            self.export(&report)?;
+            export(metrics.as_ref(), &report)?;
             let key = |finding: &report::Finding| {
                 let severity = finding.severity.word();
                 format!("{severity} {} {}: {}", finding.rule, finding.object, finding.title)
@@ -279,15 +295,27 @@ impl Examine {
         }
     }
 
-    /// Writes the metrics atomically: a collector may read them at any time.
-    fn export(&self, report: &Report) -> Result<()> {
-        let Some(path) = &self.prometheus else { return Ok(()) };
-        let mut partial = path.clone().into_os_string();
-        partial.push(".partial");
-        let written =
-            std::fs::write(&partial, report.prometheus()).and_then(|()| std::fs::rename(&partial, path));
-        written.map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))
+    /// The file of the metrics, before the host is examined.
+    fn metrics(&self) -> Result<Option<OutputFile>> {
+        self.prometheus.as_deref().map(output_file).transpose()
     }
+}
+
+/// Writes the metrics. The file is replaced as a whole: a collector may read it at any time.
+fn export(metrics: Option<&OutputFile>, report: &Report) -> Result<()> {
+    metrics.map_or(Ok(()), |file| write_output(file, &report.prometheus()))
+}
+
+fn output_file(path: &Path) -> Result<OutputFile> {
+    OutputFile::open(path).map_err(|e| cannot_write(path, e))
+}
+
+fn write_output(file: &OutputFile, text: &str) -> Result<()> {
+    file.write(text.as_bytes()).map_err(|e| cannot_write(file.path(), e))
+}
+
+fn cannot_write(path: &Path, error: std::io::Error) -> Error {
+    Error::invalid(format!("cannot write {}", path.display())).with_source(error)
 }
 
 fn run_fix(

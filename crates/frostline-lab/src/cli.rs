@@ -10,23 +10,24 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use frostline_base::{Clock, Error, ErrorKind, Result, SystemClock};
+use frostline_base::{Clock, Error, ErrorKind, Result, SystemClock, chain};
 use frostline_model::catalogue::Catalogue;
 use frostline_model::{Balance, VolumeSpec};
-use frostline_show::show_count;
+use frostline_show::{OutputFile, show_count};
 use serde_json::json;
 
 use self::progress::Bar;
 use crate::emulate::{self, Daemon, Emulated};
 use crate::host::ledger::{self, Ledger};
 use crate::host::process::Stop;
-use crate::host::{facts, io, probe::Host, tools, write_page};
+use crate::host::{facts, io, output_file, probe::Host, replace, tools, write_output};
+use crate::measure::Measurement;
 use crate::record::{Cell, FORMAT, How, Mode, Run};
 use crate::report::Language;
 use crate::run::journal::Journal;
 use crate::run::live::{Live, live_folder};
 use crate::run::{self, Progress, Running, Unwatched, summary, virtual_time};
-use crate::study::plan::{self, Directories, Plan};
+use crate::study::plan::{self, Plan, Targets};
 use crate::study::{Study, mode_name};
 
 /// Measure storage and virtual machines: volumes, file systems, mount options, and what they cost.
@@ -262,7 +263,7 @@ fn plan_of(args: &PlanArgs, context: &Context) -> Result<Outcome> {
 struct Prepared {
     study: Study,
     plan: Plan,
-    directories: Directories,
+    targets: Targets,
     header: Run,
     journal: Journal,
 }
@@ -273,14 +274,14 @@ fn run_study(args: &RunArgs, context: &Context) -> Result<Outcome> {
         None => begun(args, context)?,
     };
     let folder = prepared.journal.folder().to_path_buf();
-    let run = if prepared.plan.cells.iter().any(plan::PlannedCell::is_run) {
+    let (run, is_left) = if prepared.plan.cells.iter().any(plan::PlannedCell::is_run) {
         on_this_host(prepared, &args.extent.destroy, context)?
     } else {
-        in_virtual_time(prepared)?
+        (in_virtual_time(prepared)?, false)
     };
     eprintln!("the run is in {}", folder.display());
     let lacking = |cell: &Cell| cell.how == How::Skip || (cell.measured.is_empty() && cell.voided > 0);
-    let partial = run.cells.iter().any(lacking) || !run.complete;
+    let partial = is_left || run.cells.iter().any(lacking) || !run.complete;
     let stdout = if context.json { document(&run)? } else { crate::report::markdown(&run) };
     Ok(Outcome { stdout, partial })
 }
@@ -293,7 +294,7 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
     notes.extend(pressure(&mut study, args.cpu_pressure_max));
     let host = Host::probe(&context.data);
     let plan = plan::plan(&study, mode, seed, &args.extent.cells, &host)?;
-    let directories = plan.check(&study, &host, &args.extent.destroy)?;
+    let targets = plan.check(&study, &host, &args.extent.destroy)?;
     let tools = tools::need(plan.tools.iter().map(String::as_str))?;
     let started = run::rfc3339(SystemClock.now_us())?;
     let folder = match &args.out {
@@ -314,7 +315,8 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
         time_scale: study.variant(mode)?.time_scale,
         machine: facts::machine(),
         tools,
-        file_systems: file_systems(&directories),
+        file_systems: file_systems(&targets),
+        devices: devices(&targets),
         cells: Vec::new(),
         comparisons: Vec::new(),
         korean: study.korean.clone(),
@@ -323,7 +325,7 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
     };
     let journal = Journal::create(&folder, &study.text)?;
     journal.write_run(&header)?;
-    Ok(Prepared { study, plan, directories, header, journal })
+    Ok(Prepared { study, plan, targets, header, journal })
 }
 
 /// The study, mode, seed and groups are those of the run.
@@ -347,8 +349,9 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
     pressure(&mut study, was_limit);
     let host = Host::probe(&context.data);
     let plan = plan::plan(&study, was.mode, was.seed, &cells, &host)?;
-    let directories = plan.check(&study, &host, &args.extent.destroy)?;
-    check_same(&was.file_systems, &file_systems(&directories))?;
+    let targets = plan.check(&study, &host, &args.extent.destroy)?;
+    check_same("file system", &was.file_systems, &file_systems(&targets))?;
+    check_same("device", &was.devices, &devices(&targets))?;
     let known = |id: &str| plan.cells.iter().any(|cell| cell.id == id);
     if let Some(sample) = journal.samples().iter().find(|sample| !known(&sample.cell)) {
         return Err(Error::conflict(format!(
@@ -359,19 +362,23 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
     let mut notes = was.notes.clone();
     notes.retain(|note| !summary::adds(note));
     notes.push(format!("Resumed after {}.", show_count(journal.samples().len() as u64, "sample")));
-    Ok(Prepared { study, plan, directories, header: Run { notes, ..was }, journal })
+    Ok(Prepared { study, plan, targets, header: Run { notes, ..was }, journal })
 }
 
-fn file_systems(directories: &Directories) -> BTreeMap<String, String> {
-    directories.iter().map(|(path, at)| (path.display().to_string(), at.identity())).collect()
+fn file_systems(targets: &Targets) -> BTreeMap<String, String> {
+    targets.directories.iter().map(|(path, at)| (path.display().to_string(), at.identity())).collect()
 }
 
-/// That each path is on the file system that the run has samples of, as far as its record says.
-fn check_same(was: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
+fn devices(targets: &Targets) -> BTreeMap<String, String> {
+    targets.devices.iter().map(|(path, at)| (path.display().to_string(), at.identity().to_owned())).collect()
+}
+
+/// That each path leads to the file system or device that the run has samples of, as far as its record says.
+fn check_same(what: &str, was: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
     let other = was.iter().find_map(|(path, was)| {
         let now = now.get(path).filter(|now| *now != was)?;
         Some(Error::conflict(format!(
-            "{path} is on another file system ({now}) than that of the run's samples ({was}): mount that one there"
+            "{path} is another {what} ({now}) than that of the run's samples ({was}): resume where that one is"
         )))
     });
     other.map_or(Ok(()), Err)
@@ -440,16 +447,16 @@ impl run::Executor for Nothing {
     }
 }
 
-fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> Result<Run> {
-    let Prepared { study, plan, directories, mut header, mut journal } = prepared;
+/// The second is whether something could not be undone.
+fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> Result<(Run, bool)> {
+    let Prepared { study, plan, targets, mut header, mut journal } = prepared;
     let stop = Stop::on_signals()?;
     let modelled = virtual_time::modelled(&study, &plan, plan.seed)?;
     let mut bar = Bar::new();
     let teller = bar.teller();
     let raw = journal.raw("x").parent().map(Path::to_path_buf).unwrap_or_default();
     let say = Box::new(move |what: &str| teller.say(what));
-    let mut live =
-        Live::new(&study, &plan, &SystemClock, &stop, &context.data, &raw, directories, destroy, say)?;
+    let mut live = Live::new(&study, &plan, &SystemClock, &stop, &context.data, &raw, targets, destroy, say)?;
     let running =
         Running { study: &study, plan: &plan, clock: &SystemClock, stop: &stop, modelled: &modelled };
     for change in &plan.changes {
@@ -461,32 +468,40 @@ fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> R
         running.run(header, &mut journal, &mut live, &mut bar)
     });
     bar.finish();
-    // Undone also after an error; the first error is the one to tell.
-    let closed = live.close();
-    let run = run?;
-    closed.map(|()| run)
+    let is_left = is_left(live.close());
+    Ok((run?, is_left))
+}
+
+/// Whether something could not be undone, which is said: it stays in the ledger for `lab clean`.
+fn is_left(closed: Result<()>) -> bool {
+    if let Err(error) = &closed {
+        eprintln!("frostline: {}", ledger::left(error));
+    }
+    closed.is_err()
 }
 
 fn report(args: &ReportArgs, context: &Context) -> Result<Outcome> {
+    let html = args.html.as_deref().map(output_file).transpose()?;
+    let markdown = args.markdown.as_deref().map(output_file).transpose()?;
     let Some(folder) = &args.run else { return printed(document(&crate::report::schema())?) };
     let language = if args.korean { Language::Korean } else { Language::English };
     if folder.is_file() && folder.file_name().is_none_or(|name| name != "run.json") {
-        return report_measured(folder, args, language, context);
+        return report_measured(folder, html, markdown.is_some(), language, context);
     }
     let run = crate::report::read_run(folder)?;
-    if let Some(path) = &args.html {
+    if let Some(file) = &html {
         let samples = match crate::report::read_samples(folder) {
             // A run in virtual time has none.
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             samples => samples?,
         };
         let run = crate::report::translated(run.clone())?;
-        write(path, &crate::report::html(&run, &samples, language))?;
+        write_output(file, &crate::report::html(&run, &samples, language))?;
     }
-    if let Some(path) = &args.markdown {
-        write(path, &crate::report::markdown(&run))?;
+    if let Some(file) = &markdown {
+        write_output(file, &crate::report::markdown(&run))?;
     }
-    let stdout = match (context.json, args.html.is_some() || args.markdown.is_some()) {
+    let stdout = match (context.json, html.is_some() || markdown.is_some()) {
         (true, _) => document(&run)?,
         (false, true) => String::new(),
         (false, false) => crate::report::markdown(&run),
@@ -495,25 +510,25 @@ fn report(args: &ReportArgs, context: &Context) -> Result<Outcome> {
 }
 
 /// The page of volumes that were measured, made anew.
-fn report_measured(file: &Path, args: &ReportArgs, language: Language, context: &Context) -> Result<Outcome> {
+fn report_measured(
+    file: &Path,
+    html: Option<OutputFile>,
+    markdown: bool,
+    language: Language,
+    context: &Context,
+) -> Result<Outcome> {
     let measurement = crate::report::read_measurement(file)?;
-    if args.markdown.is_some() {
+    if markdown {
         return Err(Error::invalid("`lab measure` has no Markdown: use --html, or `lab page` for tables"));
     }
-    if let Some(path) = &args.html {
-        write(path, &crate::report::load_page(&measurement, language))?;
+    if let Some(file) = &html {
+        write_output(file, &crate::report::load_page(&measurement, language))?;
     }
-    printed(match (context.json, args.html.is_some()) {
+    printed(match (context.json, html.is_some()) {
         (true, _) => document(&measurement)?,
         (false, true) => String::new(),
         (false, false) => crate::measure::args::text(&measurement),
     })
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    write_page(path, text)?;
-    eprintln!("wrote {}", path.display());
-    Ok(())
 }
 
 fn page(pages: &[PathBuf], check: bool) -> Result<Outcome> {
@@ -525,7 +540,7 @@ fn page(pages: &[PathBuf], check: bool) -> Result<Outcome> {
         match (made == text, check) {
             (true, _) => {}
             (false, true) => differ.push(path.display().to_string()),
-            (false, false) => write(path, &made)?,
+            (false, false) => write_output(&output_file(path)?, &made)?,
         }
     }
     if differ.is_empty() {
@@ -543,16 +558,35 @@ fn compare(a: &Path, b: &Path, context: &Context) -> Result<Outcome> {
 }
 
 fn measure(args: &crate::measure::args::MeasureArgs, context: &Context) -> Result<Outcome> {
+    let page = args.html.as_deref().map(output_file).transpose()?;
     let mut bar = Bar::of_seconds();
     let measured = crate::measure::args::run(args, &context.data, &mut bar);
     bar.finish();
     let (measurement, partial) = measured?;
-    if let Some(path) = &args.html {
-        write(path, &crate::report::load_page(&measurement, Language::English))?;
-    }
     let stdout =
         if context.json { document(&measurement)? } else { crate::measure::args::text(&measurement) };
-    Ok(Outcome { stdout, partial })
+    let is_written = page.is_none_or(|page| page_or_json(&page, &measurement, &context.data));
+    Ok(Outcome { stdout, partial: partial || !is_written })
+}
+
+/// The page of a measurement. If it cannot be written, for example because its disk is full by now, the measurement is kept
+/// as JSON, of which `lab report` makes the page; and the answer is false.
+fn page_or_json(page: &OutputFile, measurement: &Measurement, data: &Path) -> bool {
+    let Err(error) = write_output(page, &crate::report::load_page(measurement, Language::English)) else {
+        return true;
+    };
+    eprintln!("frostline: {}", chain(&error));
+    let stamp: String = measurement.started.chars().filter(char::is_ascii_alphanumeric).collect();
+    let file = data.join("lab").join(format!("measured-{stamp}.json"));
+    let kept = document(measurement).and_then(|text| replace(&file, text.as_bytes()));
+    let file = file.display();
+    match kept {
+        Ok(()) => eprintln!(
+            "the measurement is in {file}: `frostline lab report {file} --html FILE` makes its page"
+        ),
+        Err(error) => eprintln!("frostline: {}", chain(&error)),
+    }
+    false
 }
 
 fn need(args: &crate::need::args::NeedArgs, context: &Context) -> Result<Outcome> {
@@ -572,8 +606,8 @@ fn crash_proof(args: &crate::crash::CrashArgs, context: &Context) -> Result<Outc
     let stop = Stop::on_signals()?;
     let daemon = Daemon::this_program()?;
     let proofs = crate::crash::run_while(args, &mut ledger, &daemon, context.json, &mut || stop.check());
-    let closed = ledger.close();
-    proofs.and(closed).map(|()| Outcome::default())
+    let partial = is_left(ledger.close());
+    proofs.map(|_| Outcome { partial, ..Outcome::default() })
 }
 
 fn image(args: &crate::guest::cli::ImageArgs, context: &Context) -> Result<Outcome> {

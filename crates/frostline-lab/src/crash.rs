@@ -429,13 +429,21 @@ impl Proof {
             == 0
     }
 
+    /// The names of what [`Proof::line`] has.
+    fn header() -> String {
+        format!(
+            "{:52} {:>6} {:>7} {:>5} {:>5} {:>5} {:>5} {:>7} {:>11}",
+            "mounted with", "writes", "flushes", "cuts", "lost", "wrong", "stale", "damaged", "unmountable"
+        )
+    }
+
     fn line(&self) -> String {
         let options = if self.trial.options.is_empty() { "defaults" } else { &self.trial.options };
         let name = format!("{:5} {options}", self.trial.file_system.name());
         match &self.refused {
             Some(said) => format!("{name:52} refused: {said}"),
             None => format!(
-                "{name:52} {:6} {:7} {:5} {:5} {:5} {:5} {:7} {:8}",
+                "{name:52} {:6} {:7} {:5} {:5} {:5} {:5} {:7} {:11}",
                 self.writes,
                 self.flushes,
                 self.cuts,
@@ -492,6 +500,15 @@ impl CrashArgs {
     }
 }
 
+/// What the columns count.
+const LEGEND: &str = "
+Of the states after the cuts, how many
+  lost         what fsync had acknowledged: it is missing, short or old, or the file system cannot be mounted
+  wrong        have other bytes in what was acknowledged
+  stale        show bytes of a deleted file
+  damaged      are damaged according to the file system's own check, after the journal was replayed
+  unmountable  cannot be mounted at all";
+
 /// Runs `lab crash-proof` with `daemon` serving the volumes; prints a table, or with `json` one document.
 pub fn run(arguments: &CrashArgs, ledger: &mut Ledger, daemon: &Daemon, json: bool) -> Result<Vec<Proof>> {
     run_while(arguments, ledger, daemon, json, &mut || Ok(()))
@@ -512,8 +529,7 @@ pub fn run_while(
         None => std::env::temp_dir().join("frostline-lab"),
     };
     if !json {
-        let columns = "writes flushes  cuts  lost wrong stale damaged unmounted";
-        println!("{:52} {columns}", "mounted with");
+        println!("{}", Proof::header());
     }
     let mut proofs = Vec::new();
     for trial in arguments.trials() {
@@ -533,11 +549,12 @@ pub fn run_while(
         }
         proofs.push(proof);
     }
-    if json {
-        let text = serde_json::to_string_pretty(&proofs)
-            .map_err(|e| Error::internal("cannot encode the proofs").with_source(e))?;
-        println!("{text}");
-    }
+    let end = match json {
+        true => serde_json::to_string_pretty(&proofs)
+            .map_err(|e| Error::internal("cannot encode the proofs").with_source(e))?,
+        false => LEGEND.to_owned(),
+    };
+    println!("{end}");
     Ok(proofs)
 }
 

@@ -58,12 +58,12 @@ impl Question {
 
     /// MiB/s that are needed all day, if any are.
     fn all_day_mib_per_s(&self) -> Option<f64> {
-        self.hours_per_day.is_none_or(|hours| hours >= 24.0).then_some(self.need.mib_per_s)
+        self.hours_per_day.is_none_or(|hours| hours >= 24.0).then_some(self.need.base_mib_per_s())
     }
 
     /// MiB/s in the other hours.
     fn otherwise_mib_per_s(&self) -> f64 {
-        self.need.peak.map_or(0.0, |_| self.need.mib_per_s)
+        self.need.peak.map_or(0.0, |_| self.need.base_mib_per_s())
     }
 }
 

@@ -274,6 +274,11 @@ impl Emulated {
         &self.devices
     }
 
+    /// Whether the daemon still serves them. If not, every request to them fails, and whoever made them makes new ones.
+    pub fn is_served(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// The first volume's account.
     pub fn account(&self) -> Result<Account> {
         Ok(self.accounts()?.swap_remove(0))

@@ -13,6 +13,7 @@ pub mod tools;
 use std::path::Path;
 
 use frostline_base::{Error, Result};
+use frostline_show::OutputFile;
 use serde::Serialize;
 
 /// An error of the system as one that names the path and says what to do next.
@@ -45,55 +46,27 @@ pub(crate) fn make_folders(folder: &Path) -> Result<()> {
     missing.into_iter().rev().try_for_each(sync_entry)
 }
 
-/// Writes what a person asked for to a file that they named. A file that is there stays as it is on an error, as with
-/// [`replace`]. A link stays one, and a pipe or a device is written to.
-pub(crate) fn write_page(path: &Path, text: &str) -> Result<()> {
-    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return std::fs::write(path, text).map_err(|e| io(e, "cannot write", path));
-    }
-    let file = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    replace(&file, text.as_bytes())
+/// The file at `path` for what a command makes, before its work begins.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn output_file(path: &Path) -> Result<OutputFile> {
+    OutputFile::open(path).map_err(|e| io(e, "cannot write", path))
 }
 
-/// Puts `bytes` in place of what the file held: after a power cut or an error it is as before or as now, and as now once
-/// this returned. Owner and mode stay.
+/// Writes what a command made.
+pub(crate) fn write_output(file: &OutputFile, text: &str) -> Result<()> {
+    file.write(text.as_bytes()).map_err(|e| io(e, "cannot write", file.path()))?;
+    eprintln!("wrote {}", file.path().display());
+    Ok(())
+}
+
+/// See [`frostline_show::replace`].
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".next");
-    let next = path.with_file_name(name);
-    let replaced = write_like(&next, path, bytes).and_then(|()| std::fs::rename(&next, path));
-    if replaced.is_err() {
-        // What is left of it would only take space.
-        let _ = std::fs::remove_file(&next);
-    }
-    replaced.map_err(|e| io(e, "cannot write", path))?;
-    sync_entry(path)
+    frostline_show::replace(path, bytes).map_err(|e| io(e, "cannot write", path))
 }
 
-/// Writes a file with the owner and mode of another one, if that is there.
-fn write_like(path: &Path, other: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::{MetadataExt as _, fchown};
-    let mut file = std::fs::File::create(path)?;
-    if let Ok(was) = std::fs::metadata(other) {
-        // Only root may give a file away; for others it is their own from now on.
-        let _ = fchown(&file, Some(was.uid()), Some(was.gid()));
-        file.set_permissions(was.permissions())?;
-    }
-    file.write_all(bytes)?;
-    // Before the rename, which may reach the disk earlier than the bytes otherwise.
-    file.sync_all()
-}
-
-/// Makes the name of a file or folder durable: that is data of the folder which it is in.
+/// See [`frostline_show::sync_entry`].
 pub(crate) fn sync_entry(path: &Path) -> Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
-        Some(folder) => folder,
-        None => return Ok(()),
-    };
-    std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| io(e, "cannot sync", folder))
+    frostline_show::sync_entry(path).map_err(|e| io(e, "cannot sync the folder of", path))
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,10 +8,10 @@
 //!    one is a peak. Its hours are those of the busiest day, of the longest stretch, or its part of 24, whichever is more.
 //! 2. A level has a rate in bytes and one in requests, each of which 99 % of its time does not exceed.
 //! 3. Mix and sizes are averages over the requests of the higher level. Where they do not make its one rate the other, sizes
-//!    are larger or smaller. The rate of the lower level takes its requests in these sizes; where that is no less than
-//!    the higher one, there is one level.
+//!    are larger or smaller. Where the lower level has smaller requests, the need has its requests beside its bytes. If they
+//!    came to no less than the higher level in these sizes, there is one level.
 //!
-//! A need thus asks for no more bytes a second than were counted.
+//! A need thus asks for no more bytes and requests a second of a level than were counted of it.
 //!
 //! A hole in an export is named and counts as no time at all: it is neither idle nor busy.
 
@@ -181,9 +181,12 @@ pub fn derive(trace: &Trace, sequential: bool) -> Result<Derived> {
 /// The need of a load with a peak; none where the lower level's requests, in the peak's sizes, come to no less.
 fn two_levels(low: &[Sample], high: &[Sample], hours_per_day: f64, random: bool) -> Option<Need> {
     let (base, most) = (Level::of(low), one_level(high, random));
-    let mib_per_s = hundredth(base.mib_per_s.max(base.iops * most.bytes() / MIB));
     let peak = Peak { mib_per_s: most.mib_per_s, hours_per_day: hundredth(hours_per_day) };
-    (mib_per_s < peak.mib_per_s).then_some(Need { mib_per_s, peak: Some(peak), ..most })
+    let mib_per_s = hundredth(base.mib_per_s);
+    let is_more = base.iops * most.bytes() > mib_per_s * MIB;
+    let requests_per_s = is_more.then(|| hundredth(base.iops));
+    let need = Need { mib_per_s, requests_per_s, peak: Some(peak), ..most };
+    (need.base_mib_per_s() < peak.mib_per_s).then_some(need)
 }
 
 /// The need of a load without a peak: mix and sizes are averages, with sizes by which the rate takes all requests.
@@ -203,6 +206,7 @@ fn one_level(samples: &[Sample], random: bool) -> Need {
         read_bytes: read.or(write).unwrap_or(BLOCK_BYTES),
         write_bytes: write.or(read).unwrap_or(BLOCK_BYTES),
         mib_per_s: hundredth(level.mib_per_s),
+        requests_per_s: None,
         peak: None,
         latency: None,
     }

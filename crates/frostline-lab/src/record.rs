@@ -41,6 +41,9 @@ pub struct Run {
     /// Earlier runs have none.
     #[serde(default)]
     pub file_systems: BTreeMap<String, String>,
+    /// What tells the block devices that the study names from others (`Device::identity`), by path. Earlier runs have none.
+    #[serde(default)]
+    pub devices: BTreeMap<String, String>,
     /// The cells in the order of the study.
     pub cells: Vec<Cell>,
     /// The ratios that the study asks for.

@@ -1,9 +1,10 @@
-//! Text for and from people: sizes with units, counts with nouns, tables, terminal output, the common frame and style of HTML
-//! pages, and suggestions for mistyped names.
+//! Text for and from people: sizes with units, counts with nouns, tables, terminal output, files that a command
+//! makes, the common frame and style of HTML pages, and suggestions for mistyped names.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod html;
 mod nearest;
+mod output;
 mod page;
 mod size;
 mod table;
@@ -11,6 +12,7 @@ mod terminal;
 
 pub use html::escape_html;
 pub use nearest::{nearest, suggestion};
+pub use output::{OutputFile, replace, sync_entry};
 pub use page::{PAGE_TAIL, page_head};
 pub use size::{SizeError, grouped, parse_bytes, show_bytes, show_count};
 pub use table::{Table, printable};

@@ -72,8 +72,17 @@ fn metrics_are_written_whole() {
     run_in(folder.path(), "--root DIR/root --prometheus DIR/doctor.prom").unwrap();
     let text = fs::read_to_string(folder.path().join("doctor.prom")).unwrap();
     assert!(text.contains("frostline_doctor_rules{outcome=\"finding\"} 1\n"));
-    assert!(!folder.path().join("doctor.prom.partial").exists());
-    assert!(run_in(folder.path(), "--root DIR/root --prometheus DIR/no/doctor.prom").is_err());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "the tree and the metrics");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named_before_the_host_is_examined() {
+    let folder = folder();
+    for option in ["--html", "--prometheus"] {
+        let error = run_in(folder.path(), &format!("--root DIR/nothing {option} DIR/no/file")).unwrap_err();
+        let path = folder.path().join("no/file");
+        assert_eq!(error.what(), format!("cannot write {}", path.display()), "{option}");
+    }
 }
 
 #[test]

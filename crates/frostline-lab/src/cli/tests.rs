@@ -108,14 +108,43 @@ fn a_run_is_resumed_only_on_its_file_systems() {
     other["file_systems"][at] = "xfs 6a2c0d3e-8f57-4f0e-9c62-0d9a3b1f5e77".into();
     let error = resumed(other).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    assert!(
-        error.what().starts_with(&format!("{at} is on another file system ({identity}) than")),
-        "{error}"
-    );
+    assert!(error.what().starts_with(&format!("{at} is another file system ({identity}) than")), "{error}");
     let mut earlier = run.clone();
     earlier.as_object_mut().unwrap().remove("file_systems");
     assert_eq!(value(&resumed(earlier).unwrap())["file_systems"], json!({}));
     assert_eq!(value(&resumed(run.clone()).unwrap())["file_systems"], run["file_systems"]);
+}
+
+#[test]
+fn a_run_is_resumed_only_on_its_devices() {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root || tools::need(["losetup", "fio"]).is_err() {
+        return eprintln!("a_run_is_resumed_only_on_its_devices: skipped: needs root, loop devices and fio");
+    }
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let at = folder.path().canonicalize().unwrap();
+    let mut ledger = Ledger::open(&at.join("devices")).unwrap();
+    let [one, other] = ["one.img", "other.img"].map(|name| {
+        fs::File::create(at.join(name)).unwrap().set_len(16 << 20).unwrap();
+        emulate::attach_loop(&mut ledger, &at.join(name)).unwrap().0
+    });
+    let (study, out, link) = (at.join("small.toml"), at.join("run"), at.join("by-id"));
+    std::os::unix::fs::symlink(&one, &link).unwrap();
+    let place = format!("place = \"device\"\ndevice = \"{}\"", link.display());
+    fs::write(&study, SMALL.replace("place = \"folder\"", &place)).unwrap();
+    let words = ["run", study.to_str().unwrap(), "--quick", "--out", out.to_str().unwrap(), "--destroy"];
+    let run = value(&typed(&[&words[..], &[link.to_str().unwrap()]].concat(), &at, true).unwrap());
+    let identity = run["devices"][link.to_str().unwrap()].as_str().unwrap();
+    assert_eq!(identity, format!("file {}, 32768 sectors", at.join("one.img").display()));
+    let resume = || typed(&["run", "--resume", words[4], "--destroy", link.to_str().unwrap()], &at, true);
+    resume().unwrap();
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+    let error = resume().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    let says = [&format!("is another device (file {}", at.join("other.img").display()), identity];
+    assert!(says.iter().all(|says| error.what().contains(*says)), "{error}");
+    ledger.close().unwrap();
 }
 
 #[test]
@@ -143,6 +172,43 @@ fn a_page_is_as_it_was_where_its_disk_is_full() {
     }
     typed(commands[0], folder.path(), false).unwrap();
     assert!(fs::read_to_string(&page).unwrap().len() > 2 * was.len());
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_refused_before_the_work() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let page = folder.path().join("none/page.html").display().to_string();
+    let at = folder.path().join("volume").display().to_string();
+    fs::create_dir(&at).unwrap();
+    let commands: [&[&str]; 4] = [
+        &["measure", &at, "--as", "log", "--data-mib", "64", "--html", &page],
+        &["decide", "--need", "nothing", "--capacity", "1TiB", "--html", &page],
+        &["report", "/nonexistent", "--html", &page],
+        &["report", "/nonexistent", "--markdown", &page],
+    ];
+    for words in commands {
+        let error = typed(words, folder.path(), false).unwrap_err();
+        assert_eq!(error.what(), format!("cannot write {page}"), "{words:?}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was begun");
+}
+
+#[test]
+fn a_measurement_is_kept_if_its_page_cannot_be_written_at_the_end() {
+    let data = tempfile::tempdir().unwrap();
+    let file =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies/data/measure/elasticsearch.json");
+    let measurement = crate::report::read_measurement(&file).unwrap();
+    fs::create_dir(data.path().join("lab")).unwrap();
+    let page = |name: &str| output_file(Path::new(name)).unwrap();
+    let ok = data.path().join("page.html").display().to_string();
+    assert!(page_or_json(&page(&ok), &measurement, data.path()));
+    let kept = || fs::read_dir(data.path().join("lab")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(kept(), Vec::<PathBuf>::new());
+    assert!(!page_or_json(&page("/dev/full"), &measurement, data.path()));
+    let kept: Vec<PathBuf> = kept();
+    let again = typed(&["report", kept[0].to_str().unwrap()], data.path(), true).unwrap();
+    assert_eq!((value(&again), kept.len()), (serde_json::to_value(&measurement).unwrap(), 1));
 }
 
 #[test]

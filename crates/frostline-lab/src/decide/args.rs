@@ -9,7 +9,7 @@ use frostline_model::catalogue::Catalogue;
 use frostline_show::parse_bytes;
 
 use super::{Decision, Need, Question, decide, text};
-use crate::host::write_page;
+use crate::host::{output_file, write_output};
 use crate::report::{Language, Point, pareto_page};
 
 /// Which volumes meet a need, with dollars per month, burst hours, machine limits and annual failure rates.
@@ -54,6 +54,7 @@ pub struct DecideArgs {
 /// As [`decide`]; `Invalid` with the position for a need or a size that cannot be read; `Unavailable` if standard
 /// output is closed.
 pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
+    let page = args.html.as_deref().map(output_file).transpose()?;
     let catalogue = args.catalogue.as_deref().map_or_else(|| Ok(Catalogue::latest()), Catalogue::named)?;
     let size = |option: &str, text: &String| {
         gib(text).map_err(|what| Error::invalid(format!("{option} {text}: {what}")))
@@ -69,7 +70,14 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
         count_max: args.volumes_max,
     };
     let decision = decide(&catalogue, &question)?;
-    if let Some(path) = &args.html {
+    let printed = match json {
+        true => serde_json::to_string_pretty(&decision)
+            .map_err(|error| Error::internal("a decision cannot be written as JSON").with_source(error))?,
+        false => text::text(&decision).join("\n"),
+    };
+    writeln!(std::io::stdout().lock(), "{printed}")
+        .map_err(|error| Error::unavailable("standard output cannot be written").with_source(error))?;
+    if let Some(file) = &page {
         let title = format!("{}, {}, {}", args.need, args.capacity, args.region);
         let page = pareto_page(
             &title,
@@ -79,16 +87,9 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
             &decision.notes,
             Language::English,
         );
-        write_page(path, &page)?;
-        eprintln!("wrote {}", path.display());
+        write_output(file, &page)?;
     }
-    let printed = match json {
-        true => serde_json::to_string_pretty(&decision)
-            .map_err(|error| Error::internal("a decision cannot be written as JSON").with_source(error))?,
-        false => text::text(&decision).join("\n"),
-    };
-    writeln!(std::io::stdout().lock(), "{printed}")
-        .map_err(|error| Error::unavailable("standard output cannot be written").with_source(error))
+    Ok(())
 }
 
 /// A size with its unit, in GiB.

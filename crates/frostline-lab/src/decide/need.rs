@@ -15,7 +15,7 @@ use frostline_show::suggestion;
 /// | `read` `write` `rw` `randread` `randwrite` `randrw` | pattern, as in fio; one of them |
 /// | `bs=128k`, `bs=16k,256k` | size of a request (k, m; powers of 1,024), or of reads and of writes; 128k if absent |
 /// | `mix=75` | reads in a hundred requests, for `rw` and `randrw`; 50 if absent |
-/// | `300MiB/s`, `2400iops` | the rate of reads and writes together; at least one of them |
+/// | `300MiB/s`, `2400iops` | the rate of reads and writes together; at least one of them, and of both the one that asks for more |
 /// | `peak=500MiB/s,2h` | a higher rate for so many hours of every day, in one stretch |
 /// | `p50<=5ms` `p99<=20ms` `p999<=50ms` | latency; at most one of them |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,10 @@ pub struct Need {
     pub write_bytes: u64,
     /// The rate of both together, outside the peak.
     pub mib_per_s: f64,
+    /// Requests a second outside the peak, if those are more than `mib_per_s` has in these sizes: they are smaller than the
+    /// peak's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_s: Option<f64>,
     /// The rate at the busiest hours.
     pub peak: Option<Peak>,
     /// Most latency.
@@ -218,6 +222,7 @@ impl Words {
             read_bytes,
             write_bytes,
             mib_per_s: 0.0,
+            requests_per_s: None,
             peak: None,
             latency: self.latency,
         };
@@ -225,16 +230,22 @@ impl Words {
             let by_iops = rates.iops.map(|iops| iops * need.bytes() / MIB);
             rates.mib_per_s.unwrap_or(0.0).max(by_iops.unwrap_or(0.0))
         };
-        let mib_per_s = rate(self.rate);
-        if mib_per_s <= 0.0 {
+        let most = rate(self.rate);
+        if most <= 0.0 {
             return Err("it needs a rate, such as 300MiB/s or 2400iops".to_owned());
         }
         let peak = self.peak.map(|(rates, hours_per_day)| Peak { mib_per_s: rate(rates), hours_per_day });
-        if let Some(peak) = peak.filter(|peak| peak.mib_per_s <= mib_per_s) {
+        if let Some(peak) = peak.filter(|peak| peak.mib_per_s <= most) {
             let peak = peak.mib_per_s;
-            return Err(format!("a peak of {peak} MiB/s is not above the rate of {mib_per_s} MiB/s"));
+            return Err(format!("a peak of {peak} MiB/s is not above the rate of {most} MiB/s"));
         }
-        need = Need { mib_per_s, peak, ..need };
+        // Only the requests beside a peak can have sizes of their own.
+        need = match self.rate {
+            Rates { mib_per_s: Some(mib_per_s), iops } if peak.is_some() && mib_per_s < most => {
+                Need { mib_per_s, requests_per_s: iops, peak, ..need }
+            }
+            _ => Need { mib_per_s: most, peak, ..need },
+        };
         Ok(need)
     }
 }
@@ -309,9 +320,14 @@ impl Need {
         self.peak.map_or(self.mib_per_s, |peak| peak.mib_per_s)
     }
 
-    /// The rate in requests a second.
+    /// The rate outside the peak that takes its MiB/s and its requests, in requests of these sizes.
+    pub fn base_mib_per_s(&self) -> f64 {
+        self.mib_per_s.max(self.requests_per_s.unwrap_or(0.0) * self.bytes() / MIB)
+    }
+
+    /// That rate in requests a second.
     pub fn iops(&self) -> f64 {
-        self.mib_per_s * MIB / self.bytes()
+        self.base_mib_per_s() * MIB / self.bytes()
     }
 
     fn average(&self, read: f64, write: f64) -> f64 {
@@ -342,6 +358,9 @@ impl fmt::Display for Need {
             write!(f, " {}<={}ms", name.map_or("p99", |(name, _)| name), latency.ms)?;
         }
         write!(f, " {}MiB/s", self.mib_per_s)?;
+        if let Some(requests) = self.requests_per_s {
+            write!(f, " {requests}iops")?;
+        }
         match self.peak {
             Some(Peak { mib_per_s, hours_per_day }) => write!(f, " peak={mib_per_s}MiB/s,{hours_per_day}h"),
             None => Ok(()),

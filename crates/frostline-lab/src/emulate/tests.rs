@@ -194,6 +194,32 @@ fn after_a_kill_clean_leaves_nothing() {
 }
 
 #[test]
+fn volumes_whose_daemon_died_are_known_and_undone_alone() {
+    if !can_emulate("volumes_whose_daemon_died_are_known_and_undone_alone") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut ledger = Ledger::open(&folder.path().join("live")).expect("open");
+    let [mut first, mut second] = ["a", "b"].map(|name| {
+        let volumes = setup(vec![Options::new(1 << 24)]);
+        Emulated::attach_all(&mut ledger, &folder.path().join(name), &volumes).expect("attach")
+    });
+    assert!(first.is_served() && second.is_served());
+    first.child.kill().expect("kill");
+    first.child.wait().expect("wait");
+    assert!(!first.is_served() && second.is_served());
+    let gone = folder.path().canonicalize().expect("resolve").join("a");
+    ledger.undo_below(&gone).expect("undo");
+    assert_eq!(left_on_host(&gone), Vec::<String>::new());
+    assert_eq!(fs::read_dir(&gone).expect("list").count(), 0);
+    // The other one, which was noted later, goes on.
+    assert_eq!(second.account().expect("account").errors, 0);
+    second.detach(&mut ledger).expect("detach");
+    ledger.close().expect("close");
+    assert_eq!(left_on_host(folder.path()), Vec::<String>::new());
+}
+
+#[test]
 fn a_daemon_that_cannot_start_says_why_and_leaves_nothing() {
     if !can_emulate("a_daemon_that_cannot_start_says_why_and_leaves_nothing") {
         return;

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use frostline_base::{Error, Result};
+use frostline_base::{Error, Result, chain};
 use serde::{Deserialize, Serialize};
 
+use super::target::Directory;
 use super::{io, make_folders, sync_entry};
 
 /// The environment variable by which processes of a run are found. Every child inherits it.
@@ -33,6 +34,13 @@ pub enum Thing {
     Mount(PathBuf),
     /// A directory and all below it. Removed only if nothing is mounted below it.
     Directory(PathBuf),
+    /// A folder in a directory of somebody's. If its file system is not there, neither is the folder, until it is back.
+    FolderOn {
+        /// The folder.
+        folder: PathBuf,
+        /// Its file system ([`Directory::identity`]).
+        file_system: String,
+    },
     /// A control group's directory.
     Cgroup(PathBuf),
     /// A network device.
@@ -57,6 +65,18 @@ impl Thing {
         let behind = backing_file(&file);
         Thing::Setting { file, was, behind }
     }
+
+    /// Whether it is in `folder`, or on a file there, or that itself.
+    fn is_below(&self, folder: &Path) -> bool {
+        match self {
+            Thing::Loop(at) | Thing::Mount(at) | Thing::Directory(at) | Thing::Cgroup(at) => {
+                at.starts_with(folder)
+            }
+            Thing::FolderOn { folder: at, .. } => at.starts_with(folder),
+            Thing::Setting { behind, .. } => behind.as_ref().is_some_and(|at| at.starts_with(folder)),
+            Thing::Processes(_) | Thing::NetDevice(_) | Thing::NetNamespace(_) => false,
+        }
+    }
 }
 
 /// The file behind the loop device that a file of sysfs is about.
@@ -73,6 +93,7 @@ pub struct Ledger {
     file: File,
     token: String,
     things: Vec<Thing>,
+    is_closed: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -118,7 +139,8 @@ impl Ledger {
             .append(true)
             .open(&path)
             .map_err(|e| io(e, "cannot make a ledger", &path))?;
-        let mut ledger = Ledger { path, file, token: owner.token.clone(), things: Vec::new() };
+        let mut ledger =
+            Ledger { path, file, token: owner.token.clone(), things: Vec::new(), is_closed: false };
         ledger.append(&owner)?;
         sync_entry(&ledger.path)?;
         ledger.note(Thing::Processes(owner.token))?;
@@ -154,8 +176,20 @@ impl Ledger {
         result
     }
 
-    /// Undoes everything and removes the ledger.
+    /// Undoes everything in `folder` and itself, last first, and nothing else. Things that cannot be undone stay in the ledger
+    /// and are the error.
+    pub fn undo_below(&mut self, folder: &Path) -> Result<()> {
+        let things = std::mem::take(&mut self.things);
+        let (below, others) = things.into_iter().partition(|thing| thing.is_below(folder));
+        self.things = others;
+        let (left, result) = undo_all(below);
+        self.things.extend(left);
+        result
+    }
+
+    /// Undoes everything and removes the ledger. Things that cannot be undone stay in it and are the error; see [`left`].
     pub fn close(mut self) -> Result<()> {
+        self.is_closed = true;
         self.undo_everything()
     }
 
@@ -181,10 +215,17 @@ impl Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        if let Err(error) = self.undo_everything() {
-            eprintln!("frostline: {error}; run `frostline lab clean`");
+        if !self.is_closed
+            && let Err(error) = self.undo_everything()
+        {
+            eprintln!("frostline: {}", left(&error));
         }
     }
+}
+
+/// What to say of things that could not be undone.
+pub fn left(error: &Error) -> String {
+    format!("{}; `frostline lab clean` undoes it as soon as it can be", chain(error))
 }
 
 /// Undoes what dead owners below `folder` left. Returns what was undone, in words, and what could not be.
@@ -209,16 +250,23 @@ pub fn clean(folder: &Path) -> Result<(Vec<String>, Vec<String>)> {
         // The last line may be cut short; what it would name was not made yet.
         let mut things: Vec<Thing> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
         if owner.as_ref().is_some_and(|owner| !owner.is_of_this_boot()) {
-            things.retain(|thing| matches!(thing, Thing::Directory(_)));
+            things.retain(|thing| matches!(thing, Thing::Directory(_) | Thing::FolderOn { .. }));
         }
+        let stuck_before = stuck.len();
         for thing in things.into_iter().rev() {
             match undo(&thing) {
                 Ok(true) => undone.push(thing.to_string()),
                 Ok(false) => {}
+                Err(error) if matches!(thing, Thing::FolderOn { .. }) => {
+                    let ledger = path.display();
+                    stuck.push(format!(
+                        "{thing}: {error}; clean again when it is, or remove {ledger} if it never is"
+                    ));
+                }
                 Err(error) => stuck.push(format!("{thing}: {error}")),
             }
         }
-        if stuck.is_empty() {
+        if stuck.len() == stuck_before {
             fs::remove_file(&path).map_err(|e| io(e, "cannot remove a ledger", &path))?;
         }
     }
@@ -232,6 +280,7 @@ impl std::fmt::Display for Thing {
             Thing::Loop(file) => write!(f, "loop device on {}", file.display()),
             Thing::Mount(at) => write!(f, "mount at {}", at.display()),
             Thing::Directory(at) => write!(f, "directory {}", at.display()),
+            Thing::FolderOn { folder, .. } => write!(f, "folder {}", folder.display()),
             Thing::Cgroup(at) => write!(f, "control group {}", at.display()),
             Thing::NetDevice(name) => write!(f, "network device {name}"),
             Thing::NetNamespace(name) => write!(f, "network namespace {name}"),
@@ -240,14 +289,16 @@ impl std::fmt::Display for Thing {
     }
 }
 
-/// The things that are still there, and the first error.
+/// The things that are still there, and an error that names all of them.
 fn undo_all(things: Vec<Thing>) -> (Vec<Thing>, Result<()>) {
     let (mut left, mut result) = (Vec::new(), Ok(()));
     for thing in things.into_iter().rev() {
         if let Err(error) = undo(&thing) {
-            if result.is_ok() {
-                result = Err(error.context(format!("cannot undo the {thing}")));
-            }
+            let error = error.context(format!("cannot undo the {thing}"));
+            result = match result {
+                Ok(()) => Err(error),
+                Err(first) => Err(Error::new(first.kind(), format!("{}; {}", chain(&first), chain(&error)))),
+            };
             left.push(thing);
         }
     }
@@ -262,6 +313,7 @@ fn undo(thing: &Thing) -> Result<bool> {
         Thing::Loop(file) => detach_loops(file),
         Thing::Mount(at) => unmount(at),
         Thing::Directory(at) => remove_directory(at),
+        Thing::FolderOn { folder, file_system } => remove_folder_on(folder, file_system),
         Thing::Cgroup(at) => remove_cgroup(at),
         Thing::NetDevice(name) => {
             there(&Path::new("/sys/class/net").join(name), || run("ip", &["link", "delete", name]))
@@ -412,6 +464,19 @@ fn remove_directory(at: &Path) -> Result<bool> {
         return Err(Error::conflict(format!("{} is still mounted", mounted.display())));
     }
     fs::remove_dir_all(at).map(|()| true).map_err(|e| io(e, "cannot remove", at))
+}
+
+/// A folder that is not there was removed only if its file system is.
+fn remove_folder_on(folder: &Path, file_system: &str) -> Result<bool> {
+    let parent = folder.parent().unwrap_or(folder);
+    let is_there = || Directory::find(parent).is_ok_and(|parent| parent.identity() == file_system);
+    if !folder.exists() && !is_there() {
+        return Err(Error::not_found(format!(
+            "it is on {file_system}, which is no longer at {}",
+            parent.display()
+        )));
+    }
+    remove_directory(folder)
 }
 
 fn remove_cgroup(at: &Path) -> Result<bool> {

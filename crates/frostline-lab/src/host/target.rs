@@ -52,7 +52,11 @@ impl Directory {
         }
     }
 
-    fn find(path: &Path) -> Result<Directory> {
+    /// The directory at `path`, whatever it can take.
+    ///
+    /// # Errors
+    /// NotFound if it is not there, Invalid if it is no directory.
+    pub fn find(path: &Path) -> Result<Directory> {
         let name = path.display();
         let resolved = path.canonicalize().map_err(|e| io(e, "cannot find", path))?;
         let metadata = fs::metadata(&resolved).map_err(|e| io(e, "cannot look at", path))?;
@@ -106,7 +110,7 @@ impl Directory {
     /// As the ledger and the file system.
     pub fn folder(&self, ledger: &mut Ledger, name: &str) -> Result<PathBuf> {
         let folder = self.resolved.join(format!(".frostline-lab-{}-{name}", ledger.token()));
-        ledger.note(Thing::Directory(folder.clone()))?;
+        ledger.note(Thing::FolderOn { folder: folder.clone(), file_system: self.identity() })?;
         fs::create_dir(&folder).map_err(|e| io(e, "cannot make", &folder))?;
         Ok(folder)
     }
@@ -172,6 +176,7 @@ pub struct Device {
     path: PathBuf,
     resolved: PathBuf,
     number: u64,
+    identity: String,
 }
 
 impl Device {
@@ -185,7 +190,30 @@ impl Device {
         if !metadata.file_type().is_block_device() {
             return Err(Error::invalid(format!("{} is not a block device", path.display())));
         }
-        Ok(Device { path: path.to_path_buf(), resolved, number: metadata.rdev() })
+        let identity = identity_of(&resolved);
+        Ok(Device { path: path.to_path_buf(), resolved, number: metadata.rdev(), identity })
+    }
+
+    /// What tells it from others, also after a restart: the names that its maker or its driver gave it, such as
+    /// `wwid eui.0025…, serial S64…`, as far as the kernel has them, and its size.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// That its path still leads to it.
+    ///
+    /// # Errors
+    /// NotFound if the path is gone, or leads to another device.
+    pub fn check_again(&self) -> Result<()> {
+        let name = self.path.display();
+        match Device::open(&self.path) {
+            Ok(now) if now.identity == self.identity => Ok(()),
+            Ok(now) => Err(Error::not_found(format!(
+                "{name} is another device ({}) than when the run began ({})",
+                now.identity, self.identity
+            ))),
+            Err(error) => Err(error.context(format!("{name} disappeared"))),
+        }
     }
 
     /// Where it really is, such as `/dev/nvme1n1`.
@@ -270,6 +298,40 @@ impl Device {
         rustix::fs::open(&self.resolved, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
             .is_err_and(|error| error == rustix::io::Errno::BUSY)
     }
+}
+
+/// Files of a disk in sysfs that name it, and what they say.
+const NAMES: [(&str, &str); 9] = [
+    ("wwid", "wwid"),
+    ("device/wwid", "wwid"),
+    ("uuid", "uuid"),
+    ("serial", "serial"),
+    ("device/serial", "serial"),
+    ("device/cid", "cid"),
+    ("dm/uuid", "uuid"),
+    ("md/uuid", "uuid"),
+    ("loop/backing_file", "file"),
+];
+
+/// See [`Device::identity`]. A partition is that of its disk.
+fn identity_of(device: &Path) -> String {
+    let class = Path::new("/sys/class/block").join(device.file_name().unwrap_or_default());
+    let class = class.canonicalize().unwrap_or(class);
+    let read = |file: PathBuf| {
+        let text = fs::read_to_string(file).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    let partition = read(class.join("partition"));
+    let disk = class.parent().filter(|_| partition.is_some()).unwrap_or(&class);
+    let mut parts: Vec<String> =
+        NAMES.iter().filter_map(|(file, name)| Some(format!("{name} {}", read(disk.join(file))?))).collect();
+    parts.dedup();
+    if let (Some(number), Some(start)) = (partition, read(class.join("start"))) {
+        parts.push(format!("partition {number} from sector {start}"));
+    }
+    // Sectors of 512 bytes, whatever the device's own are.
+    parts.extend(read(class.join("size")).map(|sectors| format!("{sectors} sectors")));
+    parts.join(", ")
 }
 
 /// Adds the signatures that were found. If they could not be looked for, what uses the device says enough.

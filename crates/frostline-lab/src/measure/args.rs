@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use frostline_base::{Clock as _, Error, Result, SystemClock, chain};
+use frostline_base::{Clock as _, Error, Result, SystemClock};
 use frostline_model::catalogue::Catalogue;
 
 use super::cost::{Cost, cost};
 use super::live::Live;
 use super::load::{Load, OUTSTANDING};
 use super::{Bench as _, Extent, Measured, Measurement, Watching, measure, text};
-use crate::host::ledger::{Ledger, Thing};
+use crate::host::ledger::{self, Ledger, Thing};
 use crate::host::process::Stop;
 use crate::host::target::Directory;
 use crate::host::{facts, io, tools};
@@ -97,15 +97,12 @@ pub fn run(args: &MeasureArgs, data: &Path, watching: &mut dyn Watching) -> Resu
     };
     let measured = measure(&mut live, extent, &mut paths, watching);
     let is_stopped = live.is_stopped();
-    // Undone also after an error; the first error is the one to tell.
-    let closed = ledger.close();
+    let is_left = is_left(&ledger.close(), watching);
     if is_stopped {
-        return Err(closed.err().unwrap_or_else(|| {
-            Error::conflict("stopped; nothing was kept, and the files in the directories are removed")
-        }));
+        let removed = if is_left { "" } else { ", and the files in the directories are removed" };
+        return Err(Error::conflict(format!("stopped; nothing was kept{removed}")));
     }
     measured?;
-    let is_left = is_left(closed, &paths, watching)?;
     if let Some(why) = text::failures(&paths).filter(|_| paths.iter().all(|path| path.failed.is_some())) {
         let causes: Vec<&str> = paths.iter().filter_map(|path| path.failed.as_deref()).collect();
         return Err(Error::unavailable(format!("{why}: {}", causes.join("; "))));
@@ -129,19 +126,13 @@ pub fn text(measurement: &Measurement) -> String {
     text::text(measurement)
 }
 
-/// Whether something could not be undone. What was measured is told all the same: a file system that became read-only keeps
-/// the lab's folder, and is no reason to lose what others did.
-///
-/// # Errors
-/// That it could not, if nothing was measured.
-fn is_left(closed: Result<()>, paths: &[Measured], watching: &mut dyn Watching) -> Result<bool> {
-    match closed {
-        Err(error) if paths.iter().any(|path| path.failed.is_none()) => {
-            watching.say(&chain(&error));
-            Ok(true)
-        }
-        closed => closed.map(|()| false),
+/// Whether something could not be undone, which is said. What was measured is told all the same: a file system that is gone
+/// or became read-only keeps the lab's folder, and is no reason to lose what others did.
+fn is_left(closed: &Result<()>, watching: &mut dyn Watching) -> bool {
+    if let Err(error) = closed {
+        watching.say(&ledger::left(error));
     }
+    closed.is_err()
 }
 
 /// All that can be wrong before anything is written.

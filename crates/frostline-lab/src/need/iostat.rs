@@ -225,14 +225,16 @@ fn is_rate(number: f64) -> bool {
 fn of_text(origin: &str, text: &str) -> Result<Vec<Report>> {
     let (mut reports, mut columns): (Vec<Report>, Option<Columns>) = (Vec::new(), None);
     let mut time: Option<(usize, &str)> = None;
-    let mut is_first = true;
+    let (mut is_first, mut is_cpu) = (true, false);
     for (at, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let place = || format!("line {}", at + 1);
         match words.as_slice() {
-            [] => columns = None,
+            [] => (columns, is_cpu) = (None, false),
             // `Linux 6.1.0 (name) 11/24/26 _x86_64_ (2 CPU)`: another run of iostat begins, perhaps within a row that is cut.
-            [.., last] if last.ends_with("CPU)") => (columns, is_first) = (None, true),
+            [.., last] if last.ends_with("CPU)") => (columns, is_first, is_cpu) = (None, true, false),
+            // Without -d, percentages of the CPUs are between the time and the devices, in a row of their own.
+            ["avg-cpu:", ..] => (columns, is_cpu) = (None, true),
             [first, ..] if first.trim_end_matches(':') == "Device" => {
                 columns = Columns::of(&words);
                 if columns.is_none() {
@@ -257,7 +259,7 @@ fn of_text(origin: &str, text: &str) -> Result<Vec<Report>> {
                     None => report.cut = Some(format!("{}: the row of {device} is cut", place())),
                 }
             }
-            [first, ..] if first.starts_with(|c: char| c.is_ascii_digit()) => {
+            [first, ..] if !is_cpu && first.starts_with(|c: char| c.is_ascii_digit()) => {
                 time = Some((at + 1, line.trim()));
             }
             _ => {}

@@ -6,6 +6,8 @@ use super::*;
 use crate::decide::{Question, decide};
 
 const IOSTAT: &str = include_str!("fixtures/iostat.txt");
+/// Without -d.
+const IOSTAT_CPU: &str = include_str!("fixtures/iostat-cpu.txt");
 const IOSTAT_JSON: &str = include_str!("fixtures/iostat.json");
 const CLOUDWATCH: &str = include_str!("fixtures/cloudwatch.json");
 const REQUESTS: &str = include_str!("fixtures/requests_lat.1.log");
@@ -72,6 +74,25 @@ fn iostat_without_times_or_columns_is_refused_by_line() {
     assert!(
         iostat("{\"sysstat\": {").unwrap_err().to_string().contains("line 1, column 13: not JSON; it is cut")
     );
+}
+
+#[test]
+fn rows_of_the_cpus_are_no_times() {
+    let derived = iostat(IOSTAT_CPU).unwrap();
+    assert_eq!((derived.samples, derived.seconds, derived.holes.len()), (5, 5.0, 0), "{derived:?}");
+    assert!(is_close(derived.reads.peak_iops, 388.0, 1e-9), "{derived:?}");
+    let no_time = IOSTAT_CPU.replace("11/27/26 17:12:", "");
+    let no_time: String =
+        no_time.lines().filter(|line| line.len() != 2).map(|line| format!("{line}\n")).collect();
+    assert_eq!(
+        iostat(&no_time).unwrap_err().to_string(),
+        "io.txt: line 6: this report has no time: run iostat with -t"
+    );
+    // Cut after the word, and the next report follows.
+    let cut = IOSTAT_CPU.find("avg-cpu").unwrap() + "avg-cpu:".len();
+    let next = IOSTAT_CPU.find("11/27/26 17:12:06").unwrap();
+    let derived = iostat(&format!("{}\n\n{}", &IOSTAT_CPU[..cut], &IOSTAT_CPU[next..])).unwrap();
+    assert_eq!(derived.samples, 4);
 }
 
 #[test]
@@ -502,10 +523,18 @@ fn a_need_says_no_rate_that_was_never_there() {
         derive(&days(1, |hour| if hour % 2.0 < 1.0 { (64.0, 1_048_576.0) } else { (8000.0, 8192.0) }), false);
     let need = derived.unwrap().need;
     assert_eq!((need.mib_per_s, need.read_bytes), (64.0, 8192), "{need}");
-    // Smaller requests outside the peak: as many of the peak's size.
+    // Smaller requests outside the peak: their own MiB/s, and how many they are.
     let derived =
-        derive(&days(1, |hour| if hour < 2.0 { (800.0, 131_072.0) } else { (100.0, 122_880.0) }), false);
-    assert_eq!(derived.unwrap().text, "randread bs=128k 12.5MiB/s peak=100MiB/s,2h");
+        derive(&days(1, |hour| if hour < 2.0 { (800.0, 131_072.0) } else { (100.0, 32_768.0) }), false);
+    let Derived { text, need, .. } = derived.unwrap();
+    assert_eq!(text, "randread bs=128k 3.13MiB/s 100iops peak=100MiB/s,2h");
+    assert_eq!((need.base_mib_per_s(), need.iops()), (12.5, 100.0));
+    // Larger ones, and as large ones: their MiB/s are all there is to say.
+    for (requests, bytes) in [(100.0, 262_144.0), (200.0, 131_072.0)] {
+        let rate = |hour: f64| if hour < 2.0 { (800.0, 131_072.0) } else { (requests, bytes) };
+        let derived = derive(&days(1, rate), false).unwrap();
+        assert_eq!(derived.text, "randread bs=128k 25MiB/s peak=100MiB/s,2h");
+    }
 }
 
 #[test]
@@ -548,7 +577,13 @@ proptest::proptest! {
             proptest::prop_assert!(again.is_ok(), "{}: {again:?}", derived.text);
             let most = trace.samples.iter().map(Sample::mib_per_s).fold(0.0, f64::max);
             proptest::prop_assert!((0.0..=most + 0.01).contains(&derived.need.most_mib_per_s()), "{}", derived.text);
-            proptest::prop_assert!((0.0..=most + 0.01).contains(&derived.need.mib_per_s), "{}", derived.text);
+            proptest::prop_assert_eq!(&again.unwrap(), &derived.need);
+            // Of the lower level, its own.
+            let (low, high) = levels(&trace.samples);
+            let low = if derived.need.peak.is_some() { low } else { [low, high].concat() };
+            let (mib, iops) = (covered(&low, Sample::mib_per_s), covered(&low, Sample::iops));
+            proptest::prop_assert!(derived.need.mib_per_s <= mib + 0.01, "{}: {mib}", derived.text);
+            proptest::prop_assert!(derived.need.requests_per_s.unwrap_or(0.0) <= iops + 0.01, "{}: {iops}", derived.text);
         }
     }
 }

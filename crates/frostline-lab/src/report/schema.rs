@@ -56,6 +56,7 @@ fn run() -> Value {
         "machine": {"$ref": "#/$defs/machine"},
         "tools": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Version lines"},
         "file_systems": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Type and UUID, or device, of the file systems that the study names, by path"},
+        "devices": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Names by the maker or the driver, and size, of the block devices that the study names, by path"},
         "cells": list("#/$defs/cell"),
         "comparisons": list("#/$defs/comparison"),
         "korean": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Korean of title, notes and comparisons"},

@@ -137,6 +137,7 @@ fn run() -> Run {
         },
         tools: map([("fio", "fio-3.33".to_owned()), ("mkfs.xfs", "mkfs.xfs version 6.1.0".to_owned())]),
         file_systems: map([("/mnt/a", "ext4 6a2c0d3e-8f57-4f0e-9c62-0d9a3b1f5e77".to_owned())]),
+        devices: map([("/dev/sdb", "wwid naa.5000c500a1b2c3d4, 976773168 sectors".to_owned())]),
         cells,
         comparisons,
         notes: vec!["Volumes are emulated from the published rules of EBS; no cloud was used.".into()],
@@ -372,6 +373,7 @@ fn an_empty_run_makes_a_page() {
         notes: Vec::new(),
         tools: BTreeMap::new(),
         file_systems: BTreeMap::new(),
+        devices: BTreeMap::new(),
         ..run()
     };
     check_page(&html(&empty, &[], Language::Korean));

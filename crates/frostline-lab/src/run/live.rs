@@ -37,7 +37,7 @@ use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{Printed, Stop, run_short, run_tool};
 use crate::host::{io, write_json};
 use crate::restore::{Database, Trial as Restoring};
-use crate::study::plan::{Directories, Plan, PlannedCell, overwrites, rig_key};
+use crate::study::plan::{Plan, PlannedCell, Targets, overwrites, rig_key};
 use crate::study::{Gates, Place, Setup, Study, Workload, fill};
 use crate::workload::{self, Measured};
 
@@ -59,8 +59,8 @@ pub struct Live<'a> {
     raw: PathBuf,
     /// The data folder, where images of guests are kept.
     data: PathBuf,
-    /// Those that the study names, as they were when the run was planned.
-    directories: Directories,
+    /// Directories and devices that the study names, as they were when the run was planned.
+    targets: Targets,
     /// Devices that may be overwritten, as a person named them.
     destroy: Vec<PathBuf>,
     /// Those that were.
@@ -79,8 +79,8 @@ pub struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// An executor whose files are below `data` and whose raw output goes to `raw`. It measures in `directories`, which the
-    /// plan has seen, and may overwrite the devices that `destroy` names. `say` is told what a person must know.
+    /// An executor whose files are below `data` and whose raw output goes to `raw`. It measures in and on `targets`, which
+    /// the plan has seen, and may overwrite the devices that `destroy` names. `say` is told what a person must know.
     ///
     /// # Errors
     /// As the ledger and the file system.
@@ -91,7 +91,7 @@ impl<'a> Live<'a> {
         stop: &'a Stop,
         data: &Path,
         raw: &Path,
-        directories: Directories,
+        targets: Targets,
         destroy: &[PathBuf],
         say: Box<dyn FnMut(&str) + 'a>,
     ) -> Result<Live<'a>> {
@@ -112,7 +112,7 @@ impl<'a> Live<'a> {
             folder,
             raw: raw.to_path_buf(),
             data: data.to_path_buf(),
-            directories,
+            targets,
             destroy: destroy.to_vec(),
             overwritten: BTreeSet::new(),
             rigs: BTreeMap::new(),
@@ -140,6 +140,17 @@ impl<'a> Live<'a> {
 
     fn rig(&mut self, cell: &PlannedCell) -> Result<String> {
         let key = rig_key(self.study, cell);
+        if self.rigs.get_mut(&key).is_some_and(|rig| !rig.is_served())
+            && let Some(rig) = self.rigs.remove(&key)
+        {
+            (self.say)(&format!(
+                "{}: new emulated volumes: the process that served the others ended",
+                cell.group
+            ));
+            // The folder that its mount is in.
+            let folder = rig.directory().parent().unwrap_or(rig.directory());
+            self.ledger.undo_below(folder)?;
+        }
         if !self.rigs.contains_key(&key) {
             let at = self.rigs_made;
             self.rigs_made += 1;
@@ -148,12 +159,13 @@ impl<'a> Live<'a> {
             self.ledger.note(Thing::Directory(folder.clone()))?;
             let prepared = self.prepare(cell, at, &folder);
             if prepared.is_err() {
-                // A second attempt starts from the beginning.
-                self.ledger.undo_from(&Thing::Directory(folder))?;
+                // A second attempt starts from the beginning. What cannot be undone stays in the ledger, which says so at the end.
+                let _ = self.ledger.undo_from(&Thing::Directory(folder));
             }
             let rig = prepared?;
             self.rigs.insert(key.clone(), rig);
         }
+        self.rigs[&key].check_there()?;
         Ok(key)
     }
 
@@ -200,11 +212,7 @@ impl<'a> Live<'a> {
 
     /// Between opening and closing: the tool runs, and the counters are read around it.
     fn measure(&mut self, cell: &PlannedCell, key: &str, block: u32, stem: &Path) -> Result<Taken> {
-        let rig = &self.rigs[key];
-        if let Rig::Path { on, directory, .. } = rig {
-            on.check_there(directory)?;
-        }
-        let values = self.values(cell, rig, block);
+        let values = self.values(cell, &self.rigs[key], block);
         let workload = self.workload(cell);
         // fio then refuses to write, whatever the study says; before its first job.
         let before = if self.is_only_read(cell) { "--readonly " } else { "" };
@@ -430,6 +438,13 @@ impl Live<'_> {
 
 impl Executor for Live<'_> {
     fn sample(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken> {
+        let taken = self.taken(cell, block, stem);
+        taken.map_err(|error| self.explained(cell, error))
+    }
+}
+
+impl Live<'_> {
+    fn taken(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken> {
         match self.setup(cell).place {
             Place::Model | Place::Published => Err(Error::internal("a cell of the model is not run")),
             Place::Guests => self.in_guests(cell, block, stem),
@@ -449,6 +464,16 @@ impl Executor for Live<'_> {
                 let key = self.rig(cell)?;
                 self.measure(cell, &key, block, stem)
             }
+        }
+    }
+
+    /// What fails on volumes that nobody serves any more fails for that.
+    fn explained(&mut self, cell: &PlannedCell, error: Error) -> Error {
+        let key = rig_key(self.study, cell);
+        let rig = self.rigs.get_mut(&key).or_else(|| self.guests.base(&key));
+        match rig.is_some_and(|rig| !rig.is_served()) {
+            true => error.context("the process that served the emulated volumes ended"),
+            false => error,
         }
     }
 }

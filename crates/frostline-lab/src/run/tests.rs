@@ -55,6 +55,7 @@ pub(super) fn header() -> Run {
         machine: Machine::default(),
         tools: BTreeMap::new(),
         file_systems: BTreeMap::new(),
+        devices: BTreeMap::new(),
         cells: vec![],
         comparisons: vec![],
         korean: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! What a run of a study will do on this host: for every cell how and why, the order, the time and the disk space.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use frostline_base::{Error, Result};
 use frostline_show::show_count;
@@ -28,8 +28,14 @@ const BOOT_S: f64 = 12.0;
 /// Seconds that waking guests, reading their counters and pausing them takes. Measured.
 const AWAKE_S: f64 = 2.5;
 
-/// The directories that the cells of a plan name, by their paths.
-pub type Directories = BTreeMap<PathBuf, Directory>;
+/// What the cells of a plan name, by their paths.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    /// Directories.
+    pub directories: BTreeMap<PathBuf, Directory>,
+    /// Block devices.
+    pub devices: BTreeMap<PathBuf, Device>,
+}
 
 /// A plan.
 #[derive(Clone, Debug, Serialize)]
@@ -142,13 +148,13 @@ impl Plan {
     }
 
     /// Refuses a run that this host cannot do, before anything is made. Devices may be overwritten that `destroy` names.
-    /// The answer is the directories that cells name, by their paths.
+    /// The answer is the directories and devices that cells name.
     ///
     /// # Errors
     /// Of a directory or device that a cell names, as [`Directory::open`] and [`Device::check_may_be_overwritten`].
     /// NotFound for missing tools, with the install command; Denied without root; Exhausted without space;
     /// Invalid if no cell is left. Each says what can still be done.
-    pub fn check(&self, study: &Study, host: &Host, destroy: &[PathBuf]) -> Result<Directories> {
+    pub fn check(&self, study: &Study, host: &Host, destroy: &[PathBuf]) -> Result<Targets> {
         let wanted: BTreeSet<usize> = self.cells.iter().map(|cell| cell.group_index).collect();
         let needs: BTreeSet<&Need> = wanted.iter().flat_map(|at| &study.groups[*at].needs).collect();
         if self.mode != Mode::Simulate {
@@ -170,22 +176,24 @@ impl Plan {
     }
 
     /// The directories and devices that cells name.
-    fn check_targets(&self, study: &Study, destroy: &[PathBuf]) -> Result<Directories> {
-        let (mut directories, mut overwritten) = (Directories::new(), Vec::new());
+    fn check_targets(&self, study: &Study, destroy: &[PathBuf]) -> Result<Targets> {
+        let (mut targets, mut overwritten) = (Targets::default(), Vec::new());
         for cell in self.cells.iter().filter(|cell| cell.is_run()) {
             let group = &study.groups[cell.group_index];
             let setup = &study.setups[&group.setup];
             if let Some(path) = &setup.path {
                 let path = PathBuf::from(super::fill(path, &cell.levels)?);
                 let directory = Directory::open(&path, study.workloads[&group.workload].data_mib)?;
-                directories.insert(path, directory);
+                targets.directories.insert(path, directory);
             }
             if let Some(device) = &setup.device {
-                let device = Device::open(Path::new(&super::fill(device, &cell.levels)?))?;
+                let path = PathBuf::from(super::fill(device, &cell.levels)?);
+                let device = Device::open(&path)?;
                 if overwrites(study, group) {
                     device.check_may_be_overwritten(device.times(destroy))?;
-                    overwritten.push(device);
+                    overwritten.push(device.clone());
                 }
+                targets.devices.insert(path, device);
             }
         }
         let unknown =
@@ -195,7 +203,7 @@ impl Plan {
                 "--destroy {}: no cell of this run overwrites it",
                 path.display()
             ))),
-            None => Ok(directories),
+            None => Ok(targets),
         }
     }
 }

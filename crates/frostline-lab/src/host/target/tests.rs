@@ -122,6 +122,39 @@ fn a_folder_goes_with_the_ledger_and_is_missed_before() {
 }
 
 #[test]
+fn a_folder_whose_directory_is_gone_is_named_and_goes_when_it_is_back() {
+    let (data, mut ledger) = folder();
+    let [a, b] = ["a", "b"].map(|name| data.path().join(name));
+    let folders = [&a, &b].map(|path| {
+        fs::create_dir(path).unwrap();
+        Directory::open(path, 0).unwrap().folder(&mut ledger, "0").unwrap()
+    });
+    // One was removed although its directory is there.
+    fs::remove_dir(&folders[0]).unwrap();
+    let gone = data.path().join("gone");
+    fs::rename(&b, &gone).unwrap();
+    let left = ledger.close().unwrap_err();
+    let said = crate::host::ledger::left(&left);
+    let is_there = |text: &str| text.contains(&folders[1].display().to_string());
+    assert!(
+        is_there(&said) && said.contains("no longer at") && said.contains("`frostline lab clean`"),
+        "{said}"
+    );
+    assert!(!said.contains(&folders[0].display().to_string()), "{said}");
+    let live = data.path().join("live");
+    // As if this process had ended.
+    let entry = fs::read_dir(&live).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&entry).unwrap().replacen("\"pid\":", "\"pid\":1", 1);
+    fs::write(&entry, text).unwrap();
+    let (undone, stuck) = crate::host::ledger::clean(&live).unwrap();
+    assert!(undone.is_empty() && stuck.len() == 1 && is_there(&stuck[0]), "{undone:?} {stuck:?}");
+    fs::rename(&gone, &b).unwrap();
+    let (undone, stuck) = crate::host::ledger::clean(&live).unwrap();
+    assert!(stuck.is_empty() && undone.len() == 1 && is_there(&undone[0]), "{undone:?} {stuck:?}");
+    assert!(!folders[1].exists() && fs::read_dir(&live).unwrap().next().is_none());
+}
+
+#[test]
 fn what_is_no_device_is_named() {
     let (data, _ledger) = folder();
     assert_eq!(Device::open(Path::new("/dev/none")).unwrap_err().kind(), ErrorKind::NotFound);

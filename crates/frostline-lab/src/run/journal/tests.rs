@@ -96,6 +96,7 @@ fn run_of(seed: u64) -> Run {
         machine: crate::host::facts::machine(),
         tools: [].into(),
         file_systems: [].into(),
+        devices: [].into(),
         cells: vec![],
         comparisons: vec![],
         korean: [].into(),

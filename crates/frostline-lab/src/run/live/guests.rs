@@ -59,6 +59,14 @@ pub(super) struct Guests {
     fleets: Vec<(String, Fleet)>,
     /// Files or volumes below the disks of fleets, which outlive them.
     bases: BTreeMap<String, Rig>,
+    /// All that ever were.
+    bases_made: usize,
+}
+
+impl Guests {
+    pub(super) fn base(&mut self, key: &str) -> Option<&mut Rig> {
+        self.bases.get_mut(key)
+    }
 }
 
 /// What a cell asks of guests.
@@ -232,11 +240,22 @@ impl Live<'_> {
         Ok(())
     }
 
-    /// The files or volumes of a fleet's disks, made once a run.
+    /// The files or volumes of a fleet's disks, made once a run, or again if what served them ended.
     fn bases(&mut self, cell: &PlannedCell, key: &str, shape: &Shape) -> Result<Vec<PathBuf>> {
         let setup = self.setup(cell);
+        if self.guests.base(key).is_some_and(|rig| !rig.is_served())
+            && let Some(rig) = self.guests.bases.remove(key)
+        {
+            (self.say)(&format!(
+                "{}: new emulated volumes: the process that served the others ended",
+                cell.group
+            ));
+            self.guests.fleets.retain(|(known, _)| known != key);
+            self.ledger.undo_below(rig.directory())?;
+        }
         if !self.guests.bases.contains_key(key) {
-            let folder = self.folder.join(format!("disks{}", self.guests.bases.len()));
+            let folder = self.folder.join(format!("disks{}", self.guests.bases_made));
+            self.guests.bases_made += 1;
             fs::create_dir(&folder).map_err(|e| io(e, "cannot make", &folder))?;
             let rig = match &setup.volumes {
                 Some(_) => {

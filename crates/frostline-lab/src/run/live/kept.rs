@@ -88,11 +88,18 @@ impl Live<'_> {
         let Some(all) = &mut self.kept else { return Err(Error::internal("the guest was just booted")) };
         let taken = prepare(all, &asked, &mut self.say)
             .and_then(|()| sample(all, &asked, time_scale, seconds, seed, stem));
-        // A guest that does not answer is booted anew for the next sample, with new file systems.
-        if taken.is_err() && all.guest.run("true", Duration::from_secs(60)).is_err() {
+        // A guest that does not answer, or whose volumes do not, is booted anew for the next sample, with new file systems.
+        let is_served = all.emulated.is_served();
+        let answers = |guest: &mut Guest| guest.run("true", Duration::from_secs(60)).is_ok();
+        if taken.is_err() && !(is_served && answers(&mut all.guest)) {
             self.end_kept()?;
         }
-        taken
+        match is_served {
+            true => taken,
+            false => {
+                taken.map_err(|error| error.context("the process that served the emulated volumes ended"))
+            }
+        }
     }
 
     fn end_kept(&mut self) -> Result<()> {

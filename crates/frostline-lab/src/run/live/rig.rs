@@ -35,6 +35,8 @@ pub(super) enum Rig {
     },
     /// A device that the study names; mounted for each sample at the directory if it has a file system.
     Device {
+        /// As the plan saw it.
+        on: target::Device,
         /// The device.
         device: [PathBuf; 1],
         /// Where samples mount it.
@@ -78,11 +80,33 @@ impl Rig {
         }
     }
 
+    /// That what the study names is still what it was.
+    ///
+    /// # Errors
+    /// NotFound by its name.
+    pub(super) fn check_there(&self) -> Result<()> {
+        match self {
+            Rig::Path { on, directory, .. } => on.check_there(directory),
+            Rig::Device { on, .. } => on.check_again(),
+            Rig::Folder(_) | Rig::File { .. } | Rig::Volumes { .. } => Ok(()),
+        }
+    }
+
     /// The device that the lab mounts.
     fn mounted(&self) -> Option<&Path> {
         match self {
             Rig::Folder(_) | Rig::Path { .. } => None,
             _ => self.devices().first().map(PathBuf::as_path),
+        }
+    }
+
+    /// Whether what serves its devices is still there.
+    pub(super) fn is_served(&mut self) -> bool {
+        match self {
+            Rig::Volumes { emulated, .. } | Rig::File { emulated: Some(emulated), .. } => {
+                emulated.is_served()
+            }
+            _ => true,
         }
     }
 
@@ -128,7 +152,7 @@ impl Live<'_> {
 
     fn path(&mut self, cell: &PlannedCell, setup: &Setup, at: usize) -> Result<Rig> {
         let path = fill(setup.path.as_deref().unwrap_or_default(), &cell.levels)?;
-        let on = self.directories.get(Path::new(&path)).cloned();
+        let on = self.targets.directories.get(Path::new(&path)).cloned();
         let on = on.ok_or_else(|| Error::internal(format!("{path} was not planned")))?;
         // Once more: its volume may be gone by now, or hold the files of other cells.
         on.check_again(self.workload(cell).data_mib)?;
@@ -139,6 +163,9 @@ impl Live<'_> {
 
     fn device(&mut self, cell: &PlannedCell, setup: &Setup, directory: PathBuf) -> Result<Rig> {
         let path = fill(setup.device.as_deref().unwrap_or_default(), &cell.levels)?;
+        let on = self.targets.devices.get(Path::new(&path)).cloned();
+        let on = on.ok_or_else(|| Error::internal(format!("{path} was not planned")))?;
+        on.check_again()?;
         let device = target::Device::open(Path::new(&path))?;
         let group = &self.study.groups[cell.group_index];
         // Once more, since it was only looked at when the run was planned. What is on it from then on is ours.
@@ -149,7 +176,7 @@ impl Live<'_> {
         let device = [device.resolved().to_path_buf()];
         // Whatever another rig made on it is gone.
         self.rigs.retain(|_, rig| !matches!(rig, Rig::Device { device: other, .. } if *other == device));
-        Ok(Rig::Device { device, directory })
+        Ok(Rig::Device { on, device, directory })
     }
 
     fn file(&mut self, cell: &PlannedCell, setup: &Setup, folder: &Path, directory: PathBuf) -> Result<Rig> {

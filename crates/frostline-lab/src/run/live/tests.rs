@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::process::Stdio;
 
-use frostline_base::SystemClock;
+use frostline_base::{ErrorKind, SystemClock};
 
 use super::*;
 use crate::host::ledger;
@@ -96,16 +96,17 @@ fn run_study(
     let study = Study::parse(text, "tiny.toml")?;
     let host = Host::probe(data);
     let plan = plan(&study, Mode::Quick, 1, &[], &host)?;
-    let directories = plan.check(&study, &host, destroy)?;
+    let targets = plan.check(&study, &host, destroy)?;
     let mut journal = Journal::create(&data.join("run"), &study.text)?;
     let raw = data.join("run/raw");
     let modelled = BTreeMap::new();
     let say = Box::new(|_: &str| {});
-    let mut live = Live::new(&study, &plan, &SystemClock, stop, data, &raw, directories, destroy, say)?;
+    let mut live = Live::new(&study, &plan, &SystemClock, stop, data, &raw, targets, destroy, say)?;
     let running = Running { study: &study, plan: &plan, clock: &SystemClock, stop, modelled: &modelled };
     let header = crate::record::Run { started: rfc3339(0)?, machine: facts::machine(), ..header() };
     let run = running.run(header, &mut journal, &mut live, progress);
-    live.close()?;
+    // A folder in a directory that is gone stays there.
+    live.close().or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
     Ok((run?, journal.samples().to_vec()))
 }
 
@@ -204,6 +205,8 @@ fn directories_are_measured_in_turn_and_one_that_disappears_is_named() {
     assert_eq!(of(levels[0]).measured["mib_per_s"].values.len(), 2, "{:?}", of(levels[0]).notes);
     assert_eq!((of(levels[1]).measured["mib_per_s"].values.len(), of(levels[1]).voided), (1, 1));
     assert!(of(levels[1]).notes[0].contains("disappeared"), "{:?}", of(levels[1]).notes);
+    let left = fs::read_dir(live_folder(data.path())).unwrap().next().unwrap().unwrap().path();
+    assert!(fs::read_to_string(left).unwrap().contains(&format!("{}/.frostline-lab-", b.display())));
     let device = samples[0].gates.iter().find(|gate| gate.name == "device_bytes");
     assert!(device.is_some_and(|gate| gate.passed), "the counters of the device are read: {:?}", samples[0]);
     let kept: Vec<_> = fs::read_dir(&a).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -297,6 +300,36 @@ fn devices_are_read_and_overwritten_only_when_named() {
 }
 
 #[test]
+fn a_device_that_is_another_one_than_the_plan_saw_is_not_measured() {
+    let test = "a_device_that_is_another_one_than_the_plan_saw_is_not_measured";
+    if !can_run(test) || tools::need(["fio"]).is_err() {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().canonicalize().unwrap();
+    let mut ledger = Ledger::open(&folder.join("devices")).unwrap();
+    let devices = ["a.img", "b.img", "c.img"].map(|name| loop_device(&mut ledger, &folder.join(name)));
+    let link = folder.join("by-id");
+    std::os::unix::fs::symlink(&devices[1], &link).unwrap();
+    let levels = [devices[0].to_str().unwrap(), link.to_str().unwrap()];
+    let text = places(levels, "place = \"device\"\ndevice = \"{at}\"", "--filename={device} --rw=randread");
+    let mut after = After(
+        2,
+        Some(|| {
+            fs::remove_file(&link).unwrap();
+            std::os::unix::fs::symlink(&devices[2], &link).unwrap();
+        }),
+    );
+    let (run, _) = run_study(&text, data.path(), &Stop::new(), &[], &mut after).unwrap();
+    let of = |path: &str| run.cells.iter().find(|cell| cell.levels["at"] == path).unwrap();
+    assert_eq!(of(levels[0]).measured["mib_per_s"].values.len(), 2, "{:?}", of(levels[0]).notes);
+    assert_eq!((of(levels[1]).measured["mib_per_s"].values.len(), of(levels[1]).voided), (1, 1));
+    let why = &of(levels[1]).notes[0];
+    assert!(why.contains("is another device (file ") && why.contains("b.img"), "{why}");
+    ledger.close().unwrap();
+}
+
+#[test]
 fn two_file_systems_take_turns_on_one_device() {
     if !can_run("two_file_systems_take_turns_on_one_device") || tools::need(["fio", "mkfs.xfs"]).is_err() {
         return;
@@ -370,7 +403,7 @@ fn victim() {
     let (stop, data) = (Stop::new(), PathBuf::from(data));
     let raw = data.join("raw");
     fs::create_dir_all(&raw).unwrap();
-    let (none, say) = (BTreeMap::new(), Box::new(|_: &str| {}));
+    let (none, say) = (Default::default(), Box::new(|_: &str| {}));
     let mut live = Live::new(&study, &plan, &SystemClock, &stop, &data, &raw, none, &[], say).unwrap();
     let cell = &plan.cells[0];
     let key = live.rig(cell).unwrap();

@@ -258,7 +258,7 @@ fn with_guests(study: &str, what: impl FnOnce(&mut Live<'_>, &Plan, &Path)) {
     fs::create_dir_all(&raw).unwrap();
     let clock = frostline_base::SystemClock;
     let mut live =
-        Live::new(&study, &plan, &clock, &stop, data.path(), &raw, BTreeMap::new(), &[], Box::new(|_| {}))
+        Live::new(&study, &plan, &clock, &stop, data.path(), &raw, Default::default(), &[], Box::new(|_| {}))
             .unwrap();
     what(&mut live, &plan, &raw);
     live.close().unwrap();

@@ -27,7 +27,7 @@ fn every_cell_of_the_published_matrix_has_its_file_system_and_data() {
         &stop,
         data.path(),
         &raw,
-        BTreeMap::new(),
+        Default::default(),
         &[],
         Box::new(|_| {}),
     )
