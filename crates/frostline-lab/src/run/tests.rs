@@ -48,6 +48,7 @@ pub(super) fn header() -> Run {
         study: "small".into(),
         title: String::new(),
         command: String::new(),
+        asked: None,
         started: String::new(),
         seed: 1,
         mode: Mode::Quick,
