@@ -22,7 +22,7 @@ use crate::host::ledger::{self, Ledger};
 use crate::host::process::Stop;
 use crate::host::{facts, io, output_file, probe::Host, replace, tools, write_output};
 use crate::measure::Measurement;
-use crate::record::{Cell, FORMAT, How, Mode, Run};
+use crate::record::{Asked, Cell, FORMAT, How, Mode, Run};
 use crate::report::Language;
 use crate::run::journal::Journal;
 use crate::run::live::{Live, live_folder};
@@ -301,6 +301,7 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
         Some(out) => out.clone(),
         None => run::default_folder(&context.data, &study.name, &started),
     };
+    notes.extend(one_volume(&targets));
     notes.extend(virtual_time::notes(&study, &plan));
     notes.extend(not_judged(&study, &plan));
     notes.extend(plan.changes.iter().map(|change| format!("Changed on the host: {change}.")));
@@ -309,6 +310,11 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
         study: study.name.clone(),
         title: study.title.clone(),
         command: command_line(name, mode, args),
+        asked: Some(Asked {
+            cells: args.extent.cells.clone(),
+            cpu_pressure_max: args.cpu_pressure_max,
+            study_hash: hash(&study.text),
+        }),
         started,
         seed,
         mode,
@@ -332,12 +338,16 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
 fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared> {
     let (journal, text, was) = Journal::resume(folder)?;
     let mut study = Study::parse(&text, &folder.join("study.toml").display().to_string())?;
-    let words: Vec<&str> = was.command.split(' ').collect();
-    let after = |option: &str| words.iter().position(|word| *word == option).and_then(|at| words.get(at + 1));
-    let cells: Vec<String> =
-        after("--cells").map(|list| list.split(',').map(str::to_owned).collect()).unwrap_or_default();
+    let asked =
+        was.asked.clone().unwrap_or_else(|| Asked { study_hash: hash(&text), ..asked_by(&was.command) });
+    if asked.study_hash != hash(&text) {
+        return Err(Error::conflict(format!(
+            "{} is not the study of the run's samples: put that one back, or begin a new run",
+            folder.join("study.toml").display()
+        )));
+    }
     // The same limits judge all samples of a run.
-    let was_limit = after("--cpu-pressure-max").and_then(|limit| limit.parse().ok());
+    let was_limit = asked.cpu_pressure_max;
     if args.cpu_pressure_max.is_some() && args.cpu_pressure_max != was_limit {
         return Err(Error::conflict(format!(
             "the run's samples were judged {}: resume it without --cpu-pressure-max",
@@ -348,10 +358,11 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
     }
     pressure(&mut study, was_limit);
     let host = Host::probe(&context.data);
-    let plan = plan::plan(&study, was.mode, was.seed, &cells, &host)?;
+    let plan = plan::plan(&study, was.mode, was.seed, &asked.cells, &host)?;
     let targets = plan.check(&study, &host, &args.extent.destroy)?;
-    check_same("file system", &was.file_systems, &file_systems(&targets))?;
-    check_same("device", &was.devices, &devices(&targets))?;
+    let is_earlier = was.asked.is_none();
+    check_same("file system", &was.file_systems, &file_systems(&targets), is_earlier)?;
+    check_same("device", &was.devices, &devices(&targets), is_earlier)?;
     let known = |id: &str| plan.cells.iter().any(|cell| cell.id == id);
     if let Some(sample) = journal.samples().iter().find(|sample| !known(&sample.cell)) {
         return Err(Error::conflict(format!(
@@ -373,10 +384,34 @@ fn devices(targets: &Targets) -> BTreeMap<String, String> {
     targets.devices.iter().map(|(path, at)| (path.display().to_string(), at.identity().to_owned())).collect()
 }
 
-/// That each path leads to the file system or device that the run has samples of, as far as its record says.
-fn check_same(what: &str, was: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Result<()> {
+/// Says which paths of the study are on one file system: they differ, but not by their volumes.
+fn one_volume(targets: &Targets) -> Vec<String> {
+    let mut paths: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (path, at) in &targets.directories {
+        paths.entry(at.volume()).or_default().push(path.display().to_string());
+    }
+    let shared = paths.into_iter().filter(|(_, paths)| paths.len() > 1);
+    shared
+        .map(|(volume, paths)| {
+            format!("On one file system ({volume}), so that volumes are not compared: {}.", paths.join(", "))
+        })
+        .collect()
+}
+
+/// That each path leads to the file system or device that the run has samples of, as far as its record says. An earlier
+/// run has less in it.
+fn check_same(
+    what: &str,
+    was: &BTreeMap<String, String>,
+    now: &BTreeMap<String, String>,
+    is_earlier: bool,
+) -> Result<()> {
     let other = was.iter().find_map(|(path, was)| {
-        let now = now.get(path).filter(|now| *now != was)?;
+        let is_same = |now: &str| {
+            let more = now.strip_prefix(was);
+            more.is_some_and(|more| more.is_empty() || is_earlier && more.starts_with(", "))
+        };
+        let now = now.get(path).filter(|now| !is_same(now))?;
         Some(Error::conflict(format!(
             "{path} is another {what} ({now}) than that of the run's samples ({was}): resume where that one is"
         )))
@@ -409,6 +444,19 @@ fn pressure(study: &mut Study, limit: Option<f64>) -> Option<String> {
     Some(format!(
         "Samples were judged by a CPU pressure of at most {limit} % instead of the study's, by request."
     ))
+}
+
+/// What the command of an earlier run asked for.
+fn asked_by(command: &str) -> Asked {
+    let words: Vec<&str> = command.split(' ').collect();
+    let after = |option: &str| words.iter().position(|word| *word == option).and_then(|at| words.get(at + 1));
+    let cells = after("--cells").map(|list| list.split(',').map(str::to_owned).collect());
+    let cpu_pressure_max = after("--cpu-pressure-max").and_then(|limit| limit.parse().ok());
+    Asked { cells: cells.unwrap_or_default(), cpu_pressure_max, ..Asked::default() }
+}
+
+fn hash(text: &str) -> String {
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
 }
 
 fn command_line(name: &str, mode: Mode, args: &RunArgs) -> String {

@@ -1,10 +1,11 @@
 //! The host that a run uses: what the run created there ([`ledger`]), its description ([`facts`]), its capabilities
-//! ([`probe`]), its tools ([`tools`]), how they are run so that Ctrl-C ends them ([`process`]), and the directories and
-//! devices that a person named ([`target`]).
+//! ([`probe`]), what is mounted ([`mounts`]), its tools ([`tools`]), how they are run so that Ctrl-C ends them
+//! ([`process`]), and the directories and devices that a person named ([`target`]).
 
 pub mod cpus;
 pub mod facts;
 pub mod ledger;
+pub mod mounts;
 pub mod probe;
 pub mod process;
 pub mod target;

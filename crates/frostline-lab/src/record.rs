@@ -24,6 +24,9 @@ pub struct Run {
     pub title: String,
     /// What was typed.
     pub command: String,
+    /// What was asked for; earlier runs say it only in `command`.
+    #[serde(default)]
+    pub asked: Option<Asked>,
     /// When it began, RFC 3339.
     pub started: String,
     /// The seed of every choice of order and data.
@@ -55,6 +58,17 @@ pub struct Run {
     pub notes: Vec<String>,
     /// Whether every sample that was planned is there.
     pub complete: bool,
+}
+
+/// What a run that is resumed keeps to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Groups of cells, instead of those of the mode; empty for those.
+    pub cells: Vec<String>,
+    /// Greatest CPU pressure of a sample in percent, instead of the study's.
+    pub cpu_pressure_max: Option<f64>,
+    /// XXH3 of the study's text, 16 hexadecimal digits.
+    pub study_hash: String,
 }
 
 /// How much of a study was done.

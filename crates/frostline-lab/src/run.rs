@@ -17,18 +17,22 @@ use frostline_base::{Clock, Error, ErrorKind, Result};
 
 use self::journal::Journal;
 use self::summary::{MetricValues, Summarised};
+use crate::host::facts;
 use crate::host::process::Stop;
 use crate::record::{Gate, Run, Sample};
 use crate::stats::{self, StoppingRule};
 use crate::study::Study;
 use crate::study::plan::{Plan, PlannedCell};
 
+/// With less space than this under a run, the output of tools cannot be kept.
+const FREE_BYTES_MIN: u64 = 1 << 20;
+
 /// What takes samples: the host, or a test.
 pub trait Executor {
     /// Takes one sample of `cell`; what tools print goes to files that begin with `stem`.
     ///
     /// # Errors
-    /// Internal and a wish to stop end the run; any other error voids the sample.
+    /// Internal, a wish to stop and a full disk under the run end the run; any other error voids the sample.
     fn sample(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken>;
 }
 
@@ -132,6 +136,14 @@ impl Running<'_> {
         let taken = match executor.sample(cell, block, &journal.raw(&raw)) {
             Ok(taken) => taken,
             Err(error) if self.stop.is_asked() || error.kind() == ErrorKind::Internal => return Err(error),
+            // What the tool said could not be kept: that is not the sample's fault.
+            Err(error) if facts::free_bytes(journal.folder())? < FREE_BYTES_MIN => {
+                let folder = journal.folder().display();
+                return Err(Error::exhausted(format!(
+                    "the disk of {folder} is full: free space there, then continue with --resume {folder}"
+                ))
+                .with_source(error));
+            }
             Err(error) => Taken { gates: vec![gates::failed(&error)], ..Taken::default() },
         };
         let Taken { values, gates } = taken;

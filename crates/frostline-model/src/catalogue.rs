@@ -119,6 +119,13 @@ pub struct Constant {
     at: usize,
 }
 
+impl Constant {
+    /// Where it stands in its file, in bytes.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConstantInFile {

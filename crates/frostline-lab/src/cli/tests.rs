@@ -104,6 +104,14 @@ fn a_run_is_resumed_only_on_its_file_systems() {
         fs::write(folder.path().join("run/run.json"), run.to_string()).unwrap();
         typed(&["run", "--resume", out], folder.path(), true)
     };
+    let mut less = run.clone();
+    less["file_systems"][at] = identity.split(", ").next().unwrap().into();
+    assert_eq!(resumed(less.clone()).unwrap_err().kind(), ErrorKind::Conflict);
+    less.as_object_mut().unwrap().remove("asked");
+    resumed(less).unwrap();
+    let mut other = run.clone();
+    other["file_systems"][at] = format!("{identity}5").into();
+    assert_eq!(resumed(other).unwrap_err().kind(), ErrorKind::Conflict);
     let mut other = run.clone();
     other["file_systems"][at] = "xfs 6a2c0d3e-8f57-4f0e-9c62-0d9a3b1f5e77".into();
     let error = resumed(other).unwrap_err();
@@ -113,6 +121,47 @@ fn a_run_is_resumed_only_on_its_file_systems() {
     earlier.as_object_mut().unwrap().remove("file_systems");
     assert_eq!(value(&resumed(earlier).unwrap())["file_systems"], json!({}));
     assert_eq!(value(&resumed(run.clone()).unwrap())["file_systems"], run["file_systems"]);
+}
+
+#[test]
+fn a_run_of_cells_with_a_space_in_their_name_is_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (study, out) = (folder.path().join("small.toml"), folder.path().join("run"));
+    let text =
+        SMALL.replace("name = \"all\"", "name = \"all of it\"").replace("[\"all\"]", "[\"all of it\"]");
+    fs::write(&study, &text).unwrap();
+    let (study, out) = (study.to_str().unwrap(), out.to_str().unwrap());
+    let words = ["run", study, "--cells", "all of it", "--cpu-pressure-max", "90", "--quick", "--out", out];
+    let run = value(&typed(&words, folder.path(), true).unwrap());
+    assert_eq!(run["asked"]["cells"], json!(["all of it"]));
+    let resumed = value(&typed(&["run", "--resume", out], folder.path(), true).unwrap());
+    assert_eq!(resumed["cells"], run["cells"]);
+
+    // An earlier run says it in its command only.
+    let mut earlier = run.clone();
+    earlier.as_object_mut().unwrap().remove("asked");
+    earlier["command"] = "frostline lab run small --quick --seed 1 --cpu-pressure-max 90".into();
+    fs::write(folder.path().join("run/run.json"), earlier.to_string()).unwrap();
+    typed(&["run", "--resume", out], folder.path(), true).unwrap();
+    let words = ["run", "--resume", out, "--cpu-pressure-max", "95"];
+    let other = typed(&words, folder.path(), true).unwrap_err();
+    assert!(other.what().contains("were judged by --cpu-pressure-max 90"), "{other}");
+}
+
+#[test]
+fn a_run_is_resumed_only_by_its_study() {
+    let folder = tempfile::tempdir().unwrap();
+    let (study, out) = (folder.path().join("small.toml"), folder.path().join("run"));
+    fs::write(&study, SMALL).unwrap();
+    let (study, out) = (study.to_str().unwrap(), out.to_str().unwrap());
+    typed(&["run", study, "--quick", "--out", out], folder.path(), true).unwrap();
+    let kept = folder.path().join("run/study.toml");
+    fs::write(&kept, SMALL.replace("rate={size}", "rate=7{size}")).unwrap();
+    let error = typed(&["run", "--resume", out], folder.path(), true).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.what().contains("study.toml is not the study of the run's samples"), "{error}");
+    fs::write(&kept, SMALL).unwrap();
+    typed(&["run", "--resume", out], folder.path(), true).unwrap();
 }
 
 #[test]

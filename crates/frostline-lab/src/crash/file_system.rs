@@ -2,7 +2,6 @@
 
 use std::ffi::CString;
 use std::fmt;
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -10,6 +9,8 @@ use clap::ValueEnum;
 use frostline_base::{Error, Result};
 use rustix::mount::{FsOpenFlags, MountFlags, UnmountFlags};
 use serde::{Deserialize, Serialize};
+
+use crate::host::mounts;
 
 /// Nothing of mkfs.ext4 is left to be done by the kernel later.
 const EAGER: &str = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
@@ -141,11 +142,7 @@ impl FileSystem {
         if !output.status.success() {
             return Ok(Err(self.refusal(options).unwrap_or_else(|| said("mount", &output))));
         }
-        let mounts = fs::read_to_string("/proc/self/mounts")
-            .map_err(|e| Error::unavailable("cannot read /proc/self/mounts").with_source(e))?;
-        let line = mounts.lines().rev().find(|line| line.split(' ').nth(1) == at.to_str());
-        let options = line.and_then(|line| line.split(' ').nth(3)).unwrap_or_default();
-        Ok(Ok(options.to_owned()))
+        Ok(Ok(mounts::on(at)?.map(|mount| mount.options).unwrap_or_default()))
     }
 }
 

@@ -9,12 +9,14 @@ use super::local::family;
 use super::{Choice, Question};
 use crate::measure::load::OUTSTANDING;
 
-/// Sizes to try over the least one that holds the data, where speed follows size.
+/// Sizes to draw over the least one that holds the data, where speed follows size.
 const SIZES: [f64; 9] = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0];
 /// Rates to try over the least one that is enough, where rates are bought: at the limit itself requests queue.
 const SPARE: [f64; 5] = [1.0, 1.05, 1.1, 1.25, 1.5];
 /// The largest request that a machine counts as one, bytes.
 const MACHINE_UNIT_BYTES: u64 = 256 * 1024;
+/// Doublings of a rate that is provisioned; no catalogue has a range of 2^64.
+const DOUBLINGS_MAX: usize = 64;
 const MIB: f64 = 1_048_576.0;
 
 /// Everything that a candidate is judged by.
@@ -32,6 +34,8 @@ pub(super) struct Judged {
     pub(super) meets: bool,
     /// While credits last.
     pub(super) meets_for_a_while: bool,
+    /// Whether the rate is sustained, whatever the latency.
+    is_sustained: bool,
 }
 
 impl Judged {
@@ -52,18 +56,29 @@ impl Judge<'_> {
     }
 
     /// Volumes of the class that hold the data in a stripe of `count`.
-    fn specs(&self, name: &str, class: &Class, count: u32) -> Vec<VolumeSpec> {
+    pub(super) fn specs(&self, name: &str, class: &Class, count: u32) -> Vec<VolumeSpec> {
         let least = (self.question.data_gib / f64::from(count)).ceil().max(class.gib_min.value);
         if class.model == Kind::Provisioned {
             return self.provisioned(name, class, least, count);
         }
+        let most = class.gib_max.value;
         let mut gibs: Vec<f64> = SIZES.iter().map(|times| (least * times).ceil()).collect();
-        gibs.push(class.gib_max.value);
-        gibs.retain(|gib| (least..=class.gib_max.value).contains(gib));
+        gibs.push(most);
+        // A larger volume is never slower or later, in either regime.
+        let least_of = |from: f64, to: f64, is_enough: fn(&Judged) -> bool| {
+            let judge = |gib: f64| self.judge(class, VolumeSpec::new(name, gib), count);
+            least_gib(from, to, |gib| judge(gib).is_some_and(|judged| is_enough(&judged)))
+        };
+        let sustains = least_of(least, most, |judged| judged.is_sustained);
+        let bursts_to = sustains.map_or(most, |gib| gib - 1.0);
+        gibs.extend(sustains.and_then(|from| least_of(from, most, |judged| judged.meets)));
+        gibs.extend(least_of(least, bursts_to, |judged| judged.meets));
+        gibs.extend(least_of(least, bursts_to, |judged| judged.meets_for_a_while));
+        gibs.retain(|gib| (least..=most).contains(gib));
         gibs.into_iter().map(|gib| VolumeSpec::new(name, gib)).collect()
     }
 
-    /// What is included, what the need takes exactly, and doublings up to the most.
+    /// What is included, what the need takes exactly, and doublings up to the most, in the least size that may have them.
     fn provisioned(&self, name: &str, class: &Class, gib: f64, count: u32) -> Vec<VolumeSpec> {
         let need = &self.question.need;
         let unit_bytes = (class.unit_kib.value * 1024.0).max(1.0) as u64;
@@ -73,11 +88,13 @@ impl Judge<'_> {
         let ratio = value(&class.mib_per_s_per_iops_max).unwrap_or(f64::INFINITY);
 
         let least_iops = value(&class.included_iops).or(value(&class.iops_min)).unwrap_or(1.0);
-        let by_size = value(&class.iops_per_gib_max).unwrap_or(f64::INFINITY) * gib;
-        let most_iops = class.iops_max.value.min(by_size.max(least_iops));
+        // What is included does not depend on the size.
+        let included = value(&class.included_iops).unwrap_or(0.0);
+        let iops_per_gib = value(&class.iops_per_gib_max).unwrap_or(f64::INFINITY);
         let exact_iops = units.max(mib_per_s / ratio).ceil();
         let mut specs = Vec::new();
-        for iops in steps(least_iops, most_iops, exact_iops) {
+        for iops in steps(least_iops, class.iops_max.value, exact_iops) {
+            let gib = if iops > included { gib.max((iops / iops_per_gib).ceil()) } else { gib };
             if !sells_throughput {
                 specs.push(VolumeSpec { iops: Some(iops), ..VolumeSpec::new(name, gib) });
                 continue;
@@ -95,7 +112,7 @@ impl Judge<'_> {
         specs
     }
 
-    fn judge(&self, class: &Class, volume: VolumeSpec, count: u32) -> Option<Judged> {
+    pub(super) fn judge(&self, class: &Class, volume: VolumeSpec, count: u32) -> Option<Judged> {
         let limits = volume.limits(self.catalogue).ok()?;
         let need = &self.question.need;
         let each = |drained| f64::from(count) * self.rate(&limits, drained);
@@ -164,6 +181,7 @@ impl Judge<'_> {
         let in_time = latency != Latency::Missed;
         Some(Judged {
             meets: in_time && (is_sustained || is_daily && meets_rate(burst)),
+            is_sustained,
             meets_for_a_while: in_time && meets_rate(burst) && from_full.is_some_and(|hours| hours > 0.0),
             choice,
         })
@@ -260,7 +278,11 @@ impl Judge<'_> {
         let larger = self.catalogue.instances.keys().filter(same);
         let larger = larger.filter_map(|name| Instance::new(self.catalogue, name, 1.0).ok());
         let enough = larger.map(|larger| (self.caps_of(&larger).0, larger)).filter(|(base, _)| *base >= most);
-        enough.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, larger)| larger.name().to_owned())
+        // Of equal limits the first in the catalogue, which lists a family by size.
+        let place = |name: &str| self.catalogue.instances[name].base_mb_per_s.as_ref().map(Constant::at);
+        let smallest =
+            enough.min_by(|a, b| a.0.total_cmp(&b.0).then_with(|| place(a.1.name()).cmp(&place(b.1.name()))));
+        smallest.map(|(_, larger)| larger.name().to_owned())
     }
 
     fn instance_effect(&self, unlimited: f64, unlimited_burst: f64) -> Option<String> {
@@ -360,10 +382,30 @@ fn value(constant: &Option<Constant>) -> Option<f64> {
     constant.as_ref().map(|constant| constant.value)
 }
 
+/// The least whole size from `from` to `to` that is enough, if the greatest is; larger ones are enough, too.
+fn least_gib(from: f64, to: f64, is_enough: impl Fn(f64) -> bool) -> Option<f64> {
+    if from > to || !is_enough(to) {
+        return None;
+    }
+    let (mut below, mut enough) = (from - 1.0, to);
+    // Beyond 2^53 there are no whole sizes between.
+    while enough - below > 1.0 {
+        let middle = ((below + enough) / 2.0).floor();
+        if middle <= below || middle >= enough {
+            break;
+        }
+        match is_enough(middle) {
+            true => enough = middle,
+            false => below = middle,
+        }
+    }
+    Some(enough)
+}
+
 /// From `least` by doubling to `most`, and `exact` with some spare where these are between.
-fn steps(least: f64, most: f64, exact: f64) -> Vec<f64> {
-    let mut steps: Vec<f64> =
-        std::iter::successors(Some(least), |step| Some(step * 2.0)).take_while(|step| *step < most).collect();
+pub(super) fn steps(least: f64, most: f64, exact: f64) -> Vec<f64> {
+    let doubled = std::iter::successors(Some(least), |step| Some((step * 2.0).max(1.0)));
+    let mut steps: Vec<f64> = doubled.take(DOUBLINGS_MAX).take_while(|step| *step < most).collect();
     steps.push(most);
     let spare = SPARE.map(|spare| (exact * spare).ceil());
     steps.extend(spare.into_iter().filter(|step| *step > least && *step < most));

@@ -1,4 +1,25 @@
+use frostline_model::catalogue::Kind;
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
+
 use super::*;
+
+impl Judge<'_> {
+    /// Volumes of a class in every size that holds the data, with rates of the same steps.
+    fn every_size(&self, name: &str) -> impl Iterator<Item = Judged> {
+        let class = &self.catalogue.classes[name];
+        let rates: Vec<VolumeSpec> = match class.model {
+            Kind::Provisioned => self.specs(name, class, 1),
+            _ => vec![VolumeSpec::new(name, 0.0)],
+        };
+        let least = self.question.data_gib.max(class.gib_min.value) as u32;
+        let sizes = least..=class.gib_max.value as u32;
+        let specs = sizes.flat_map(move |gib| {
+            rates.clone().into_iter().map(move |rate| VolumeSpec { gib: f64::from(gib), ..rate })
+        });
+        specs.filter_map(|spec| self.judge(class, spec, 1))
+    }
+}
 
 fn need(text: &str) -> Need {
     text.parse().unwrap()
@@ -229,6 +250,137 @@ fn every_class_is_answered_for() {
     }
 }
 
+/// A question by its seed, over few GiB, so that speed decides the size.
+fn seeded(random: &mut SmallRng) -> Question {
+    let bs = [4, 8, 16, 64, 128, 512][random.random_range(0..6)];
+    let rate = (10_f64.powf(0.5 + 2.4 * random.random::<f64>()) * 10.0).round() / 10.0;
+    let ends = ["", " p99<=2ms", " p99<=20ms", " peak"];
+    let end = match ends[random.random_range(0..ends.len())] {
+        " peak" => format!(
+            " peak={}MiB/s,{}h",
+            rate * f64::from(random.random_range(2..8)),
+            random.random_range(1..8)
+        ),
+        latency => latency.to_owned(),
+    };
+    Question {
+        data_gib: f64::from(random.random_range(10..1000)),
+        region: "us-east-1".to_owned(),
+        count_max: 1,
+        ..question(&format!("randread bs={bs}k {rate}MiB/s{end}"))
+    }
+}
+
+/// The newest catalogue with small volumes, every size of which can be tried.
+fn small() -> Catalogue {
+    let mut catalogue = Catalogue::latest();
+    for class in catalogue.classes.values_mut() {
+        class.gib_max.value = 1200.0;
+    }
+    catalogue
+}
+
+#[test]
+fn nothing_of_any_size_is_cheaper() {
+    let catalogue = small();
+    let mut random = SmallRng::seed_from_u64(12);
+    let mut compared = 0;
+    for round in 0..40 {
+        let question = seeded(&mut random);
+        let decision = decide(&catalogue, &question).unwrap();
+        let judge = Judge {
+            catalogue: &catalogue,
+            question: &question,
+            prices: catalogue.region(&question.region).unwrap(),
+            instance: None,
+        };
+        for name in catalogue.classes.keys() {
+            let found = |choices: &[Choice]| {
+                choices.iter().find(|choice| choice.volume.class == *name).and_then(|c| c.usd_per_month)
+            };
+            let found = [found(&decision.meets), found(&decision.while_credits_last)];
+            let [mut meets, mut for_a_while] = [None::<f64>; 2];
+            for judged in judge.every_size(name).filter(Judged::is_known) {
+                let usd = judged.choice.usd_per_month.unwrap();
+                let least = |of: Option<f64>| Some(of.map_or(usd, |least| least.min(usd)));
+                match judged {
+                    Judged { meets: true, .. } => meets = least(meets),
+                    Judged { meets_for_a_while: true, .. } => for_a_while = least(for_a_while),
+                    _ => {}
+                }
+            }
+            for (found, least) in found.into_iter().zip([meets, for_a_while]) {
+                let is_least = found.zip(least).is_some_and(|(found, least)| found <= least * 1.000_001);
+                assert!(
+                    found == least || is_least,
+                    "{round} {name}: {found:?} for {least:?} of {question:?}"
+                );
+                compared += u32::from(least.is_some());
+            }
+        }
+    }
+    assert!(compared > 40, "{compared}");
+}
+
+#[test]
+fn more_data_is_never_cheaper() {
+    let catalogue = Catalogue::latest();
+    let mut random = SmallRng::seed_from_u64(3);
+    for _ in 0..8 {
+        let question = Question { count_max: 4, ..seeded(&mut random) };
+        let mut last = 0.0;
+        for data_gib in [1.0, 3.0, 8.0, 20.0, 21.0, 50.0, 128.0, 300.0, 1000.0, 1100.0, 4000.0] {
+            let decision = decide(&catalogue, &Question { data_gib, ..question.clone() }).unwrap();
+            let usd = decision.meets.first().map_or(f64::INFINITY, |choice| choice.usd_per_month.unwrap());
+            assert!(usd >= last * 0.999_999, "{data_gib} GiB: {usd} after {last} for {question:?}");
+            last = usd;
+        }
+    }
+}
+
+#[test]
+fn a_small_volume_is_enlarged_for_its_speed() {
+    let bought = |need: &str, data_gib: f64, count_max: u32| {
+        let region = "us-east-1".to_owned();
+        let asked = Question { region, data_gib, count_max, ..question(need) };
+        let best = decide(&Catalogue::latest(), &asked).unwrap().meets.remove(0);
+        (format!("{} x {}", best.count, best.spec), (best.usd_per_month.unwrap() * 100.0).round() / 100.0)
+    };
+    assert_eq!(
+        bought("randread bs=8k 12000iops", 10.0, 1),
+        ("1 x gp3:24GiB,iops=12000,mbps=125".to_owned(), 46.92)
+    );
+    let (what, usd) = bought("randread bs=8k 60000iops", 20.0, 16);
+    assert!(what.contains(" x gp3:") && usd <= 70.24, "{what} {usd}");
+    let (what, usd) = bought("randread bs=8k p99<=2ms 70000iops", 20.0, 1);
+    assert_eq!((what.as_str(), usd), ("1 x io2:70GiB,iops=70000", 3735.85));
+    assert_eq!(bought("randread bs=512k 22.2MiB/s", 1604.0, 1), ("1 x sc1:3789GiB".to_owned(), 56.84));
+}
+
+#[test]
+fn a_catalogue_that_includes_nothing_is_answered_from() {
+    for field in ["included_iops", "included_mib_per_s"] {
+        let mut catalogue = Catalogue::latest();
+        let gp3 = catalogue.classes.get_mut("gp3").unwrap();
+        let included = match field {
+            "included_iops" => gp3.included_iops.as_mut(),
+            _ => gp3.included_mib_per_s.as_mut(),
+        };
+        included.unwrap().value = 0.0;
+        let question = Question { region: "us-east-1".to_owned(), ..question("randread bs=16k 1000iops") };
+        let decision = decide(&catalogue, &question).unwrap();
+        assert!(decision.meets.iter().any(|choice| choice.volume.class == "gp3"), "{field}");
+    }
+}
+
+#[test]
+fn steps_end() {
+    use super::candidate::steps;
+    assert_eq!(steps(0.0, 5.0, 3.0), [0.0, 1.0, 2.0, 4.0, 5.0, 3.0, 4.0, 4.0, 4.0]);
+    assert_eq!(steps(1e-300, 1e15, 0.0).len(), 52);
+    assert_eq!(steps(1.0, f64::INFINITY, 0.0).len(), 65);
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     let refused = |question: Question| decide(&Catalogue::latest(), &question).unwrap_err().to_string();
@@ -395,6 +547,9 @@ fn the_answer_names_what_to_buy() {
     assert!(answer.starts_with("Buy ") && answer.contains(" a month, sustains "), "{answer}");
     let small = ask("randread bs=128k 300MiB/s", Some("m7i.xlarge"));
     assert!(small.contains("m7i.xlarge does not sustain this rate: m7i.4xlarge is the smallest"), "{small}");
+    // t3.large, t3.xlarge and t3.2xlarge have the same limits.
+    let tiny = ask("randread bs=128k 60MiB/s", Some("t3.nano"));
+    assert!(tiny.contains("t3.large is the smallest"), "{tiny}");
     let daily = ask("randread bs=128k 1MiB/s peak=62MiB/s,1h", None);
     assert!(daily.contains("of every day, of which 1 are needed"), "{daily}");
     assert!(ask("write bs=1m 500000MiB/s", None).starts_with("No volumes in the catalogue are known"));

@@ -186,13 +186,6 @@ pub fn queue_settings(device: &Path) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// The line of /proc/self/mounts of what is mounted on `at`: the options that the kernel really took.
-pub fn mount_line(at: &Path) -> Option<String> {
-    let at = at.to_str()?.replace(' ', "\\040");
-    let mounts = read("/proc/self/mounts");
-    mounts.lines().rfind(|line| line.split(' ').nth(1) == Some(at.as_str())).map(str::to_owned)
-}
-
 /// Bytes that an ordinary user may still write to the file system of `folder`.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use frostline_base::{Error, Result, chain};
 use serde::{Deserialize, Serialize};
 
+use super::mounts::{self, Mount};
 use super::target::Directory;
 use super::{io, make_folders, sync_entry};
 
@@ -428,7 +429,7 @@ pub fn loops_on(file: &Path) -> Vec<String> {
 
 fn unmount(at: &Path) -> Result<bool> {
     let mut found = false;
-    while is_mounted(at) {
+    while mounts::on(at)?.is_some() {
         found = true;
         // Lazily only when a plain unmount is refused: a dead FUSE daemon's mount stays busy.
         if rustix::mount::unmount(at, rustix::mount::UnmountFlags::empty()).is_err() {
@@ -439,29 +440,16 @@ fn unmount(at: &Path) -> Result<bool> {
     Ok(found)
 }
 
-fn is_mounted(at: &Path) -> bool {
-    mount_points().iter().any(|point| point == at)
-}
-
-fn mount_points() -> Vec<PathBuf> {
-    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    text.lines()
-        .filter_map(|line| line.split(' ').nth(1))
-        .map(|point| PathBuf::from(unescape(point)))
-        .collect()
-}
-
-/// Undoes the octal escapes of /proc/mounts.
-fn unescape(text: &str) -> String {
-    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
-}
-
 fn remove_directory(at: &Path) -> Result<bool> {
+    remove_unmounted(at, mounts::all)
+}
+
+fn remove_unmounted(at: &Path, mounts: impl FnOnce() -> Result<Vec<Mount>>) -> Result<bool> {
     if !at.exists() {
         return Ok(false);
     }
-    if let Some(mounted) = mount_points().into_iter().find(|point| point.starts_with(at)) {
-        return Err(Error::conflict(format!("{} is still mounted", mounted.display())));
+    if let Some(mounted) = mounts()?.into_iter().find(|mount| mount.point.starts_with(at)) {
+        return Err(Error::conflict(format!("{} is still mounted", mounted.point.display())));
     }
     fs::remove_dir_all(at).map(|()| true).map_err(|e| io(e, "cannot remove", at))
 }

@@ -36,21 +36,31 @@ impl Stop {
         Stop { asked: Arc::default(), wake: None }
     }
 
-    /// A flag that SIGINT and SIGTERM set. The second SIGINT ends the process as if there were no flag;
-    /// `lab clean` then undoes what it left.
+    /// A flag that SIGINT and SIGTERM set. The second one ends the process at once, which says that
+    /// `lab clean` undoes what it left.
     pub fn on_signals() -> Result<Stop> {
         let asked = Arc::new(AtomicBool::new(false));
-        let (read, write) = UnixStream::pair().map_err(|e| cannot("listen for signals", e))?;
+        let pair = || UnixStream::pair().map_err(|e| cannot("listen for signals", e));
+        let ((read, write), (mut heard, tell)) = (pair()?, pair()?);
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // In this order: the first signal finds the flag unset.
-            signal_hook::flag::register_conditional_shutdown(signal, 130, asked.clone())
-                .map_err(|e| cannot("listen for signals", e))?;
             signal_hook::flag::register(signal, asked.clone())
                 .map_err(|e| cannot("listen for signals", e))?;
-            let write = write.try_clone().map_err(|e| cannot("listen for signals", e))?;
-            signal_hook::low_level::pipe::register(signal, write)
-                .map_err(|e| cannot("listen for signals", e))?;
+            for end in [&write, &tell] {
+                let end = end.try_clone().map_err(|e| cannot("listen for signals", e))?;
+                signal_hook::low_level::pipe::register(signal, end)
+                    .map_err(|e| cannot("listen for signals", e))?;
+            }
         }
+        let end_at_the_second = move || {
+            if heard.read_exact(&mut [0; 2]).is_ok() {
+                eprintln!("frostline: ended at once; run `frostline lab clean` to remove what is left");
+                signal_hook::low_level::exit(130);
+            }
+        };
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(end_at_the_second)
+            .map_err(|e| cannot("listen for signals", e))?;
         Ok(Stop { asked, wake: Some(Arc::new(read)) })
     }
 

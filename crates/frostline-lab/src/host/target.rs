@@ -4,15 +4,16 @@
 //! more for that; one that something uses, or that holds data somebody could miss, must be named twice.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use frostline_base::{Error, Result};
 use rustix::fs::{Access, StatVfsMountFlags};
 
-use super::facts;
 use super::io;
 use super::ledger::{Ledger, Thing};
+use super::mounts::{self, Mount};
 
 /// Free space that is left to others, in MiB.
 const SPARE_MIB: u64 = 16;
@@ -72,7 +73,8 @@ impl Directory {
 
     fn check_takes(&self, data_mib: u64) -> Result<()> {
         let (path, name) = (&self.path, self.path.display());
-        if let Some(kind) = self.file_system().filter(|kind| IN_MEMORY.contains(&kind.as_str())) {
+        let kind = mounts::above(&self.resolved)?.map(|mount| mount.kind);
+        if let Some(kind) = kind.filter(|kind| IN_MEMORY.contains(&kind.as_str())) {
             return Err(Error::invalid(format!(
                 "{name} is in memory ({kind}): there is no volume behind it"
             )));
@@ -130,15 +132,10 @@ impl Directory {
         Error::not_found(format!("{} disappeared: what was mounted there is gone", self.path.display()))
     }
 
-    /// Its file system, such as ext4.
-    pub fn file_system(&self) -> Option<String> {
-        Some(self.mounted()?.1)
-    }
-
     /// The block device that it is on, such as `/dev/nvme1n1`, if it is on one that the kernel counts for.
     pub fn device(&self) -> Option<PathBuf> {
         by_number(self.number).or_else(|| {
-            let source = PathBuf::from(self.mounted()?.0);
+            let source = self.mounted()?.source;
             source.starts_with("/dev").then(|| source.canonicalize().ok())?
         })
     }
@@ -146,27 +143,43 @@ impl Directory {
     /// `ext4 on /dev/nvme1n1`.
     pub fn description(&self) -> String {
         match (self.mounted(), self.device()) {
-            (Some((_, kind)), Some(device)) => format!("{kind} on {}", device.display()),
-            (Some((source, kind)), None) => format!("{kind} on {source}"),
+            (Some(Mount { kind, .. }), Some(device)) => format!("{kind} on {}", device.display()),
+            (Some(Mount { kind, source, .. }), None) => format!("{kind} on {}", source.display()),
             (None, _) => "unknown file system".to_owned(),
         }
     }
 
-    /// What tells its file system from others, also after a restart: the UUID, such as `ext4 1b2f…`; without one that
-    /// can be read, what it is on.
+    /// What tells it from directories on others, also after a restart: [`Directory::volume`], and which directory of that
+    /// is mounted if it is not the highest.
     pub fn identity(&self) -> String {
-        let uuid = || {
-            let (kind, device) = (self.file_system()?, self.device()?);
-            uuid(&kind, &device).map(|uuid| format!("{kind} {uuid}"))
-        };
-        uuid().unwrap_or_else(|| self.description())
+        let mut identity = self.volume();
+        if let Some(mount) = self.mounted().filter(|mount| mount.root != Path::new("/")) {
+            identity += &format!(", {} of it", mount.root.display());
+        }
+        identity
     }
 
-    /// What is mounted above it: source and file system.
-    fn mounted(&self) -> Option<(String, String)> {
-        let line = self.resolved.ancestors().find_map(facts::mount_line)?;
-        let mut words = line.split(' ');
-        Some((words.next()?.to_owned(), words.nth(1)?.to_owned()))
+    /// What tells its file system from others: the UUID, such as `ext4 1b2f…`, or without one that can be read what it is
+    /// on; and what tells its volume from others, since a copy of a volume has its UUIDs.
+    pub fn volume(&self) -> String {
+        let (mount, device) = (self.mounted(), self.device());
+        let uuid = mount
+            .as_ref()
+            .zip(device.as_ref())
+            .and_then(|(Mount { kind, .. }, device)| uuid(kind, device).map(|uuid| format!("{kind} {uuid}")));
+        let mut parts = vec![uuid.unwrap_or_else(|| self.description())];
+        parts.extend(device.map(|device| identity_of(&device)).filter(|identity| !identity.is_empty()));
+        // An overlay has no name of its own.
+        let upper = mount.filter(|mount| mount.kind == "overlay").and_then(|mount| {
+            ["upperdir", "lowerdir"].iter().find_map(|name| mount.option(name).map(str::to_owned))
+        });
+        parts.extend(upper);
+        parts.join(", ")
+    }
+
+    /// The mount that it is in, if the table can be read: it could when the directory was opened.
+    fn mounted(&self) -> Option<Mount> {
+        mounts::above(&self.resolved).ok()?
     }
 }
 
@@ -256,6 +269,7 @@ impl Device {
     /// Unavailable if it cannot be looked at: then nothing is known to be safe.
     pub fn uses(&self) -> Result<Vec<String>> {
         let mut uses = Vec::new();
+        let mounts = mounts::all()?;
         let name = self.resolved.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let class = Path::new("/sys/class/block").join(&name);
         let mut parts = vec![name.clone()];
@@ -263,14 +277,15 @@ impl Device {
         for part in &parts {
             let device = Path::new("/dev").join(part);
             uses.extend(
-                mounts_of(&device).into_iter().map(|at| format!("is mounted at {at} ({})", device.display())),
+                mounts_of(&device, &mounts)
+                    .map(|at| format!("is mounted at {} ({})", at.display(), device.display())),
             );
             let holders = names(&Path::new("/sys/class/block").join(part).join("holders"));
             uses.extend(holders.into_iter().map(|holder| format!("is part of {holder}")));
             if is_in_btrfs(part) {
                 uses.push("is part of a btrfs file system that is mounted".to_owned());
             }
-            if is_swap(&device) {
+            if is_swap(&device)? {
                 uses.push("is swapped to".to_owned());
             }
         }
@@ -372,19 +387,10 @@ fn wipefs(columns: &str, device: &Path) -> Result<String> {
 }
 
 /// Where `device` is mounted.
-fn mounts_of(device: &Path) -> Vec<String> {
-    let number = fs::metadata(device).map(|metadata| numbers(metadata.rdev()));
-    let Ok(number) = number else { return Vec::new() };
-    let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    text.lines()
-        .filter_map(|line| {
-            let words: Vec<&str> = line.split(' ').collect();
-            let source = words.iter().position(|word| *word == "-").and_then(|at| words.get(at + 2));
-            let is_it =
-                words.get(2) == Some(&number.as_str()) || source.is_some_and(|s| Path::new(s) == device);
-            is_it.then(|| words.get(4).map(|at| (*at).to_owned()))?
-        })
-        .collect()
+fn mounts_of<'a>(device: &'a Path, mounts: &'a [Mount]) -> impl Iterator<Item = &'a Path> {
+    let number = fs::metadata(device).ok().map(|metadata| numbers(metadata.rdev()));
+    let is_it = move |mount: &&Mount| Some(&mount.number) == number.as_ref() || mount.source == device;
+    mounts.iter().filter(is_it).map(|mount| mount.point.as_path())
 }
 
 fn is_in_btrfs(name: &str) -> bool {
@@ -393,9 +399,16 @@ fn is_in_btrfs(name: &str) -> bool {
         .any(|id| Path::new("/sys/fs/btrfs").join(id).join("devices").join(name).exists())
 }
 
-fn is_swap(device: &Path) -> bool {
-    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    text.lines().any(|line| line.split_whitespace().next().is_some_and(|word| Path::new(word) == device))
+/// Whether it is swapped to. A kernel without swap has no table; one that cannot be read is an error.
+fn is_swap(device: &Path) -> Result<bool> {
+    let table = Path::new("/proc/swaps");
+    match fs::read(table) {
+        Ok(text) => Ok(text.split(|byte| *byte == b'\n').any(|line| {
+            line.split(|byte| *byte == b' ' || *byte == b'\t').next() == Some(device.as_os_str().as_bytes())
+        })),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(io(e, "cannot read", table)),
+    }
 }
 
 fn names(folder: &Path) -> Vec<String> {

@@ -52,8 +52,12 @@ fn of_path(path: &Measured, measurement: &Measurement) -> Vec<String> {
 
 /// What the volume sustains.
 fn limit(watched: &Watched) -> String {
-    let Watched { sustained, is_steady, excursion, .. } = watched;
-    let steady = if *is_steady { "steady" } else { "not steady: watch it longer (--watch)" };
+    let Watched { sustained, is_steady, fell_at_end, excursion, .. } = watched;
+    let steady = match (is_steady, fell_at_end) {
+        (true, _) => "steady",
+        (_, true) => "but it fell at the end: watch it longer (--watch)",
+        _ => "not steady: watch it longer (--watch)",
+    };
     format!(
         "  limit   {:.0} IOPS, {:.1} MiB/s, {steady} (within {:.1} % for {:.0} s)",
         sustained.iops,
@@ -74,6 +78,9 @@ fn burst(watched: &Watched, measurement: &Measurement) -> String {
             burst.level.seconds,
             watched.sustained.iops
         ),
+        None if watched.fell_at_end => {
+            "  bucket  not known: the throughput fell too late in the watch".to_owned()
+        }
         None => format!(
             "  bucket  none seen: the throughput did not fall within {:.0} s: there is none, it was empty, or it lasts longer",
             measurement.extent.watch_seconds

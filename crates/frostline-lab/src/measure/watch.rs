@@ -3,6 +3,8 @@
 //! Pure functions of the rounds. The volume is told nothing about: a burst is a level of throughput that the
 //! volume leaves for a lower one and does not return to.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{self, STEADY_ROUNDS, Steadiness};
@@ -59,8 +61,11 @@ pub struct Watched {
     pub sustained: Level,
     /// The level before, if there was a fall.
     pub burst: Option<Burst>,
-    /// Whether the sustained level is a steady state by [`Steadiness::is_steady`].
+    /// Whether the sustained level is a steady state by [`Steadiness::is_steady`], and it did not fall at the end.
     pub is_steady: bool,
+    /// Whether the throughput fell too late in the watch to tell a new level from a hiccup.
+    #[serde(default)]
+    pub fell_at_end: bool,
     /// Largest less smallest of five equal parts of the sustained level, as a part of their mean.
     pub excursion: f64,
     /// Rise or fall of the line through them.
@@ -94,8 +99,9 @@ pub fn watched(rounds: &[Round]) -> Option<Watched> {
             bucket_mib: beyond(until.iter().map(|r| r.mib).sum(), sustained.mib_per_s),
         })
     });
-    let is_steady = Steadiness { excursion, slope_excursion }.is_steady();
-    Some(Watched { sustained, burst, is_steady, excursion, slope_excursion })
+    let fell_at_end = fall.is_none() && fall_at_end(rounds);
+    let is_steady = Steadiness { excursion, slope_excursion }.is_steady() && !fell_at_end;
+    Some(Watched { sustained, burst, is_steady, fell_at_end, excursion, slope_excursion })
 }
 
 /// The round in which the throughput fell to a level that it then kept.
@@ -103,10 +109,23 @@ pub fn watched(rounds: &[Round]) -> Option<Watched> {
 /// The levels are the two that leave the least squares. Hardly a round may be on the other side of their middle, and the
 /// lower one must be a level, so that scatter, a hiccup, a slow decline, and the credits of a second are none.
 fn fall(rounds: &[Round], is_level: fn(&Steadiness) -> bool) -> Option<usize> {
-    let rates: Vec<f64> = rounds.iter().map(rate).collect();
     // Before the fall, the round of the fall, after it.
     let last = last_start(rounds)?.checked_sub(1)?;
-    let at = (BURST_ROUNDS_MIN..=last).min_by(|a, b| scatter(&rates, *a).total_cmp(&scatter(&rates, *b)))?;
+    let at = lower_after(rounds, BURST_ROUNDS_MIN..=last)?;
+    is_level(&steadiness(&rounds[at + 1..])?).then_some(at)
+}
+
+/// Whether it fell so late that what came after is too short for a level.
+fn fall_at_end(rounds: &[Round]) -> bool {
+    let first = last_start(rounds).unwrap_or(0).max(BURST_ROUNDS_MIN);
+    let last = rounds.len().saturating_sub(1 + BURST_ROUNDS_MIN);
+    lower_after(rounds, first..=last).is_some()
+}
+
+/// The one of these rounds that splits the throughput best, if it is lower after it than before it.
+fn lower_after(rounds: &[Round], splits: RangeInclusive<usize>) -> Option<usize> {
+    let rates: Vec<f64> = rounds.iter().map(rate).collect();
+    let at = splits.min_by(|a, b| scatter(&rates, *a).total_cmp(&scatter(&rates, *b)))?;
     // The round of the fall has requests of both levels; it is this one, or the one before, if that is closer to the burst.
     let (before, after) = (&rates[..BURST_ROUNDS_MIN.max(at - 1)], &rates[at + 1..]);
     let (high, low) = (stats::median(before)?, stats::median(after)?);
@@ -117,8 +136,7 @@ fn fall(rounds: &[Round], is_level: fn(&Steadiness) -> bool) -> Option<usize> {
     };
     let is_apart =
         strays(before, |rate, middle| rate <= middle) && strays(after, |rate, middle| rate >= middle);
-    let is_fall = low <= high * FALL_PART_MAX && is_apart;
-    (is_fall && is_level(&steadiness(&rounds[at + 1..])?)).then_some(at)
+    (low <= high * FALL_PART_MAX && is_apart).then_some(at)
 }
 
 /// The last round from which on there is as much as a level needs.

@@ -5,6 +5,7 @@
 //! memory, and remembers the best completion for what is left over. Machines that need several nodes are
 //! tried on every set of nodes first.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -12,7 +13,10 @@ use serde::{Deserialize, Serialize};
 
 /// Mixes tried before the search gives up; under a second. Hosts of up to 8 nodes with a few sizes of
 /// machines take some thousands.
-const MIXES_MAX: u64 = 200_000;
+pub(super) const MIXES_MAX: u64 = 200_000;
+
+/// Mixes that a search may still try.
+pub(super) type Mixes = Cell<u64>;
 
 /// What a node can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,20 +98,25 @@ impl Score {
     }
 }
 
-/// How many of each kind can be placed. Quicker than [`pack`] where all can, since it does not look for the
-/// best spread then.
-pub(super) fn counts(rooms: &[Room], kinds: &[Kind]) -> Packing {
+/// How many of each kind can be placed, by mixes of `budget`, of which it takes what it tried. Quicker than [`pack`] where
+/// all can, since it does not look for the best spread then.
+pub(super) fn counts(rooms: &[Room], kinds: &[Kind], budget: &Mixes) -> Packing {
     let greedy = greedy(rooms, kinds);
     let all = kinds.iter().zip(&greedy.score.counts).all(|(kind, placed)| kind.count == *placed);
-    if all { greedy } else { pack(rooms, kinds) }
+    if all { greedy } else { pack_within(rooms, kinds, budget) }
 }
 
 /// The best placement of `kinds` on `rooms`.
 pub(super) fn pack(rooms: &[Room], kinds: &[Kind]) -> Packing {
-    let mut search = Search { whole: rooms, kinds, mixes: 0, best: None };
+    pack_within(rooms, kinds, &Mixes::new(MIXES_MAX))
+}
+
+fn pack_within(rooms: &[Room], kinds: &[Kind], budget: &Mixes) -> Packing {
+    let mut search = Search { whole: rooms, kinds, mixes: 0, mixes_max: budget.get(), best: None };
     let mut free = rooms.to_vec();
     search.spanning(0, 0, &[], &mut free, &mut vec![Vec::new(); kinds.len()]);
-    let exhausted = search.mixes > MIXES_MAX;
+    let exhausted = search.mixes > search.mixes_max;
+    budget.set(search.mixes_max.saturating_sub(search.mixes));
     let best = search.best.take();
     if !exhausted && let Some(best) = best {
         return best;
@@ -125,6 +134,7 @@ struct Search<'a> {
     whole: &'a [Room],
     kinds: &'a [Kind],
     mixes: u64,
+    mixes_max: u64,
     best: Option<Packing>,
 }
 
@@ -146,7 +156,7 @@ impl Search<'_> {
         if this.pieces.len() > 1 && placed < this.count {
             for set in sets(free.len(), this.pieces.len(), last) {
                 self.mixes += 1;
-                if self.mixes > MIXES_MAX {
+                if self.mixes > self.mixes_max {
                     return;
                 }
                 let Some(order) = fit(free, &this.pieces, &set) else { continue };
@@ -225,7 +235,7 @@ impl Search<'_> {
         let Some(kind) = self.kinds.get(mix.len()) else {
             self.mixes += 1;
             mixes.push(mix.clone());
-            return (self.mixes <= MIXES_MAX).then_some(());
+            return (self.mixes <= self.mixes_max).then_some(());
         };
         let piece = kind.pieces[0];
         let by_cores = room.cores / piece.cores.max(1);

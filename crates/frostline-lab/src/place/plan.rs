@@ -7,7 +7,7 @@ use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::cost::Unpinned;
-use super::pack::{self, Kind, Packing, Piece, Proof, Room};
+use super::pack::{self, Kind, Mixes, Packing, Piece, Proof, Room};
 use super::request::{Emulator, Group, Memory, Pages, Policy, Reserve, Threads, Wanted};
 use super::topology::{Core, DeviceKind, Node, Topology};
 
@@ -162,7 +162,7 @@ impl Plan {
     /// Plans `wanted` on `topology`. What cannot be placed is part of the answer; a policy that the host
     /// cannot follow (reserving more than there is) is `Invalid`.
     pub fn make(topology: &Topology, wanted: &Wanted, policy: &Policy) -> Result<Plan> {
-        let draft = Draft::best(topology, wanted, policy, pack::pack)?;
+        let draft = Draft::best(topology, wanted, policy, &pack::pack)?;
         let mut plan = draft.plan(wanted);
         plan.check_pages()?;
         plan.would_fit = advice::would_fit(topology, wanted, policy, &plan)?;
@@ -204,9 +204,10 @@ impl Machine {
     }
 }
 
-/// Plans without advice, for trying alternatives: how many of each group are placed.
-fn placed(topology: &Topology, wanted: &Wanted, policy: &Policy) -> Result<Vec<u32>> {
-    Ok(Draft::best(topology, wanted, policy, pack::counts)?.packing.score.counts)
+/// Plans without advice, for trying alternatives within `budget` mixes: how many of each group are placed.
+fn placed(topology: &Topology, wanted: &Wanted, policy: &Policy, budget: &Mixes) -> Result<Vec<u32>> {
+    let counts = |rooms: &[Room], kinds: &[Kind]| pack::counts(rooms, kinds, budget);
+    Ok(Draft::best(topology, wanted, policy, &counts)?.packing.score.counts)
 }
 
 /// A packing with what it was made from.
@@ -228,7 +229,7 @@ impl<'a> Draft<'a> {
         topology: &'a Topology,
         wanted: &Wanted,
         policy: &'a Policy,
-        pack: fn(&[Room], &[Kind]) -> Packing,
+        pack: &dyn Fn(&[Room], &[Kind]) -> Packing,
     ) -> Result<Draft<'a>> {
         let rank = |draft: &Draft<'_>| {
             let counts = &draft.packing.score.counts;
@@ -251,7 +252,7 @@ impl<'a> Draft<'a> {
         wanted: &Wanted,
         policy: &'a Policy,
         reserved: Vec<BTreeSet<usize>>,
-        pack: fn(&[Room], &[Kind]) -> Packing,
+        pack: &dyn Fn(&[Room], &[Kind]) -> Packing,
     ) -> Result<Draft<'a>> {
         if wanted.groups.iter().any(|group| group.memory_mib.is_some())
             && topology.nodes.iter().any(|node| node.memory_mib == 0)
@@ -583,8 +584,8 @@ fn room(topology: &Topology, node: &Node, kept: &BTreeSet<usize>, policy: &Polic
     }
 }
 
-/// vCPUs and needs of each piece of a machine: one piece if any node holds it, else as few as the empty host
-/// can hold, else one.
+/// vCPUs and needs of each piece of a machine: one piece if any node holds it, else as few equal ones as the empty
+/// host can hold, else one.
 fn shape(group: &Group, threads: u32, policy: &Policy, rooms: &[Room]) -> (Vec<u32>, Vec<Piece>) {
     let holds = |pieces: &[Piece]| {
         let mut rooms = rooms.to_vec();

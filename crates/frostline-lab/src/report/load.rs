@@ -121,10 +121,10 @@ fn facts(path: &Measured, kib: u64) -> String {
     let mut facts = Vec::new();
     if let Some(watched) = &path.watched {
         let (iops, mib) = (number(watched.sustained.iops), number(watched.sustained.mib_per_s));
-        let (steady, korean) = if watched.is_steady {
-            ("steady", "안정 상태")
-        } else {
-            ("not steady", "안정되지 않음")
+        let (steady, korean) = match (watched.is_steady, watched.fell_at_end) {
+            (true, _) => ("steady", "안정 상태"),
+            (_, true) => ("but it fell at the end", "끝에 떨어짐"),
+            _ => ("not steady", "안정되지 않음"),
         };
         facts.push(both(
             &format!("Limit: <b>{iops} IOPS</b>, {mib} MiB/s, {steady}"),
@@ -139,6 +139,10 @@ fn facts(path: &Measured, kib: u64) -> String {
                     &format!("버스트: {seconds}초 동안 {high} IOPS. 버킷에는 한계를 넘는 {kib} KiB 요청 <b>{requests}개</b>분이 있었습니다"),
                 )
             }
+            None if watched.fell_at_end => both(
+                "Burst: not known, as the throughput fell too late in the watch",
+                "버스트: 처리량이 관찰 끝에 떨어져 알 수 없음",
+            ),
             None => both("Burst: none seen", "버스트: 관찰되지 않음"),
         });
     }

@@ -14,6 +14,11 @@ pub fn schema() -> Value {
         "$ref": "#/$defs/run",
         "$defs": {
             "run": run(),
+            "asked": object(json!({
+                "cells": strings("Groups of cells, instead of those of the mode; empty for those"),
+                "cpu_pressure_max": {"type": ["number", "null"], "description": "Greatest CPU pressure of a sample in percent, instead of the study's"},
+                "study_hash": string("XXH3 of the study's text, 16 hexadecimal digits"),
+            })),
             "machine": object(json!({
                 "kernel": string("uname -r"),
                 "cpu": string("Model name of the first CPU"),
@@ -49,6 +54,7 @@ fn run() -> Value {
         "study": string("Name of the study"),
         "title": string("Its title"),
         "command": string("What was typed"),
+        "asked": {"anyOf": [{"$ref": "#/$defs/asked"}, {"type": "null"}], "description": "What a run that is resumed keeps to; null in earlier runs"},
         "started": string("RFC 3339"),
         "seed": count("Seed of every choice of order and data"),
         "mode": {"enum": ["simulate", "quick", "full"]},

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::text::{bytes, escape, escape_markdown, number, of_run, percent, plain, ratio, round};
 use super::*;
-use crate::record::{Cell, Comparison, FORMAT, Gate, How, Machine, Mode, Summary};
+use crate::record::{Asked, Cell, Comparison, FORMAT, Gate, How, Machine, Mode, Summary};
 use crate::stats;
 
 /// Ways to break out of HTML, Markdown, an attribute or a terminal.
@@ -123,6 +123,7 @@ fn run() -> Run {
         study: "warm-tier".into(),
         title: "Warm tier on cheap volumes: how many, and under which file system?".into(),
         command: "frostline lab run warm-tier --quick --seed 7".into(),
+        asked: Some(Asked { cpu_pressure_max: Some(90.0), ..Asked::default() }),
         started: "2026-11-21T20:00:00Z".into(),
         seed: 7,
         mode: Mode::Quick,

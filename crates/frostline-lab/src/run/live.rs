@@ -34,6 +34,7 @@ use crate::guest::fleet::GUESTS_MAX;
 use crate::host::cpus::shares;
 use crate::host::facts::{self, CpuTime, DeviceBytes};
 use crate::host::ledger::{Ledger, Thing};
+use crate::host::mounts;
 use crate::host::process::{Printed, Stop, run_short, run_tool};
 use crate::host::{io, write_json};
 use crate::restore::{Database, Trial as Restoring};
@@ -319,7 +320,7 @@ impl<'a> Live<'a> {
     ) -> Result<()> {
         let rig = &self.rigs[key];
         let context = json!({
-            "mount": facts::mount_line(rig.directory()),
+            "mount": mounts::on(rig.directory())?.map(|mount| mount.to_string()),
             "queues": rig.devices().iter().map(|d| facts::queue_settings(d)).collect::<Vec<_>>(),
             "device_read_bytes": reading.device.map(|device| device.read),
             "device_written_bytes": reading.device.map(|device| device.written),

@@ -5,6 +5,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use super::*;
+use crate::host::ledger::{Ledger, Thing};
+use crate::host::process::run_short;
 use crate::record::{Machine, Mode};
 use crate::study::plan::plan;
 use crate::study::tests::{rich, small};
@@ -48,6 +50,7 @@ pub(super) fn header() -> Run {
         study: "small".into(),
         title: String::new(),
         command: String::new(),
+        asked: None,
         started: String::new(),
         seed: 1,
         mode: Mode::Quick,
@@ -182,4 +185,25 @@ fn times_are_rfc_3339() {
         default_folder(Path::new("/d"), "x", "2026-01-02T03:04:05Z"),
         Path::new("/d/lab/runs/x-20260102T030405")
     );
+}
+
+#[test]
+fn a_full_disk_under_the_run_voids_no_sample() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("a_full_disk_under_the_run_voids_no_sample: skipped: needs root");
+    }
+    let data = tempfile::tempdir().unwrap();
+    let mut ledger = Ledger::open(&data.path().join("live")).unwrap();
+    let at = data.path().canonicalize().unwrap().join("small");
+    std::fs::create_dir(&at).unwrap();
+    ledger.note(Thing::Mount(at.clone())).unwrap();
+    let mut mount = ledger.command("mount");
+    run_short(mount.args(["-t", "tmpfs", "-o", "size=256k", "none"]).arg(&at)).unwrap();
+    let mut journal = Journal::create(&at.join("run"), crate::study::tests::SMALL).unwrap();
+    let error = go(&Wish { fails: Some("kind=b,size=1"), ..STEADY }, &mut journal).run.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+    assert!(error.what().contains("is full: free space there, then continue with --resume"), "{error}");
+    assert!(journal.samples().iter().all(|sample| sample.gates.is_empty()), "no sample is void");
+    drop(journal);
+    ledger.close().unwrap();
 }

@@ -57,8 +57,15 @@ fn a_missing_folder_is_clean() {
 }
 
 #[test]
-fn mount_points_are_unescaped() {
-    assert_eq!(unescape("/a\\040b\\134c"), "/a b\\c");
+fn a_directory_stays_if_what_is_mounted_cannot_be_read() {
+    let folder = folder();
+    let precious = folder.path().join("precious");
+    fs::write(&precious, "kept").expect("write");
+    let unreadable = || Err(Error::denied("cannot read the mounts"));
+    let error = remove_unmounted(folder.path(), unreadable).expect_err("refused");
+    assert_eq!(error.kind(), frostline_base::ErrorKind::Denied);
+    assert!(precious.exists());
+    assert!(remove_unmounted(folder.path(), || Ok(Vec::new())).expect("removed"));
 }
 
 #[test]

@@ -96,3 +96,33 @@ fn a_tool_that_is_followed_fails_as_others_do() {
     assert_eq!(error.what(), "not a figure");
     follow("echo whole", limit, || Ok(false)).unwrap();
 }
+
+/// The process of the next test.
+#[test]
+#[ignore = "waits for signals"]
+fn waits_for_two_signals() {
+    let stop = Stop::on_signals().unwrap();
+    eprintln!("ready");
+    stop.wait().unwrap();
+    eprintln!("asked");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn the_second_signal_says_what_to_run() {
+    use std::io::BufRead as _;
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--ignored", "--exact", "--nocapture", "host::process::tests::waits_for_two_signals"]);
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines().map(|line| line.unwrap());
+    for said in ["ready", "asked"] {
+        assert_eq!(lines.find(|line| line == said).as_deref(), Some(said));
+        rustix::process::kill_process(pid, Signal::INT).unwrap();
+    }
+    let said = lines.next().unwrap();
+    assert!(said.contains("run `frostline lab clean`"), "{said}");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}

@@ -90,7 +90,11 @@ fn a_file_system_is_told_from_what_is_below_it_and_from_the_next_one() {
         ledger.note(Thing::Mount(at.clone())).unwrap();
         run_short(Command::new("mount").arg(&device).arg(&at)).unwrap();
         let directory = Directory::open(&at, 0).unwrap();
-        assert_eq!(directory.identity(), format!("ext4 {uuid}"));
+        let image = data.path().canonicalize().unwrap().join("image");
+        assert_eq!(
+            directory.identity(),
+            format!("ext4 {uuid}, file {}, {} sectors", image.display(), (64 << 20) / 512)
+        );
         assert!(identities.insert(directory.identity()));
         directory.check_again(0).unwrap();
         assert_eq!(below.check_again(0).unwrap_err().kind(), ErrorKind::NotFound);
@@ -103,6 +107,56 @@ fn a_file_system_is_told_from_what_is_below_it_and_from_the_next_one() {
 }
 
 #[test]
+fn copies_of_a_volume_and_directories_of_one_are_told_apart() {
+    if !can_make_devices("copies_of_a_volume_and_directories_of_one_are_told_apart") {
+        return;
+    }
+    let (data, mut ledger) = folder();
+    let base = data.path().canonicalize().unwrap();
+    let mount = |ledger: &mut Ledger, source: &Path, name: &str, options: &[&str]| {
+        let at = base.join(name);
+        fs::create_dir(&at).unwrap();
+        ledger.note(Thing::Mount(at.clone())).unwrap();
+        run_short(Command::new("mount").args(options).arg(source).arg(&at)).unwrap();
+        Directory::open(&at, 0).unwrap()
+    };
+    let one = device(&base, &mut ledger);
+    run_short(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&one)).unwrap();
+    let copy = base.join("copy");
+    fs::copy(base.join("image"), &copy).unwrap();
+    let two = attach_loop(&mut ledger, &copy).unwrap().0;
+    let [one, two] =
+        [(&one, "one"), (&two, "two")].map(|(device, name)| mount(&mut ledger, device, name, &[]));
+    let uuid = |directory: &Directory| directory.identity().split(',').next().unwrap().to_owned();
+    assert_eq!(uuid(&one), uuid(&two));
+    assert_ne!(one.volume(), two.volume());
+
+    let below = one.path().join("below");
+    fs::create_dir(&below).unwrap();
+    let bound = mount(&mut ledger, &below, "bound", &["--bind"]);
+    assert_eq!(bound.volume(), one.volume());
+    assert_eq!(bound.identity(), format!("{}, /below of it", one.identity()));
+
+    let overlay = |ledger: &mut Ledger, upper: &str| {
+        let [up, work] = ["up", "work"].map(|part| one.path().join(format!("{upper}-{part}")));
+        [&up, &work].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        let [low, up, work] = [&below, &up, &work].map(|folder| folder.display());
+        let options = format!("lowerdir={low},upperdir={up},workdir={work}");
+        let at = base.join(upper);
+        fs::create_dir(&at).unwrap();
+        ledger.note(Thing::Mount(at.clone())).unwrap();
+        let mut command = Command::new("mount");
+        let mounted = run_short(command.args(["-t", "overlay", "-o", &options, "overlay"]).arg(&at));
+        mounted.ok().map(|_| Directory::open(&at, 0).unwrap().identity())
+    };
+    match [overlay(&mut ledger, "o1"), overlay(&mut ledger, "o2")] {
+        [Some(a), Some(b)] => assert_ne!(a, b),
+        _ => eprintln!("overlays: skipped: the kernel has none"),
+    }
+    ledger.close().unwrap();
+}
+
+#[test]
 fn a_folder_goes_with_the_ledger_and_is_missed_before() {
     let (data, mut ledger) = folder();
     fs::write(data.path().join("precious"), "kept").unwrap();
@@ -110,7 +164,7 @@ fn a_folder_goes_with_the_ledger_and_is_missed_before() {
     let folder = directory.folder(&mut ledger, "rig0").unwrap();
     assert!(folder.starts_with(directory.resolved()));
     directory.check_there(&folder).unwrap();
-    assert!(directory.file_system().is_some() && !directory.description().is_empty());
+    assert!(directory.mounted().is_some() && !directory.description().is_empty());
     fs::write(folder.join("data"), "ours").unwrap();
     fs::rename(&folder, data.path().join("elsewhere")).unwrap();
     let gone = directory.check_there(&folder).unwrap_err();

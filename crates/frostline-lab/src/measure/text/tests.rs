@@ -15,6 +15,7 @@ pub(crate) fn example() -> Measurement {
         sustained: level(80.0, 12.0),
         burst: Some(burst),
         is_steady: true,
+        fell_at_end: false,
         excursion: 0.012,
         slope_excursion: 0.004,
     };
@@ -112,4 +113,14 @@ fn a_knee_that_cannot_be_told_is_said_to_be_none() {
     let line = "  knee    cannot tell: latency rises from 40 IOPS on, while CPUs of this host were waited for 94 % of the time, so that it may be this host's";
     assert!(said.contains(line), "{said}");
     assert!(!said.contains("per IOPS at the knee"), "{said}");
+}
+
+#[test]
+fn a_fall_at_the_end_is_said() {
+    let mut measurement = example();
+    let watched = measurement.paths[1].watched.as_mut().unwrap();
+    watched.fell_at_end = true;
+    let text = super::text(&measurement);
+    assert!(text.contains("but it fell at the end: watch it longer (--watch)"), "{text}");
+    assert!(text.contains("bucket  not known") && !text.contains("did not fall"), "{text}");
 }

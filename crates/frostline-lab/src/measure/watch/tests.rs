@@ -102,6 +102,21 @@ fn a_lower_level_that_scatters_is_one_that_is_not_steady() {
 }
 
 #[test]
+fn a_fall_in_the_last_seconds_is_no_steady_state() {
+    for seconds in [2, 3, 5, 9] {
+        let mut rates = vec![500.0; 300];
+        rates[300 - seconds..].fill(80.0);
+        let found = watched(&seconds_of(&rates)).unwrap();
+        assert!(found.fell_at_end && !found.is_steady && found.burst.is_none(), "{seconds}: {found:?}");
+    }
+    assert!(!watched(&falling(500.0, 80.0, 30)).unwrap().fell_at_end, "that is a level");
+    let mut hiccup = vec![500.0; 300];
+    (hiccup[200], hiccup[299]) = (80.0, 80.0);
+    let found = watched(&seconds_of(&hiccup)).unwrap();
+    assert!(found.is_steady && !found.fell_at_end, "{found:?}");
+}
+
+#[test]
 fn a_level_that_drifts_is_not_steady() {
     let rates: Vec<f64> = (0..60).map(|at| 500.0 - 6.0 * f64::from(at)).collect();
     let found = watched(&seconds_of(&rates)).unwrap();

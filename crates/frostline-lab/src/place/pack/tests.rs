@@ -109,7 +109,7 @@ proptest! {
         used(&rooms, &kinds, &packing);
         prop_assert_eq!(packing.proof, Proof::Exact);
         prop_assert_eq!(packing.score.vcpus, exhaustive(&mut rooms.clone(), &machines));
-        prop_assert_eq!(counts(&rooms, &kinds).score.counts, packing.score.counts);
+        prop_assert_eq!(counts(&rooms, &kinds, &Mixes::new(MIXES_MAX)).score.counts, packing.score.counts);
     }
 
     #[test]
@@ -124,4 +124,19 @@ proptest! {
         prop_assert_eq!(packing.score.counts, vec![k]);
         prop_assert_eq!(packing.proof, Proof::Exact);
     }
+}
+
+#[test]
+fn searches_share_a_budget() {
+    let rooms = [room(20), room(20)];
+    let kinds = [kind(7, 3), kind(6, 2), kind(5, 2)];
+    let alone = Mixes::new(MIXES_MAX);
+    counts(&rooms, &kinds, &alone);
+    let used = MIXES_MAX - alone.get();
+    assert!(used > 1);
+    let shared = Mixes::new(used + 1);
+    assert_eq!(counts(&rooms, &kinds, &shared).proof, Proof::Exact);
+    assert_eq!(shared.get(), 1);
+    assert!(matches!(counts(&rooms, &kinds, &shared).proof, Proof::AtMost(_)));
+    assert_eq!(shared.get(), 0);
 }

@@ -3,7 +3,7 @@
 use frostline_base::Result;
 
 use super::{EmulatorOn, Machine, NodeShare, Piece, Plan, amount, placed};
-use crate::place::pack::Proof;
+use crate::place::pack::{MIXES_MAX, Mixes, Proof};
 use crate::place::request::{Emulator, Group, Policy, Reserve, Threads, Wanted};
 use crate::place::topology::{Device, DeviceKind, Topology};
 
@@ -42,7 +42,7 @@ pub(super) fn why(topology: &Topology, group: &Group, pieces: &[Piece], free: &[
     format!("each needs {} {on}; left: {left}", with(need.cores, need.mib))
 }
 
-/// What would make everything fit; each alternative was planned.
+/// What would make everything fit; each alternative was planned, in one budget of mixes and then greedily.
 pub(super) fn would_fit(
     topology: &Topology,
     wanted: &Wanted,
@@ -52,9 +52,11 @@ pub(super) fn would_fit(
     if plan.is_complete() {
         return Ok(Vec::new());
     }
+    // One for all: there are dozens of alternatives.
+    let budget = &Mixes::new(MIXES_MAX);
     let mut out = Vec::new();
     let mut tries = |what: &str, policy: Policy| -> Result<()> {
-        if fits(topology, wanted, &policy)? {
+        if fits(topology, wanted, &policy, budget)? {
             out.push(what.to_owned());
         }
         Ok(())
@@ -79,20 +81,26 @@ pub(super) fn would_fit(
     }
     for unplaced in &plan.unplaced {
         let Some(at) = wanted.groups.iter().position(|group| *group == unplaced.group) else { continue };
-        out.extend(smaller(topology, wanted, policy, at)?);
-        out.extend(leaner(topology, wanted, policy, at)?);
+        out.extend(smaller(topology, wanted, policy, at, budget)?);
+        out.extend(leaner(topology, wanted, policy, at, budget)?);
     }
-    out.extend(more_hosts(topology, wanted, policy)?);
+    out.extend(more_hosts(topology, wanted, policy, budget)?);
     Ok(out)
 }
 
-fn fits(topology: &Topology, wanted: &Wanted, policy: &Policy) -> Result<bool> {
-    let counts = placed(topology, wanted, policy)?;
+fn fits(topology: &Topology, wanted: &Wanted, policy: &Policy, budget: &Mixes) -> Result<bool> {
+    let counts = placed(topology, wanted, policy, budget)?;
     Ok(counts.iter().zip(&wanted.groups).all(|(placed, group)| *placed == group.count))
 }
 
 /// The largest size of group `at` with which all fits.
-fn smaller(topology: &Topology, wanted: &Wanted, policy: &Policy, at: usize) -> Result<Option<String>> {
+fn smaller(
+    topology: &Topology,
+    wanted: &Wanted,
+    policy: &Policy,
+    at: usize,
+    budget: &Mixes,
+) -> Result<Option<String>> {
     let step = if policy.threads == Threads::Siblings { topology.threads() } else { 1 };
     let sizes = wanted.groups[at].vcpus.saturating_sub(1) / step;
     let with = |size: u64| {
@@ -100,12 +108,18 @@ fn smaller(topology: &Topology, wanted: &Wanted, policy: &Policy, at: usize) -> 
         wanted.groups[at].vcpus = size as u32 * step;
         wanted
     };
-    let best = largest(u64::from(sizes), |size| fits(topology, &with(size), policy))?;
+    let best = largest(u64::from(sizes), |size| fits(topology, &with(size), policy, budget))?;
     Ok(best.map(|size| format!("{} CPUs each: {}", size as u32 * step, with(size).groups[at])))
 }
 
 /// The most memory of group `at` with which all fits.
-fn leaner(topology: &Topology, wanted: &Wanted, policy: &Policy, at: usize) -> Result<Option<String>> {
+fn leaner(
+    topology: &Topology,
+    wanted: &Wanted,
+    policy: &Policy,
+    at: usize,
+    budget: &Mixes,
+) -> Result<Option<String>> {
     let Some(mib) = wanted.groups[at].memory_mib else { return Ok(None) };
     // In whole GiB; less than that is no machine to plan for.
     let with = |gib: u64| {
@@ -113,7 +127,7 @@ fn leaner(topology: &Topology, wanted: &Wanted, policy: &Policy, at: usize) -> R
         wanted.groups[at].memory_mib = Some(gib * 1024);
         wanted
     };
-    let best = largest(mib.saturating_sub(1) / 1024, |gib| fits(topology, &with(gib), policy))?;
+    let best = largest(mib.saturating_sub(1) / 1024, |gib| fits(topology, &with(gib), policy, budget))?;
     Ok(best.map(|gib| format!("{gib}GiB each: {}", with(gib).groups[at])))
 }
 
@@ -132,10 +146,15 @@ fn largest(most: u64, good: impl Fn(u64) -> Result<bool>) -> Result<Option<u64>>
 }
 
 /// How many hosts like this one carry everything, filled one after the other.
-fn more_hosts(topology: &Topology, wanted: &Wanted, policy: &Policy) -> Result<Option<String>> {
+fn more_hosts(
+    topology: &Topology,
+    wanted: &Wanted,
+    policy: &Policy,
+    budget: &Mixes,
+) -> Result<Option<String>> {
     let mut left = wanted.clone();
     for hosts in 1..=HOSTS_MAX {
-        let counts = placed(topology, &left, policy)?;
+        let counts = placed(topology, &left, policy, budget)?;
         if counts.iter().all(|count| *count == 0) {
             return Ok(None);
         }
@@ -152,7 +171,7 @@ fn more_hosts(topology: &Topology, wanted: &Wanted, policy: &Policy) -> Result<O
 /// Remarks on a plan.
 pub(super) fn notes(topology: &Topology, policy: &Policy, plan: &Plan) -> Vec<String> {
     let mut notes = topology.notes.clone();
-    notes.extend(reserve_note(policy, plan));
+    notes.extend(reserve_note(topology, policy, plan));
     notes.extend(spanning_note(plan));
     notes.extend(odd_note(topology, policy, plan));
     notes.extend(far_devices(topology, plan));
@@ -185,7 +204,7 @@ pub(super) fn notes(topology: &Topology, policy: &Policy, plan: &Plan) -> Vec<St
     notes
 }
 
-fn reserve_note(policy: &Policy, plan: &Plan) -> Option<String> {
+fn reserve_note(topology: &Topology, policy: &Policy, plan: &Plan) -> Option<String> {
     let empty: Vec<u32> = plan.reserved.iter().filter(|s| s.cpus.is_empty()).map(|s| s.node).collect();
     if empty.is_empty() {
         return None;
@@ -195,10 +214,18 @@ fn reserve_note(policy: &Policy, plan: &Plan) -> Option<String> {
     } else {
         "as asked"
     };
+    let nodes = crate::place::list(&empty);
+    let uneven = &topology.uneven_cpus;
+    if !uneven.is_empty() {
+        return Some(format!(
+            "of the cores that machines can get, none of node {nodes} is kept for the host ({why}): interrupts, vhost \
+             and emulator threads run on the machines' CPUs, on another node or on CPUs {}, which no machine gets",
+            crate::place::list(uneven)
+        ));
+    }
     Some(format!(
-        "no CPU of node {} is kept for the host ({why}): interrupts, vhost and emulator threads run on the \
-         machines' CPUs or on another node",
-        crate::place::list(&empty)
+        "no CPU of node {nodes} is kept for the host ({why}): interrupts, vhost and emulator threads run on the \
+         machines' CPUs or on another node"
     ))
 }
 

@@ -36,6 +36,16 @@ fn the_published_policy_two_machines_of_20_on_a_host_of_40_one_per_node() {
     assert!(said(plan.notes.iter(), "ens2f0 is on node 1: packets of vm20-1 cross to it"));
 }
 
+#[test]
+fn cpus_that_no_machine_gets_are_the_host_s() {
+    // CPU 0 without its sibling.
+    let xml = TWO_SOCKETS.replace("0x000000ff,0xffffffff", "0x000000ff,0xffefffff");
+    let policy = Policy { reserve: Reserve::Cpus(vec![0]), ..Policy::default() };
+    let plan = plan_with(&xml, "4x2", &policy);
+    assert!(said(plan.notes.iter(), "or on CPUs 0, which no machine gets"), "{:?}", plan.notes);
+    assert!(!said(plan.notes.iter(), "no CPU of node"), "{:?}", plan.notes);
+}
+
 /// What every plan keeps: no CPU twice, a core in one machine, memory of the machine's own nodes and no more than is there;
 /// what is not placed has a reason.
 fn check_plan(plan: &Plan, host: &Topology, case: &str) {

@@ -89,6 +89,7 @@ fn run_of(seed: u64) -> Run {
         study: "recorded".into(),
         title: "Recorded".into(),
         command: String::new(),
+        asked: None,
         started: "2026-01-01T00:00:00Z".into(),
         seed,
         mode: crate::record::Mode::Quick,

@@ -64,9 +64,8 @@ fn can_run(test: &str) -> bool {
 /// What this host has that names `folder`: mounts, loop devices and processes.
 fn left(folder: &Path) -> BTreeSet<String> {
     let name = folder.display().to_string();
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let mut left: BTreeSet<String> =
-        mounts.lines().filter(|line| line.contains(&name)).map(str::to_owned).collect();
+    let mounts = mounts::all().unwrap().into_iter().map(|mount| mount.to_string());
+    let mut left: BTreeSet<String> = mounts.filter(|mount| mount.contains(&name)).collect();
     for entry in fs::read_dir("/sys/block").unwrap().flatten() {
         let backing = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
         if backing.contains(&name) {
@@ -389,7 +388,7 @@ fn a_named_device_gets_a_file_system() {
     let context = data.path().join("run/raw").join(&samples[0].raw).with_extension("context.json");
     let context = fs::read_to_string(context).unwrap();
     assert!(context.contains("ext4 rw,noatime"), "{context}");
-    assert!(!fs::read_to_string("/proc/self/mounts").unwrap().contains(levels[0]), "it is no longer mounted");
+    assert!(mounts::on(Path::new(levels[0])).unwrap().is_none(), "it is no longer mounted");
     ledger.close().unwrap();
 }
 
