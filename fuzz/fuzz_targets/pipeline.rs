@@ -19,13 +19,13 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     }
     let written = source.to_string();
     let Value::Object(source) = source else { return };
-    if let Ok(script) = Script::parse(&Value::from(text)) {
+    if let Ok(script) = Script::parse(&text.into()) {
         let (index, id, op) = ("logs".to_owned(), "7".to_owned(), "index".to_owned());
         let mut edited = Edited { index, id, version: Some(1), op };
         let _ =
             script.update(&mut edited, written.as_bytes(), 1_714_979_289_000_000, 1 << 17, &mut (1 << 29));
     }
-    let Ok(json) = serde_json::from_str::<Value>(text) else { return };
+    let Ok(json) = frostline_pipeline::Value::read(text.as_bytes()) else { return };
     let Ok(pipeline) = Pipeline::parse(&json) else { return };
     let mut document = Document::new("logs", None, source, 1_714_979_289_000_000);
     let pipeline = Arc::new(pipeline);

@@ -256,34 +256,37 @@ def encoded(body, lines):
 
 
 class OutOfScope:
-    """The list of what is not tried, each entry with a group and a reason."""
+    """The list of what is not tried, each entry with a group and a reason, and of what is nevertheless."""
 
-    KEYS = {"api", "except", "file", "group", "reason", "test", "version", "word"}
+    KEYS = {"api", "except", "file", "group", "may_pass", "reason", "test", "version", "word"}
 
     def __init__(self, listed):
-        self.groups, self.entries = listed.get("groups", {}), listed.get("out", [])
+        self.groups, self.entries, self.in_scope = listed.get("groups", {}), listed.get("out", []), listed.get("in", [])
         # Warnings of the server's own, which the suites cannot know.
         self.warnings = [re.compile(own["warning"]) for own in listed.get("own", [])]
         for entry in self.entries:
             unknown = set(entry) - self.KEYS
-            if unknown or not entry.get("reason") or entry.get("group") not in self.groups or not set(entry) - {"except", "group", "reason", "version"}:
+            if unknown or not entry.get("reason") or entry.get("group") not in self.groups or not set(entry) - {"except", "group", "may_pass", "reason", "version"}:
                 raise Misunderstood(f"an entry out of scope has a group, a reason and what it is about: {entry}")
-        self.used = set()
+        for entry in self.in_scope:
+            if set(entry) - {"test", "version"} or not entry.get("test"):
+                raise Misunderstood(f"an entry in scope has tests: {entry}")
 
     def entry(self, test, version):
         """The first entry about a test of this version; None where it is in scope."""
         apis, words = test.calls
-        for at, entry in enumerate(self.entries):
-            if version not in entry.get("version", [version]):
-                continue
+        named = lambda patterns: any(fnmatchcase(test.full_name, pattern) for pattern in escaped(patterns))  # noqa: E731
+        of_version = lambda entries: (entry for entry in entries if version in entry.get("version", [version]))  # noqa: E731
+        if any(named(entry["test"]) for entry in of_version(self.in_scope)):
+            return None
+        for entry in of_version(self.entries):
             about = [
                 any(fnmatchcase(test.file, pattern) for pattern in entry.get("file", [])),
-                any(fnmatchcase(test.full_name, pattern) for pattern in escaped(entry.get("test", []))),
+                named(entry.get("test", [])),
                 any(fnmatchcase(api, pattern) for api in apis for pattern in entry.get("api", [])),
                 not words.isdisjoint(entry.get("word", [])),
             ]
-            if any(about) and not any(fnmatchcase(test.full_name, pattern) for pattern in escaped(entry.get("except", []))):
-                self.used.add(at)
+            if any(about) and not named(entry.get("except", [])):
                 return entry
         return None
 

@@ -257,9 +257,14 @@ def test_a_run_succeeds_if_what_fails_is_out_of_scope(url, folder):
     assert done.returncode == 0, done
     listed = LIST + 'file = ["*"]\n'
     done = ran(url, folder, listed, "--all", "--json")
-    assert done.returncode == 0, done
+    assert done.returncode == 1, "what passes must not be listed"
     outcomes = {test["test"]: (test["outcome"], test.get("failure")) for test in json.loads(done.stdout)["tests"]}
-    assert outcomes["things/10_get.yml: [other] scope"] == ("passed", None), "what passes is in scope, whatever is listed"
+    assert outcomes["things/10_get.yml: [other] scope"] == ("listed", None)
+    assert ran(url, folder, LIST + 'may_pass = true\nfile = ["*"]\n', "--all").returncode == 0
+    assert "it passes, and is listed: " in ran(url, folder, listed, "--all").stdout
+    in_scope = listed + '[[in]]\ntest = ["things/10_get.yml: *"]\n'
+    assert ran(url, folder, in_scope).returncode == 1, "what is in scope is tried"
+    assert ran(url, folder, in_scope + 'version = ["0.1"]\n').returncode == 0
     assert outcomes["things/10_get.yml: wrong"] == ("out of scope", '_id is "1", not "2"')
     assert ran(url, folder, LIST + 'file = ["*"]\n').returncode == 0
     assert ran(url, folder, LIST + 'file = ["*"]\nexcept = ["*: wrong"]\n').returncode == 1
@@ -267,7 +272,7 @@ def test_a_run_succeeds_if_what_fails_is_out_of_scope(url, folder):
 
 
 @pytest.mark.parametrize("listed", [
-    LIST, LIST + 'files = ["*"]\n', '[[out]]\ngroup = "missing"\nreason = "No."\nfile = ["*"]\n', '[groups]\na = ""\n[[out]]\ngroup = "a"\nfile = ["*"]\n',
+    LIST, LIST + 'files = ["*"]\n', LIST + 'file = ["*"]\n[[in]]\nfile = ["*"]\n', '[[out]]\ngroup = "missing"\nreason = "No."\nfile = ["*"]\n', '[groups]\na = ""\n[[out]]\ngroup = "a"\nfile = ["*"]\n',
 ])
 def test_a_list_without_reasons_is_refused(url, folder, listed):
     done = ran(url, folder, listed)

@@ -1,10 +1,10 @@
 //! `if`: a [`Script`] that says whether a processor runs, and changes nothing.
 
 use frostline_base::Result;
-use serde_json::Map;
 
 use crate::document::{Document, Done};
 use crate::painless::Script;
+use crate::value::Map;
 
 /// A condition on a document.
 #[derive(Debug)]

@@ -9,13 +9,13 @@ use std::ops::Range;
 
 use frostline_base::Result;
 use frostline_java::Found;
-use serde_json::{Map, Value};
 
 use crate::document::{Document, Done, Path, shown, unfit};
 use crate::fields::captured;
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
 use crate::regular;
+use crate::value::{Map, Value};
 
 mod patterns;
 

@@ -69,7 +69,7 @@ pub(crate) fn community_id(options: &mut Options<'_>) -> Result<Box<dyn Processo
     let target = if is_opensearch { "community_id" } else { "network.community_id" };
     let seed = match options.take("seed") {
         None => 0,
-        Some(seed) => match seed.as_u64().and_then(|seed| u16::try_from(seed).ok()) {
+        Some(seed) => match seed.as_i64().and_then(|seed| u16::try_from(seed).ok()) {
             Some(seed) => seed,
             None => return Err(options.wrong("seed", "is a number from 0 to 65535")),
         },

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use frostline_base::{Error, Result};
-use serde_json::{Map, Value};
 
 use crate::document::{Document, Done, Path, unfit};
 use crate::limits::{PATTERNS_MAX, PROCESSORS_MAX};
 use crate::regular::Pattern;
 use crate::template::Template;
+use crate::value::{Map, Value};
 
 /// What is counted while a pipeline is read.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ pub(crate) struct Options<'a> {
     /// The type of the processor; none of a pipeline.
     pub(crate) kind: Option<&'static str>,
     pub(crate) tag: Option<String>,
-    members: Map<String, Value>,
+    members: Map,
     pub(crate) counts: &'a mut Counts,
 }
 

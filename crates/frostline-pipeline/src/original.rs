@@ -36,8 +36,7 @@ impl<'a> Original<'a> {
     /// Reads a document. `Invalid` where it is no JSON object, or has a key twice.
     pub fn read(text: &'a [u8]) -> Result<(Original<'a>, Map)> {
         serde_json::from_slice::<IgnoredAny>(text).map_err(|e| wrong(&e.to_string()))?;
-        let text = std::str::from_utf8(text).map_err(|e| wrong(&e.to_string()))?;
-        match Reader::of(text, false).value()? {
+        match Reader::of(text_of(text)?, false).value()? {
             (root, Value::Object(members)) => Ok((Original { root }, members)),
             _ => Err(wrong("a document is an object")),
         }
@@ -49,6 +48,11 @@ impl<'a> Original<'a> {
         put(document, Some(&self.root), &mut into);
         into.into_bytes()
     }
+}
+
+/// Bytes that are a text.
+pub(crate) fn text_of(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|e| wrong(&e.to_string()))
 }
 
 /// Reads JSON as a document is read: numbers keep their texts. Of members of one name the last counts, where several are

@@ -21,7 +21,6 @@
 //! is not known is Invalid, with its position. Types are checked when it runs. Which words there are is in `names`.
 
 use frostline_base::{Error, Result};
-use serde_json::{Map as JsonMap, Value as Json};
 
 use crate::document::{Document, Done, Failure, READ, Stop, failure, limit, unfit};
 use crate::limits::{SCRIPT_BYTES_MAX, UPDATE_READ_BYTES_MAX};
@@ -76,14 +75,14 @@ pub enum Unfinished {
 impl Script {
     /// Reads a script as Elasticsearch writes it: its source, or an object with that, `lang` and `params`. `Invalid`
     /// where it is not understood.
-    pub fn parse(json: &Json) -> Result<Script> {
+    pub fn parse(json: &Value) -> Result<Script> {
         let (source, params) = match json {
-            Json::String(source) => (source, None),
-            Json::Object(members) => {
+            Value::String(source) => (source, None),
+            Value::Object(members) => {
                 for (name, value) in members {
                     match name.as_str() {
                         "source" | "params" => {}
-                        "lang" if value == "painless" => {}
+                        "lang" if value.as_str() == Some("painless") => {}
                         "lang" => {
                             return Err(Error::invalid(format!(
                                 "script_lang not supported [{value}]: use painless"
@@ -93,27 +92,27 @@ impl Script {
                             let what = "a script is given by its [source]: stored ones are those of searches";
                             return Err(Error::invalid(what));
                         }
-                        "options" if value.as_object().is_some_and(JsonMap::is_empty) => {}
+                        "options" if value.as_object().is_some_and(Map::is_empty) => {}
                         other => return Err(Error::invalid(format!("[script] unknown field [{other}]"))),
                     }
                 }
                 match members.get("source") {
-                    Some(Json::String(source)) => (source, members.get("params")),
+                    Some(Value::String(source)) => (source, members.get("params")),
                     _ => return Err(Error::invalid("must specify either [source] for an inline script")),
                 }
             }
             _ => return Err(Error::invalid("a script is a text or an object")),
         };
         let params = match params {
-            None | Some(Json::Null) => JsonMap::new(),
-            Some(Json::Object(params)) => params.clone(),
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(params)) => params.clone(),
             Some(_) => return Err(Error::invalid("[params] of a script is an object")),
         };
         Script::read(source, params, false)
     }
 
     /// Reads the source of a script. That of a condition cannot change anything.
-    pub(crate) fn read(source: &str, params: JsonMap<String, Json>, is_condition: bool) -> Result<Script> {
+    pub(crate) fn read(source: &str, params: Map, is_condition: bool) -> Result<Script> {
         if source.len() > SCRIPT_BYTES_MAX {
             return Err(Error::invalid(format!("a script has at most {SCRIPT_BYTES_MAX} bytes")));
         }

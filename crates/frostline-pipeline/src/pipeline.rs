@@ -5,7 +5,6 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use frostline_base::{Error, Result};
-use serde_json::Value;
 
 use crate::agents::Agents;
 use crate::condition::Condition;
@@ -13,6 +12,7 @@ use crate::document::{Document, Done, Failure, Stop, failure, weight};
 use crate::geo::Addresses;
 use crate::limits::NESTING_MAX;
 use crate::options::{Counts, Options};
+use crate::value::Value;
 use crate::{
     agents, date, decode, dissect, fields, fingerprint, flow, geo, grok, network, records, redact, reroute,
     script, text,
@@ -269,7 +269,7 @@ fn condition(options: &mut Options<'_>, json: &Value) -> Result<Condition> {
         Value::Object(script) => {
             let is_known = |(name, value): (&String, &Value)| match name.as_str() {
                 "source" => true,
-                "lang" => value == "painless",
+                "lang" => value.as_str() == Some("painless"),
                 _ => false,
             };
             match script.get("source") {

@@ -135,7 +135,7 @@ pub(crate) fn csv(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
         separator,
         quote,
         trim: options.flag("trim", false)?,
-        empty: options.take("empty_value").map(Value::from),
+        empty: options.take("empty_value"),
         ignore_missing: options.flag("ignore_missing", false)?,
     }))
 }

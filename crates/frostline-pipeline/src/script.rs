@@ -1,12 +1,12 @@
 //! The processor `script`.
 
 use frostline_base::Result;
-use serde_json::{Map, Value};
 
 use crate::document::{Document, Done};
 use crate::options::Options;
 use crate::painless::Script;
 use crate::pipeline::{Processor, Run};
+use crate::value::{Map, Value};
 
 #[derive(Debug)]
 struct Change {

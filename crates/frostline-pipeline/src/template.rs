@@ -2,8 +2,6 @@
 //!
 //! A field that is missing or null is empty. Arrays and objects are written as JSON.
 
-use serde_json::Value as Json;
-
 use crate::document::{Document, Done, Path, shown, text_of};
 use crate::value::{Map, Value, quoted};
 
@@ -139,21 +137,21 @@ pub(crate) enum ValueTemplate {
 }
 
 impl ValueTemplate {
-    pub(crate) fn parse(value: Json, escape: Escape) -> Result<ValueTemplate, String> {
+    pub(crate) fn parse(value: Value, escape: Escape) -> Result<ValueTemplate, String> {
         Ok(match value {
-            Json::String(text) if text.contains("{{") => {
+            Value::String(text) if text.contains("{{") => {
                 ValueTemplate::Text(Template::escaping(&text, escape)?)
             }
-            Json::Array(elements) => {
+            Value::Array(elements) => {
                 let elements = elements.into_iter().map(|element| ValueTemplate::parse(element, escape));
                 ValueTemplate::Array(elements.collect::<Result<_, String>>()?)
             }
-            Json::Object(members) => {
+            Value::Object(members) => {
                 let members =
                     members.into_iter().map(|(name, value)| Ok((name, ValueTemplate::parse(value, escape)?)));
                 ValueTemplate::Object(members.collect::<Result<_, String>>()?)
             }
-            fixed => ValueTemplate::Fixed(fixed.into()),
+            fixed => ValueTemplate::Fixed(fixed),
         })
     }
 

@@ -6,8 +6,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use frostline_base::Result;
 use indexmap::IndexMap;
-use serde::{Serialize, Serializer};
+
+use crate::original::{read_json, text_of};
 
 /// The members of an object, in their order.
 pub type Map = IndexMap<String, Value>;
@@ -50,6 +52,11 @@ pub struct Double {
 }
 
 impl Value {
+    /// Reads JSON, in which every number keeps its text. `Invalid` where it is none, or an object has a key twice.
+    pub fn read(json: &[u8]) -> Result<Value> {
+        read_json(text_of(json)?, false, true)
+    }
+
     /// What JSON is that is neither an object nor an array: none where this is no such text.
     pub(crate) fn of_scalar(text: &str) -> Option<Value> {
         Some(match text {
@@ -83,14 +90,16 @@ impl Value {
         matches!(self, Value::Number(_))
     }
 
-    pub(crate) fn as_str(&self) -> Option<&str> {
+    /// A text.
+    pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::String(text) => Some(text),
             _ => None,
         }
     }
 
-    pub(crate) fn as_i64(&self) -> Option<i64> {
+    /// A whole number of 64 bits.
+    pub fn as_i64(&self) -> Option<i64> {
         match self {
             Value::Number(number) => number.as_i64(),
             _ => None,
@@ -111,7 +120,8 @@ impl Value {
         }
     }
 
-    pub(crate) fn as_object(&self) -> Option<&Map> {
+    /// The members of an object.
+    pub fn as_object(&self) -> Option<&Map> {
         match self {
             Value::Object(members) => Some(members),
             _ => None,
@@ -119,7 +129,7 @@ impl Value {
     }
 
     /// A member, where this is an object that has it.
-    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&Value> {
         self.as_object()?.get(name)
     }
 
@@ -276,23 +286,6 @@ impl fmt::Display for Value {
 pub(crate) fn quoted(text: &str) -> String {
     // A text can always be written.
     serde_json::to_string(text).unwrap_or_default()
-}
-
-/// For what shows a document: a number that no double is, is the nearest one, or its text where there is none.
-impl Serialize for Value {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Value::Null => to.serialize_unit(),
-            Value::Bool(flag) => to.serialize_bool(*flag),
-            Value::Number(Number::Long(whole)) => to.serialize_i64(*whole),
-            Value::Number(Number::Big(whole)) => to.serialize_u64(*whole),
-            Value::Number(Number::Double(double)) if double.value.is_infinite() => to.collect_str(double),
-            Value::Number(Number::Double(double)) => to.serialize_f64(double.value),
-            Value::String(text) => to.serialize_str(text),
-            Value::Array(elements) => to.collect_seq(elements),
-            Value::Object(members) => to.collect_map(members),
-        }
-    }
 }
 
 impl From<serde_json::Value> for Value {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use frostline_base::IndexName;
 use frostline_ingest::{Edits, Live, LiveOptions, MergeCounts, Random, UpkeepCounts};
 use frostline_node::Node;
+use frostline_pipeline::Map as Written;
 use http::HeaderMap;
 use http::header::HOST;
 use http::uri::Authority;
@@ -173,8 +174,7 @@ impl Call {
             return Ok(None);
         }
         let parsed = frostline_split::check_unique_keys(&self.body);
-        let parsed = parsed.and_then(|()| serde_json::from_slice(&self.body));
-        parsed.map(Some).map_err(|e| ApiError::unparsed(format!("the body is not valid JSON: {e}")))
+        parsed.and_then(|()| serde_json::from_slice(&self.body)).map(Some).map_err(no_json)
     }
 
     /// The same; empty where the body is.
@@ -182,27 +182,52 @@ impl Call {
         match self.json()? {
             None => Ok(serde_json::Map::new()),
             Some(serde_json::Value::Object(object)) => Ok(object),
-            Some(_) => Err(ApiError::unparsed("the body is not a JSON object")),
+            Some(_) => Err(ApiError::unparsed(NO_OBJECT)),
+        }
+    }
+
+    /// The same, whose numbers are as they were written.
+    pub(crate) fn written_object(&self) -> Result<Written> {
+        if self.body.trim_ascii().is_empty() {
+            return Ok(Written::new());
+        }
+        frostline_split::check_unique_keys(&self.body).map_err(no_json)?;
+        match frostline_pipeline::Value::read(&self.body).map_err(|e| no_json(e.what()))? {
+            frostline_pipeline::Value::Object(object) => Ok(object),
+            _ => Err(ApiError::unparsed(NO_OBJECT)),
         }
     }
 }
 
+const NO_OBJECT: &str = "the body is not a JSON object";
+
+fn no_json(error: impl std::fmt::Display) -> ApiError {
+    ApiError::unparsed(format!("the body is not valid JSON: {error}"))
+}
+
 /// Refuses the members of a body that an API does not know.
-pub(crate) fn only(object: &serde_json::Map<String, serde_json::Value>, known: &[&str]) -> Result<()> {
+pub(crate) fn only<'a, V: 'a>(
+    object: impl IntoIterator<Item = (&'a String, &'a V)>,
+    known: &[&str],
+) -> Result<()> {
     only_of(object, known, "at the top of the body")
 }
 
 /// Refuses the members of an object in a body, such as that of `[docs]`, that an API does not know.
-pub(crate) fn only_in(
+pub(crate) fn only_in<'a, V: 'a>(
     name: &str,
-    object: &serde_json::Map<String, serde_json::Value>,
+    object: impl IntoIterator<Item = (&'a String, &'a V)>,
     known: &[&str],
 ) -> Result<()> {
     only_of(object, known, &format!("in [{name}]"))
 }
 
-fn only_of(object: &serde_json::Map<String, serde_json::Value>, known: &[&str], place: &str) -> Result<()> {
-    match object.keys().find(|key| !known.contains(&key.as_str())) {
+fn only_of<'a, V: 'a>(
+    object: impl IntoIterator<Item = (&'a String, &'a V)>,
+    known: &[&str],
+    place: &str,
+) -> Result<()> {
+    match object.into_iter().map(|(key, _)| key).find(|key| !known.contains(&key.as_str())) {
         Some(key) => {
             let meant = frostline_show::nearest(key, known.iter().copied());
             let meant = meant.map_or(String::new(), |known| format!(" -> did you mean [{known}]?"));

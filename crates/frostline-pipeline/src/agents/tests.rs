@@ -43,7 +43,7 @@ fn ran(options: Value, agent: Value) -> Result<Value, String> {
     let source = json!({ "agent": agent });
     let mut document = Document::new("logs", None, source.as_object().unwrap().clone(), 0);
     let files = Files(Arc::new(Agents::parse(MINE).unwrap()));
-    match run(&files, "p", &Pipeline::parse(&pipeline).unwrap(), &mut document, None) {
+    match run(&files, "p", &Pipeline::parse(&pipeline.into()).unwrap(), &mut document, None) {
         Outcome::Done => Ok(crate::tests::shown(&document)["user_agent"].take()),
         Outcome::Failed(failure) => Err(failure.reason),
         other => panic!("{other:?}"),
@@ -130,7 +130,8 @@ fn what_is_no_user_agent_fails() {
     ] {
         let mut options = options;
         options["field"] = json!("agent");
-        let error = Pipeline::parse(&json!({ "processors": [{ "user_agent": options }] })).unwrap_err();
+        let error =
+            Pipeline::parse(&json!({ "processors": [{ "user_agent": options }] }).into()).unwrap_err();
         assert!(error.what().starts_with(what), "{error}");
     }
 }

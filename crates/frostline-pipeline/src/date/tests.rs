@@ -6,7 +6,7 @@ use crate::{Outcome, Pipeline, run};
 fn date(options: Value, value: Value) -> Option<String> {
     let mut date = json!({ "field": "f" });
     date.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
-    let pipeline = Pipeline::parse(&json!({ "processors": [{ "date": date }] })).unwrap();
+    let pipeline = Pipeline::parse(&json!({ "processors": [{ "date": date }] }).into()).unwrap();
     let mut document = document(json!({ "f": value, "zone": "Europe/Amsterdam" }));
     let outcome = run(&Pipelines::new(), "p", &pipeline, &mut document, None);
     (outcome == Outcome::Done)

@@ -51,7 +51,7 @@ fn files() -> Files {
 
 /// What a processor makes of a document, or why that fails.
 fn ran(files: &Files, processor: Value, source: Value) -> Result<Value, String> {
-    let pipeline = Pipeline::parse(&json!({ "processors": [processor] })).unwrap();
+    let pipeline = Pipeline::parse(&json!({ "processors": [processor] }).into()).unwrap();
     let mut document = Document::new("logs", None, source.as_object().unwrap().clone(), 0);
     match run(files, "p", &pipeline, &mut document, None) {
         Outcome::Done => Ok(crate::tests::shown(&document)),
@@ -144,7 +144,7 @@ fn what_cannot_be_looked_up_fails() {
         (json!({ "field": "ip", "database_file": "x.zip" }), "[database_file] is the name of a file"),
         (json!({}), "[field] required property is missing"),
     ] {
-        let error = Pipeline::parse(&json!({ "processors": [{ "geoip": options }] })).unwrap_err();
+        let error = Pipeline::parse(&json!({ "processors": [{ "geoip": options }] }).into()).unwrap_err();
         assert!(error.what().starts_with(what), "{error}");
     }
 }

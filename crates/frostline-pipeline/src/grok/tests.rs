@@ -8,7 +8,7 @@ fn grok(options: Value, text: &str) -> Option<Value> {
     let mut grok = json!({ "field": "m" });
     grok.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
     let pipeline = json!({ "processors": [{ "grok": grok }, { "remove": { "field": "m" } }] });
-    let pipeline = Pipeline::parse(&pipeline).unwrap();
+    let pipeline = Pipeline::parse(&pipeline.into()).unwrap();
     let mut document = document(json!({ "m": text }));
     let outcome = run(&Pipelines::new(), "p", &pipeline, &mut document, None);
     (outcome == Outcome::Done).then(|| crate::tests::shown(&document))
@@ -24,7 +24,7 @@ fn every_pattern_can_be_compiled() {
         for name in patterns::names() {
             let grok =
                 json!({ "field": "m", "patterns": [format!("%{{{name}}}")], "ecs_compatibility": is_ecs });
-            let parsed = Pipeline::parse(&json!({ "processors": [{ "grok": grok }] }));
+            let parsed = Pipeline::parse(&json!({ "processors": [{ "grok": grok }] }).into());
             assert!(parsed.is_ok(), "{name}: {parsed:?}");
         }
     }
@@ -157,7 +157,7 @@ fn patterns_that_are_not_understood_are_refused() {
     ] {
         let grok =
             json!({ "field": "m", "patterns": [pattern], "pattern_definitions": { "LOOP": "%{LOOP}" } });
-        let error = Pipeline::parse(&json!({ "processors": [{ "grok": grok }] })).unwrap_err();
+        let error = Pipeline::parse(&json!({ "processors": [{ "grok": grok }] }).into()).unwrap_err();
         assert!(error.what().contains(what), "{error}");
     }
     // Each is twice the one before.
@@ -167,6 +167,6 @@ fn patterns_that_are_not_understood_are_refused() {
         definitions.insert(format!("A{n}"), json!(format!("%{{A{0}}}%{{A{0}}}", n - 1)));
     }
     let grok = json!({ "field": "m", "patterns": ["%{A29}"], "pattern_definitions": definitions });
-    let error = Pipeline::parse(&json!({ "processors": [{ "grok": grok }] })).unwrap_err();
+    let error = Pipeline::parse(&json!({ "processors": [{ "grok": grok }] }).into()).unwrap_err();
     assert!(error.what().contains("when written out"), "{error}");
 }

@@ -14,9 +14,15 @@ fn after(text: &str, change: impl FnOnce(&mut Map)) -> String {
 
 /// What processors make of it.
 fn through(processors: Json, text: &str) -> String {
+    through_text(&processors.to_string(), text)
+}
+
+/// The same of processors as they were written.
+fn through_text(processors: &str, text: &str) -> String {
     let (original, members) = Original::read(text.as_bytes()).unwrap();
     let mut document = Document::new("logs", None, members, 0);
-    let pipeline = Pipeline::parse(&json!({ "processors": processors })).unwrap();
+    let pipeline = Value::read(format!(r#"{{"processors":{processors}}}"#).as_bytes()).unwrap();
+    let pipeline = Pipeline::parse(&pipeline).unwrap();
     assert_eq!(run(&Pipelines::new(), "p", &pipeline, &mut document, None), Outcome::Done);
     String::from_utf8(original.write(document.source())).unwrap()
 }
@@ -41,6 +47,24 @@ fn what_nothing_changed_is_as_it_was_written() {
 
 /// Each number has a neighbour of the same double.
 const NUMBERS: &str = r#"{"a":1.50,"b":1.5,"c":12345678901234567890123,"d":12345678901234567890124,"e":1e400,"f":1e401,"g":-0,"h":-0.0}"#;
+
+#[test]
+fn a_number_that_a_pipeline_says_is_written_as_it_was() {
+    let processors = r#"[
+        {"set": {"field": "a", "value": 12345678901234567890123}},
+        {"set": {"field": "b", "value": {"c": [1e400, "{{none}}", 1.10]}}},
+        {"append": {"field": "l", "value": [98765432109876543210987, -0]}},
+        {"append": {"field": "l", "value": 98765432109876543210988, "allow_duplicates": false}},
+        {"foreach": {"field": "each", "processor": {"set": {"field": "_ingest._value", "value": 1.50}}}},
+        {"script": {"source": "ctx.p = params; ctx.n = params.n", "params": {"n": 12345678901234567890123, "m": [1e400]}}},
+        {"csv": {"field": "line", "target_fields": ["x", "y"], "empty_value": 12345678901234567890123}}
+    ]"#;
+    assert_eq!(
+        through_text(processors, r#"{"each":[1,2],"line":"1,"}"#),
+        r#"{"each":[1.50,1.50],"line":"1,","a":12345678901234567890123,"b":{"c":[1e400,"",1.10]},"l":[98765432109876543210987,-0,98765432109876543210988],"p":{"n":12345678901234567890123,"m":[1e400]},"n":12345678901234567890123,"x":"1","y":12345678901234567890123}"#
+    );
+    assert!(Value::read(br#"{"a":1,"a":2}"#).unwrap_err().what().contains("duplicate key [a]"));
+}
 
 #[test]
 fn a_number_that_processors_move_is_written_as_it_was() {
@@ -164,7 +188,7 @@ proptest! {
         let text = if is_pretty { serde_json::to_string_pretty(&before) } else { serde_json::to_string(&before) };
         let text = text.unwrap();
         let (original, members) = Original::read(text.as_bytes()).unwrap();
-        prop_assert_eq!(serde_json::to_value(Value::Object(members)).unwrap(), before.clone());
+        prop_assert_eq!(Value::Object(members), Value::from(before.clone()));
         prop_assert_eq!(original.write(&before.clone().into()), text.as_bytes());
         let written = original.write(&after.clone().into());
         prop_assert_eq!(serde_json::from_slice::<Json>(&written).unwrap(), after);

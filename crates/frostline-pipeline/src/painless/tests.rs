@@ -1,13 +1,15 @@
 use proptest::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Edited, Script, Unfinished};
 use crate::document::Stop;
 use crate::tests::document;
+use crate::value::Map;
 
 /// What a script returns, with a document as its `ctx`, some `params`, and the document afterwards.
 fn ran(source: &str, ctx: Value, params: Value) -> Result<(Value, Value), String> {
-    let script = Script::read(source, params.as_object().unwrap().clone(), false);
+    let crate::Value::Object(params) = params.into() else { panic!("params are an object") };
+    let script = Script::read(source, params, false);
     let script = script.map_err(|error| error.what().to_owned())?;
     let mut document = document(ctx);
     match script.change(&mut document) {
@@ -418,7 +420,8 @@ fn edited(op: &str) -> Edited {
 /// What a script makes of a document, and what is to be done with it; `shared` is what its request has left.
 fn updated(script: &str, text: &str, shared: &mut u64) -> Result<(String, Edited), String> {
     let mut after = edited("index");
-    let script = Script::parse(&serde_json::from_str(script).unwrap_or_else(|_| json!(script))).unwrap();
+    let script =
+        Script::parse(&crate::Value::read(script.as_bytes()).unwrap_or_else(|_| script.into())).unwrap();
     match script.update(&mut after, text.as_bytes(), 7_000_000, 1 << 16, shared) {
         Ok(made) => Ok((String::from_utf8(made).unwrap(), after)),
         Err(Unfinished::Failed(failure)) => Err(failure.reason),
@@ -509,7 +512,7 @@ fn updates_see_their_metadata_and_leave_what_is_to_be_done() {
         (json!({ "source": "1", "x": 1 }), "[script] unknown field [x]"),
         (json!({ "source": "1", "params": 1 }), "[params] of a script is an object"),
     ] {
-        assert!(Script::parse(&script).unwrap_err().what().starts_with(what));
+        assert!(Script::parse(&script.into()).unwrap_err().what().starts_with(what));
     }
 }
 

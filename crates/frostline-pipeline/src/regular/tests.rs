@@ -71,7 +71,7 @@ fn long_texts_are_searched_unless_that_is_quadratic() {
     let outcome = |processor: serde_json::Value, text: &str| {
         let pipeline = json!({ "processors": [processor], "on_failure": [{ "drop": {} }] });
         let mut document = document(json!({ "m": text }));
-        run(&Pipelines::new(), "p", &Pipeline::parse(&pipeline).unwrap(), &mut document, None)
+        run(&Pipelines::new(), "p", &Pipeline::parse(&pipeline.into()).unwrap(), &mut document, None)
     };
     let text = "a b/".repeat(25_000);
     for pattern in [r"\s+", "/"] {

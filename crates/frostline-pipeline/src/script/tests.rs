@@ -37,11 +37,11 @@ fn options_are_checked() {
         (json!({ "source": "1", "params": [] }), "[params] property isn't a map"),
         (json!({}), "[source] required property is missing"),
     ] {
-        let error = Pipeline::parse(&json!({ "processors": [{ "script": options }] })).unwrap_err();
+        let error = Pipeline::parse(&json!({ "processors": [{ "script": options }] }).into()).unwrap_err();
         assert!(error.what().starts_with(what), "{error}");
     }
     let many: Vec<Value> = (0..101).map(|_| json!({ "script": { "source": "ctx.a =~ /x/" } })).collect();
-    let error = Pipeline::parse(&json!({ "processors": many })).unwrap_err();
+    let error = Pipeline::parse(&json!({ "processors": many }).into()).unwrap_err();
     assert!(error.what().contains("more than 100 patterns"), "{error}");
 }
 

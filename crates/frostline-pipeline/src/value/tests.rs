@@ -1,5 +1,3 @@
-use serde_json::json;
-
 use super::*;
 
 fn number(text: &str) -> Value {
@@ -21,9 +19,6 @@ fn a_number_is_written_as_it_was_read() {
     ] {
         assert_eq!(number(text).to_string(), text);
     }
-    assert_eq!(serde_json::to_value(number("1.50")).unwrap(), json!(1.5));
-    assert_eq!(serde_json::to_value(number("18446744073709551615")).unwrap(), json!(u64::MAX));
-    assert_eq!(serde_json::to_value(number("-1e400")).unwrap(), json!("-1e400"));
     assert!(["", "x", "NaN", "truer"].iter().all(|text| Value::of_scalar(text).is_none()));
 }
 

@@ -6,7 +6,6 @@ use std::fmt;
 use frostline_split::check_unique_keys;
 use serde_json::{Map, Value};
 
-use crate::json::Json;
 use crate::{Error, Result};
 
 /// Deepest nesting of a request, so that no request exhausts the stack.
@@ -263,5 +262,5 @@ fn shown(value: &Value) -> String {
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value> {
     let invalid = |error| Error::invalid(format!("the request body is not valid JSON: {error}"));
     check_unique_keys(bytes).map_err(invalid)?;
-    Ok(serde_json::from_slice::<Json>(bytes).map_err(invalid)?.to_value())
+    serde_json::from_slice(bytes).map_err(invalid)
 }

@@ -14,6 +14,7 @@ use frostline_ingest::{Removal, Removed};
 use frostline_query::{Matched, Matches, Search, SearchOptions};
 use http::StatusCode;
 use roaring::RoaringBitmap;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
@@ -190,7 +191,7 @@ pub(super) struct Asked {
     /// Whether it goes on after a conflict.
     pub(super) proceed: bool,
     /// The member that its API has beside those.
-    pub(super) own: Option<Value>,
+    pub(super) own: Option<Box<RawValue>>,
 }
 
 impl Asked {

@@ -328,7 +328,8 @@ pub(crate) fn update_of(body: &Bytes, source: Option<&Value>, about: &About<'_>)
         upsert: Option<&'a RawValue>,
         doc_as_upsert: Option<bool>,
         detect_noop: Option<bool>,
-        script: Option<Value>,
+        #[serde(borrow)]
+        script: Option<&'a RawValue>,
         scripted_upsert: Option<bool>,
         #[serde(rename = "_source")]
         source: Option<Value>,
@@ -338,7 +339,7 @@ pub(crate) fn update_of(body: &Bytes, source: Option<&Value>, about: &About<'_>)
     let Body { doc, upsert, doc_as_upsert, detect_noop, script, scripted_upsert, source: own } =
         parsed.map_err(|e| ApiError::unparsed(unread_update(body, &e)))?;
     let updated = Updated::wanted(own.as_ref().or(source))?;
-    if let Some(script) = &script {
+    if let Some(script) = script {
         if doc.is_some() {
             return Err(invalid_request("can't provide both script and doc"));
         }
@@ -385,14 +386,14 @@ pub(crate) fn update_of(body: &Bytes, source: Option<&Value>, about: &About<'_>)
 
 /// An update whose script makes one document of another. It runs again where another writer was first.
 fn scripted(
-    script: &Value,
+    script: &RawValue,
     upsert: Option<Upsert>,
     also_upsert: bool,
     updated: Option<Updated>,
     about: &About<'_>,
     bytes: u64,
 ) -> Result<Updating> {
-    let script = Script::parse(script)?;
+    let script = self::script(script)?;
     let patterns = script.patterns();
     let (index, id, now_us) = (about.index.to_owned(), about.id.to_owned(), about.now_us);
     let (added, kept) = (upsert.clone(), updated.clone());
@@ -428,6 +429,11 @@ fn scripted(
 
 /// How many times the text of a script its memory is, about.
 const SCRIPT_READ: u64 = 16;
+
+/// The script that a request has.
+pub(crate) fn script(json: &RawValue) -> Result<Script> {
+    Ok(Script::parse(&frostline_pipeline::Value::read(json.get().as_bytes())?)?)
+}
 
 /// Runs the script of an update over the text of a document: what becomes of that.
 pub(crate) fn run(

@@ -1,8 +1,11 @@
 //! What clients keep in the repository by a name of their own, such as pipelines.
 
+use std::collections::BTreeMap;
+
 use frostline_base::wildcard_matches;
 use frostline_catalog::{RecordChange, Records};
 use http::StatusCode;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
@@ -21,8 +24,8 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// The name in the path, and the body, of a request that keeps one.
-    pub(crate) fn given<'a>(&self, call: &'a Call) -> Result<(&'a str, Value)> {
+    /// The name in the path of a request that keeps one.
+    pub(crate) fn named<'a>(&self, call: &'a Call) -> Result<&'a str> {
         let (id, what) = (call.part("id").unwrap_or_default(), self.name);
         if id.is_empty() || id.contains(['*', ',', ' ']) || id.starts_with('_') || id.len() > 200 {
             return Err(ApiError::invalid(format!("[{id}] is not the name of a {what}")));
@@ -30,7 +33,7 @@ impl Kind {
         if call.body.len() > BYTES_MAX {
             return Err(ApiError::invalid(format!("a {what} has at most {BYTES_MAX} bytes")));
         }
-        Ok((id, Value::Object(call.object()?)))
+        Ok(id)
     }
 
     /// Keeps one.
@@ -51,14 +54,17 @@ impl Kind {
     }
 
     /// Shows those that the path names, each as `show` does.
-    pub(crate) async fn get(&self, call: &Call, show: impl Fn(&Value) -> Value + Send) -> Result<Answer> {
+    pub(crate) async fn get<T: Serialize>(
+        &self,
+        call: &Call,
+        show: impl Fn(&Value) -> Result<T> + Send,
+    ) -> Result<Answer> {
         let records = call.state.node.records().await?;
         let wanted = call.part("id").unwrap_or("*");
         let found = self.matching(&records, wanted);
         let is_missing = found.is_empty() && !wanted.contains('*');
-        let shown: serde_json::Map<String, Value> =
-            found.into_iter().map(|(id, body)| (id.to_owned(), show(body))).collect();
-        let answer = Answer::json(&shown)?;
+        let shown = found.into_iter().map(|(id, body)| Ok((id, show(body)?)));
+        let answer = Answer::json(&shown.collect::<Result<BTreeMap<_, _>>>()?)?;
         Ok(if is_missing { answer.with_status(StatusCode::NOT_FOUND) } else { answer })
     }
 

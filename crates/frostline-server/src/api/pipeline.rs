@@ -1,19 +1,25 @@
 //! Ingest pipelines: put, shown, deleted, tried.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
 use frostline_catalog::{INDEX_SETTINGS, Records};
-use frostline_pipeline::{Addresses, Agents, Document, Failure, Outcome, Pipeline, Pipelines, Status, Trace};
+use frostline_pipeline::{
+    Addresses, Agents, Document, Failure, Map as WrittenMap, Outcome, Pipeline, Pipelines, Status, Trace,
+    Value as Written,
+};
 use http::StatusCode;
 use parking_lot::Mutex;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::info::uuid;
 use crate::api::kept::Kind;
 use crate::api::names::parse;
+use crate::api::search_body::unwritten;
 use crate::api::settings::IndexSettings;
 use crate::api::template::compose;
 use crate::error::{ApiError, Result};
@@ -99,7 +105,7 @@ impl Compiled {
         if let Some(pipeline) = read(&lock()) {
             return Ok(Some(pipeline));
         }
-        let pipeline = Arc::new(parsed(json)?);
+        let pipeline = Arc::new(parsed(&kept(json)?)?);
         let mut compiled = lock();
         compiled.retain(|id, _| records.other(KEPT.record, id).is_some());
         let mut counts = self.counts.lock();
@@ -112,7 +118,16 @@ impl Compiled {
 /// What an error says of the processor that it is about.
 const FACTS: [&str; 4] = ["at", "processor_type", "processor_tag", "property_name"];
 
-fn parsed(json: &Value) -> Result<Pipeline> {
+/// A pipeline as it was put: what the repository keeps is its text, in which numbers are as they were written.
+fn kept(record: &Value) -> Result<Written> {
+    Ok(match record {
+        Value::String(text) => Written::read(text.as_bytes())?,
+        // Earlier builds kept it as JSON.
+        other => other.clone().into(),
+    })
+}
+
+fn parsed(json: &Written) -> Result<Pipeline> {
     Pipeline::parse(json).map_err(|error| {
         let known = FACTS.into_iter().filter_map(|fact| Some((fact, error.fact(fact)?)));
         let wrong = ApiError::new(StatusCode::BAD_REQUEST, "parse_exception", error.what());
@@ -179,9 +194,10 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + 
 
 /// `PUT /_ingest/pipeline/{id}`.
 pub(crate) async fn put(call: Call) -> Result<Answer> {
-    let (id, body) = KEPT.given(&call)?;
+    let (id, body) = (KEPT.named(&call)?, Written::Object(call.written_object()?));
+    let text = body.to_string();
     aside({
-        let (body, state) = (body.clone(), Arc::clone(&call.state));
+        let state = Arc::clone(&call.state);
         move || {
             let pipeline = parsed(&body)?;
             match pipeline.files().iter().find(|file| state.lookups.agents(file).is_none()) {
@@ -195,15 +211,19 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
         }
     })
     .await?;
-    KEPT.put(&call, id, &body).await
+    KEPT.put(&call, id, &text.into()).await
 }
 
 /// `GET /_ingest/pipeline/{id}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
     let summary = call.params.flag("summary")?.unwrap_or(false);
-    let show = |body: &Value| match summary {
-        true => json!({ "description": body.get("description") }),
-        false => body.clone(),
+    let show = |record: &Value| {
+        let pipeline = kept(record)?;
+        let shown = match summary {
+            true => object([("description", pipeline.get("description").cloned().unwrap_or_default())]),
+            false => pipeline,
+        };
+        RawValue::from_string(shown.to_string()).map_err(unwritten)
     };
     KEPT.get(&call, show).await
 }
@@ -230,10 +250,10 @@ fn user_of(records: &Records, id: &str) -> Option<String> {
 
 /// `POST /_ingest/pipeline/_simulate`: what a pipeline makes of documents, which are not stored.
 pub(crate) async fn simulate(call: Call) -> Result<Answer> {
-    let mut body = call.object()?;
+    let mut body = call.written_object()?;
     only(&body, &["docs", "pipeline"])?;
     let records = call.state.node.records().await?;
-    let (id, given) = match (call.part("id"), body.remove("pipeline")) {
+    let (id, given) = match (call.part("id"), body.shift_remove("pipeline")) {
         (Some(id), None) => (id.to_owned(), None),
         (None, Some(json)) => ("_simulate_pipeline".to_owned(), Some(json)),
         (None, None) => {
@@ -260,16 +280,16 @@ pub(crate) async fn simulate(call: Call) -> Result<Answer> {
             })
         })
     });
-    Answer::json(&json!({ "docs": tried.await? }))
+    shown(object([("docs", Written::Array(tried.await?))]))
 }
 
 /// The documents of a body that are to be tried.
-fn docs(body: &mut Map<String, Value>) -> Result<Vec<Value>> {
-    match body.remove("docs") {
-        Some(Value::Array(docs)) if docs.is_empty() || docs.len() > SIMULATED_MAX => {
+fn docs(body: &mut WrittenMap) -> Result<Vec<Written>> {
+    match body.shift_remove("docs") {
+        Some(Written::Array(docs)) if docs.is_empty() || docs.len() > SIMULATED_MAX => {
             Err(ApiError::invalid(format!("[docs] has 1 to {SIMULATED_MAX} documents")))
         }
-        Some(Value::Array(docs)) => Ok(docs),
+        Some(Written::Array(docs)) => Ok(docs),
         _ => Err(ApiError::unparsed("[docs] required property is missing")),
     }
 }
@@ -278,8 +298,8 @@ fn docs(body: &mut Map<String, Value>) -> Result<Vec<Value>> {
 fn each(
     documents: Vec<Simulated>,
     bytes_max: usize,
-    mut run: impl FnMut(Simulated) -> Result<Value>,
-) -> Result<Vec<Value>> {
+    mut run: impl FnMut(Simulated) -> Result<Written>,
+) -> Result<Vec<Written>> {
     let mut bytes = 0;
     let each = documents.into_iter().map(|document| {
         let shown = run(document)?;
@@ -296,26 +316,26 @@ fn each(
 
 /// `POST /_ingest/{index}/_simulate`: what the pipelines of their indices make of documents, which are not stored.
 pub(crate) async fn simulate_ingest(call: Call) -> Result<Answer> {
-    let mut body = call.object()?;
+    let mut body = call.written_object()?;
     const UNSUPPORTED: [&str; 3] =
         ["component_template_substitutions", "index_template_substitutions", "mapping_addition"];
     only(&body, &[&["docs", "pipeline_substitutions"], &UNSUPPORTED[..]].concat())?;
     let is_said =
-        |name: &&str| body.get(*name).and_then(Value::as_object).is_some_and(|said| !said.is_empty());
+        |name: &&str| body.get(*name).and_then(Written::as_object).is_some_and(|said| !said.is_empty());
     if let Some(name) = UNSUPPORTED.iter().find(|name| is_said(name)) {
         return Err(ApiError::unsupported(format!(
             "[{name}] is not supported: documents go through pipelines alone"
         )));
     }
-    let given = match body.remove("pipeline_substitutions") {
-        None => Map::new(),
-        Some(Value::Object(given)) => given,
+    let given = match body.shift_remove("pipeline_substitutions") {
+        None => WrittenMap::new(),
+        Some(Written::Object(given)) => given,
         Some(_) => return Err(ApiError::unparsed("[pipeline_substitutions] is an object")),
     };
     let now_us = call.state.node.clock().now_us();
     let documents = docs(&mut body)?.into_iter().map(|mut doc| {
-        if let (Some(doc), Some(index)) = (doc.as_object_mut(), call.part("index")) {
-            doc.entry("_index").or_insert_with(|| json!(index));
+        if let (Written::Object(doc), Some(index)) = (&mut doc, call.part("index")) {
+            doc.entry("_index".to_owned()).or_insert_with(|| index.into());
         }
         if doc.get("_index").is_none() {
             return Err(ApiError::unparsed("[_index] required property is missing"));
@@ -332,7 +352,7 @@ pub(crate) async fn simulate_ingest(call: Call) -> Result<Answer> {
         let tried = Tried { known, given, executed: Mutex::default() };
         each(documents, bytes_max, |document| tried.shown(document, asked.as_deref()))
     });
-    Answer::json(&json!({ "docs": tried.await? }))
+    shown(object([("docs", Written::Array(tried.await?))]))
 }
 
 /// How often pipelines may send a document on that is tried.
@@ -380,21 +400,24 @@ impl Tried {
         }
     }
 
-    fn shown(&self, simulated: Simulated, asked: Option<&str>) -> Result<Value> {
+    fn shown(&self, simulated: Simulated, asked: Option<&str>) -> Result<Written> {
         let Simulated { mut document, .. } = simulated;
         self.executed.lock().clear();
         let outcome = self.run(&mut document, asked);
         let executed = std::mem::take(&mut *self.executed.lock());
-        let mut shown = json!({
-            "_index": document.index(), "_id": document.id(), "_version": -3, "_source": document.source(),
-            "executed_pipelines": executed,
-        });
-        match outcome {
-            Ok(true) => {}
-            Ok(false) => return Ok(Value::Null),
-            Err(error) => shown["error"] = error.to_json(),
-        }
-        Ok(json!({ "doc": shown }))
+        let error = match outcome {
+            Ok(true) => None,
+            Ok(false) => return Ok(Written::Null),
+            Err(error) => Some(("error", error.to_json().into())),
+        };
+        let members = [
+            ("_index", document.index().into()),
+            ("_id", document.id().map_or(Written::Null, Written::from)),
+            ("_version", Written::from(-3)),
+            ("_source", document.source().clone()),
+            ("executed_pipelines", Written::Array(executed.into_iter().map(Written::from).collect())),
+        ];
+        Ok(object([("doc", object(members.into_iter().chain(error)))]))
     }
 
     /// Sends a document through its pipelines; false where one drops it.
@@ -446,27 +469,27 @@ pub(crate) fn existing(state: &State, records: &Records, id: &str) -> Result<Arc
 /// A document that is tried, and the metadata that no processor changes.
 struct Simulated {
     document: Document,
-    metadata: Map<String, Value>,
+    metadata: WrittenMap,
 }
 
 impl Simulated {
-    fn read(doc: Value, now_us: i64) -> Result<Simulated> {
-        let Value::Object(mut doc) = doc else { return Err(ApiError::unparsed("[docs] hold objects")) };
-        let mut text = |name: &str| match doc.remove(name) {
+    fn read(doc: Written, now_us: i64) -> Result<Simulated> {
+        let Written::Object(mut doc) = doc else { return Err(ApiError::unparsed("[docs] hold objects")) };
+        let mut text = |name: &str| match doc.shift_remove(name) {
             None => Ok(name.to_owned()),
-            Some(Value::String(text)) => Ok(text),
-            Some(Value::Number(number)) => Ok(number.to_string()),
+            Some(Written::String(text)) => Ok(text),
+            Some(Written::Number(number)) => Ok(number.to_string()),
             Some(_) => Err(ApiError::unparsed(format!("[{name}] property isn't a string"))),
         };
         let (index, id) = (text("_index")?, text("_id")?);
-        let Some(Value::Object(source)) = doc.remove("_source") else {
+        let Some(Written::Object(source)) = doc.shift_remove("_source") else {
             return Err(ApiError::unparsed("[_source] required property is missing"));
         };
         only_in("docs", &doc, &["_if_primary_term", "_if_seq_no", "_routing", "_version", "_version_type"])?;
-        let mut metadata = Map::from_iter([("_version".to_owned(), json!("-3"))]);
+        let mut metadata = WrittenMap::from_iter([("_version".to_owned(), Written::from("-3"))]);
         for (name, value) in doc {
             let is_whole = !matches!(name.as_str(), "_routing" | "_version_type");
-            if is_whole && !value.is_i64() {
+            if is_whole && value.as_i64().is_none() {
                 let reason = format!("Failed to parse parameter [{name}], only int or long is accepted");
                 return Err(ApiError::invalid(reason));
             }
@@ -477,33 +500,44 @@ impl Simulated {
     }
 }
 
-fn shown(document: &Document, metadata: &Map<String, Value>) -> Value {
-    let mut shown = json!({
-        "_index": document.index(), "_id": document.id(), "_source": document.source(), "_ingest": document.ingest(),
-    });
-    for (name, value) in metadata {
-        shown[name] = value.clone();
-    }
-    shown
+fn object<'a>(members: impl IntoIterator<Item = (&'a str, Written)>) -> Written {
+    Written::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-fn ran(known: &Known, id: &str, pipeline: &Pipeline, simulated: Simulated) -> Value {
+/// An answer whose numbers are as they were written.
+fn shown(answer: Written) -> Result<Answer> {
+    Answer::written(|bytes| write!(bytes, "{answer}"))
+}
+
+fn shown_document(document: &Document, metadata: &WrittenMap) -> Written {
+    let members = [
+        ("_index", document.index().into()),
+        ("_id", document.id().map_or(Written::Null, Written::from)),
+        ("_source", document.source().clone()),
+        ("_ingest", document.ingest().clone()),
+    ];
+    let metadata = metadata.iter().map(|(name, value)| (name.as_str(), value.clone()));
+    object(members.into_iter().chain(metadata))
+}
+
+fn ran(known: &Known, id: &str, pipeline: &Pipeline, simulated: Simulated) -> Written {
     let Simulated { mut document, metadata } = simulated;
     match frostline_pipeline::run(known, id, pipeline, &mut document, None) {
-        Outcome::Done | Outcome::Rerouted => json!({ "doc": shown(&document, &metadata) }),
-        Outcome::Dropped => Value::Null,
-        Outcome::Failed(failure) => json!({ "error": failed(failure).to_json() }),
+        Outcome::Done | Outcome::Rerouted => object([("doc", shown_document(&document, &metadata))]),
+        Outcome::Dropped => Written::Null,
+        Outcome::Failed(failure) => object([("error", failed(failure).to_json().into())]),
     }
 }
 
-fn traced(known: &Known, id: &str, pipeline: &Pipeline, simulated: Simulated) -> Value {
+fn traced(known: &Known, id: &str, pipeline: &Pipeline, simulated: Simulated) -> Written {
     let Simulated { mut document, metadata } = simulated;
     let mut trace = Vec::new();
     frostline_pipeline::run(known, id, pipeline, &mut document, Some(&mut trace));
-    json!({ "processor_results": trace.into_iter().map(|done| step(done, &metadata)).collect::<Vec<_>>() })
+    let steps = trace.into_iter().map(|done| step(done, &metadata)).collect();
+    object([("processor_results", Written::Array(steps))])
 }
 
-fn step(step: Trace, metadata: &Map<String, Value>) -> Value {
+fn step(step: Trace, metadata: &WrittenMap) -> Written {
     let Trace { processor, tag, description, condition, status, failure, document } = step;
     let status_name = match status {
         Status::Success => "success",
@@ -512,22 +546,26 @@ fn step(step: Trace, metadata: &Map<String, Value>) -> Value {
         Status::Error => "error",
         Status::ErrorIgnored => "error_ignored",
     };
-    let mut shown = Map::new();
-    let mut add = |name: &str, value: Option<Value>| {
+    let mut shown = WrittenMap::new();
+    let mut add = |name: &str, value: Option<Written>| {
         value.map(|value| shown.insert(name.to_owned(), value));
     };
-    add("processor_type", Some(json!(processor)));
-    add("status", Some(json!(status_name)));
-    add("description", description.map(Value::from));
-    add("tag", tag.map(Value::from));
-    add("if", condition.map(|(condition, result)| json!({ "condition": condition, "result": result })));
-    let error = failure.map(|failure| failed(failure).to_json());
+    add("processor_type", Some(processor.into()));
+    add("status", Some(status_name.into()));
+    add("description", description.map(Written::from));
+    add("tag", tag.map(Written::from));
+    add(
+        "if",
+        condition
+            .map(|(condition, result)| object([("condition", condition.into()), ("result", result.into())])),
+    );
+    let error = failure.map(|failure| Written::from(failed(failure).to_json()));
     match status {
-        Status::ErrorIgnored => add("ignored_error", error.map(|error| json!({ "error": error }))),
+        Status::ErrorIgnored => add("ignored_error", error.map(|error| object([("error", error)]))),
         _ => add("error", error),
     }
-    add("doc", document.as_ref().map(|document| self::shown(document, metadata)));
-    Value::Object(shown)
+    add("doc", document.as_ref().map(|document| shown_document(document, metadata)));
+    Written::Object(shown)
 }
 
 /// The error of a document that a pipeline refused.

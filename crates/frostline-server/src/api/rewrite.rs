@@ -15,6 +15,7 @@ use frostline_pipeline::{Edited, Script};
 use frostline_query::Json;
 use frostline_query::language::SourceFilter;
 use http::StatusCode;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::answer::Answer;
@@ -72,7 +73,7 @@ pub(crate) async fn reindex(call: Call) -> Result<Answer> {
     bulk::check_params(&call)?;
     let mut body = SearchBody::parse(&call.body)?;
     // A key that comes twice is refused here.
-    only(&call.object()?, &["conflicts", "dest", "max_docs", "script", "source"])?;
+    only(&call.written_object()?, &["conflicts", "dest", "max_docs", "script", "source"])?;
     let (max_docs, proceed) = (by_query::max_docs(&call, &mut body)?, by_query::proceeds(&call, &mut body)?);
     let (state, reads) = (&call.state, call.client.scope.to(Privilege::Read));
     let Source { expression, mut query, filter } = Source::read(&body)?;
@@ -102,8 +103,8 @@ pub(crate) async fn reindex(call: Call) -> Result<Answer> {
 }
 
 /// What changes documents before they are written.
-fn script(given: Option<Value>) -> Result<Option<Arc<Script>>> {
-    Ok(given.map(|script| Script::parse(&script)).transpose()?.map(Arc::new))
+fn script(given: Option<Box<RawValue>>) -> Result<Option<Arc<Script>>> {
+    Ok(given.map(|script| document::script(&script)).transpose()?.map(Arc::new))
 }
 
 /// Where `_reindex` reads.

@@ -51,11 +51,10 @@ impl SearchBody {
         Ok(())
     }
 
-    /// Takes a member out, with its numbers read; null where one of them cannot be.
-    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
-        let value = self.get(name).map(|value| serde_json::from_str(value.get()).unwrap_or_default());
-        self.remove(name);
-        value
+    /// Takes a member out, as it was written.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Box<RawValue>> {
+        let at = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(at).1)
     }
 
     pub(crate) fn remove(&mut self, name: &str) {
@@ -186,7 +185,7 @@ pub(crate) fn source(params: &Params) -> Option<Value> {
     }
 }
 
-fn unwritten(e: serde_json::Error) -> ApiError {
+pub(crate) fn unwritten(e: serde_json::Error) -> ApiError {
     frostline_base::Error::internal("a body cannot be written as JSON").with_source(e).into()
 }
 

@@ -29,14 +29,14 @@ const PROCESSORS_MAX: usize = 100;
 
 /// `PUT /_search/pipeline/{id}`.
 pub(crate) async fn put(call: Call) -> Result<Answer> {
-    let (id, body) = KEPT.given(&call)?;
+    let (id, body) = (KEPT.named(&call)?, Value::Object(call.object()?));
     Pipeline::read(id, &body)?;
     KEPT.put(&call, id, &body).await
 }
 
 /// `GET /_search/pipeline/{id}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
-    KEPT.get(&call, Value::clone).await
+    KEPT.get(&call, |body| Ok(body.clone())).await
 }
 
 /// `DELETE /_search/pipeline/{id}`.
