@@ -137,6 +137,19 @@ impl Definitions {
         Definitions { is_unknown: true, ..Definitions::default() }
     }
 
+    /// Without the analyzers and normalizers that have other names than these; the defaults stay.
+    pub(crate) fn named_only(&self, names: &BTreeSet<String>) -> Definitions {
+        if !self.parts.is_empty() {
+            self.made();
+        }
+        let mut seen = self.clone();
+        for kind in [ANALYZER, NORMALIZER] {
+            let Some(parts) = seen.parts.get_mut(kind) else { continue };
+            parts.retain(|name, _| names.contains(name) || DEFAULTS.contains(&name.as_str()));
+        }
+        seen
+    }
+
     /// Whether nothing is defined.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
@@ -277,10 +290,15 @@ impl Definitions {
     }
 
     fn of(&self, is_normalizer: bool, name: &str) -> Option<Analysis> {
-        if self.parts.is_empty() {
+        let kind = if is_normalizer { NORMALIZER } else { ANALYZER };
+        if !self.parts.get(kind)?.contains_key(name) {
             return None;
         }
-        let made = self.made.0.get_or_init(|| {
+        self.made().get(&(is_normalizer, name.to_owned())).cloned()
+    }
+
+    fn made(&self) -> &BTreeMap<(bool, String), Analysis> {
+        self.made.0.get_or_init(|| {
             // They were checked when they were read.
             let of_kind = |kind: &'static str| {
                 let names = self.parts.get(kind).into_iter().flat_map(BTreeMap::keys);
@@ -290,8 +308,7 @@ impl Definitions {
                 })
             };
             Arc::new(of_kind(ANALYZER).chain(of_kind(NORMALIZER)).collect())
-        });
-        made.get(&(is_normalizer, name.to_owned())).cloned()
+        })
     }
 
     fn check(&self) -> Result<()> {
