@@ -1901,3 +1901,31 @@ async fn what_the_url_says_of_a_query_is_in_effect_everywhere() {
     let deleted = tested.ok("POST", "/web/_delete_by_query?q=line:BROWN&analyzer=simple", "").await;
     assert_eq!(deleted["deleted"], 1);
 }
+
+/// A text in `search_after` is a time in the format that the mapping declares.
+#[tokio::test]
+async fn pages_go_on_after_a_date_as_the_mapping_writes_it() {
+    let tested = Tested::new();
+    let mapping = json!({ "mappings": { "properties": {
+        "at": { "type": "date", "format": "yyyy-MM-dd HH:mm:ss.SSS" }, "s": { "type": "date", "format": "epoch_second" },
+    } } });
+    tested.ok("PUT", "/web", &mapping.to_string()).await;
+    for (id, hour, s) in [("a", "00", 1_571_617_804), ("b", "08", 1_571_646_604)] {
+        let document = json!({ "at": format!("2019-10-21 {hour}:30:04.828"), "s": s * 1_000_i64 });
+        tested.send("PUT", &format!("/web/_doc/{id}"), &document.to_string()).await;
+    }
+    for (field, after) in [
+        ("at", json!("2019-10-21 08:30:04.828")),
+        ("at", json!("2019-10-21T08:30:04.828Z")),
+        ("at", json!(1_571_646_604_828_i64)),
+        ("s", json!("1571646604")),
+        ("s", json!(1_571_646_604_000_i64)),
+    ] {
+        let body = json!({ "size": 1, "sort": [{ field: "desc" }], "search_after": [after] });
+        let found = tested.ok("POST", "/web/_search", &body.to_string()).await;
+        assert_eq!(found["hits"]["hits"][0]["_id"], "a", "{body}: {found}");
+    }
+    let wrong = r#"{"sort":[{"at":"desc"}],"search_after":["21.10.2019"]}"#;
+    let (status, _, reason) = tested.error("POST", "/web/_search", wrong).await;
+    assert!(status == 400 && reason.contains("cannot be compared with a sort key"), "{reason}");
+}
