@@ -52,6 +52,9 @@ pub struct DataStream {
     /// How long its documents are kept; none where nothing is said of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
+    /// Whether wildcards leave it out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
     /// Members that a newer version wrote.
     #[serde(flatten)]
     others: Map<String, Value>,
@@ -106,7 +109,7 @@ impl Alias {
 impl DataStream {
     /// A stream with its first index.
     pub fn new(first: IndexName, template: String) -> DataStream {
-        DataStream { indices: vec![first], generation: 1, template, lifecycle: None, others: Map::new() }
+        DataStream { indices: vec![first], generation: 1, template, ..DataStream::default() }
     }
 
     /// The same of those of its indices that have a name by `named`, which is theirs then; none where none has.

@@ -73,9 +73,11 @@ impl Records {
         indices.extend(standing_for.values().flatten());
         let hidden = indices.iter().copied().filter(|index| self.is_hidden(index));
         let hidden_aliases = self.aliases().iter().filter(|(_, alias)| alias.hidden).map(|(name, _)| name);
+        let streams = self.data_streams().iter();
+        let hidden_streams = streams.filter(|(_, stream)| stream.hidden).map(|(name, _)| name);
         let names = Names {
             closed: indices.iter().copied().filter(|index| self.is_closed(index)).collect(),
-            hidden: hidden.chain(hidden_aliases).collect(),
+            hidden: hidden.chain(hidden_aliases).chain(hidden_streams).collect(),
             indices,
             standing_for,
         };

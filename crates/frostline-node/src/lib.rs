@@ -14,7 +14,9 @@ mod outdated;
 mod points;
 mod reader;
 mod settings;
+mod stored;
 mod turns;
+mod whole;
 
 pub use hydrate::Hydrated;
 pub use mounts::{CacheSize, Hydrate, Mount, Mounted, Mounts, Tier};
@@ -22,3 +24,5 @@ pub use node::Node;
 pub use outdated::seen_will_do;
 pub use points::Kept;
 pub use settings::Settings;
+pub use stored::{Objects, Stored};
+pub use whole::Whole;

@@ -9,6 +9,7 @@ pub(crate) mod by_query;
 pub(crate) mod cat;
 pub(crate) mod cluster;
 pub(crate) mod data_stream;
+pub(crate) mod disk_usage;
 pub(crate) mod document;
 pub(crate) mod explain;
 pub(crate) mod field_caps;

@@ -310,6 +310,7 @@ const SCOPED: &[&str] = &[
     "indices.create",
     "indices.data_streams_stats",
     "indices.delete",
+    "indices.disk_usage",
     "indices.exists",
     "indices.explain_data_lifecycle",
     "indices.flush",

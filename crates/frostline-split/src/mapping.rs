@@ -377,6 +377,8 @@ impl Mapping {
         seen.fields.retain(|path, _| is_seen(path));
         let hidden = self.fields.keys().filter(|path| !seen.fields.contains_key(*path)).cloned();
         seen.hidden = hidden.collect();
+        seen.definitions =
+            self.definitions.named_only(&seen.fields.values().flat_map(Field::all_analyses).collect());
         if seen.hides() {
             // Their conditions name fields.
             seen.rules = Rules::default();

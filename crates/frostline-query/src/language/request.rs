@@ -2,6 +2,7 @@
 
 use frostline_base::wildcard_matches;
 use frostline_split::{Moment, ShownSource, parse_moment};
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -13,7 +14,7 @@ use super::json::{self, At, Object};
 use super::parts::{milliseconds, refuse_index};
 use super::point_in_time::Held;
 use super::text::{Dates, dates_of};
-use super::{Context, query};
+use super::{Context, declared_format, query};
 use crate::filter::{FieldRef, Filter, Nested, Scalar, is_index};
 use crate::json::Json;
 use crate::{Error, Result};
@@ -501,7 +502,7 @@ impl SearchRequest {
         };
         request.query = query.filter(|_| request.aggs.is_some()).cloned();
         stored_fields(&mut body, &at, &mut request)?;
-        window(&mut body, &at, &mut request)?;
+        window(&mut body, &at, &mut request, context)?;
         if let Some((field, mut hits)) = collapse(&mut body, &at, &request, context)? {
             for GroupHits { body, .. } in &mut hits {
                 let own = [("query", query), ("post_filter", given_post_filter)];
@@ -678,7 +679,12 @@ fn timeout(body: &mut Object<'_>, at: &At<'_>) -> Result<Option<u64>> {
 }
 
 /// `from`, `size` and `search_after`, which limit one another.
-fn window(body: &mut Object<'_>, at: &At<'_>, request: &mut SearchRequest) -> Result<()> {
+fn window(
+    body: &mut Object<'_>,
+    at: &At<'_>,
+    request: &mut SearchRequest,
+    context: &Context<'_>,
+) -> Result<()> {
     let negative = |value: &Value| {
         let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
         number.filter(|number| *number < 0)
@@ -707,11 +713,16 @@ fn window(body: &mut Object<'_>, at: &At<'_>, request: &mut SearchRequest) -> Re
              search_after and the sort values of the last hit, and on the command line --all writes every match"
         )));
     }
-    request.search_after = search_after(body, at, request)?;
+    request.search_after = search_after(body, at, request, context)?;
     Ok(())
 }
 
-fn search_after(body: &mut Object<'_>, at: &At<'_>, request: &SearchRequest) -> Result<Option<Vec<Value>>> {
+fn search_after(
+    body: &mut Object<'_>,
+    at: &At<'_>,
+    request: &SearchRequest,
+    context: &Context<'_>,
+) -> Result<Option<Vec<Value>>> {
     let key = "search_after";
     let Some(value) = body.take(key) else { return Ok(None) };
     let at = at.key(key);
@@ -729,7 +740,19 @@ fn search_after(body: &mut Object<'_>, at: &At<'_>, request: &SearchRequest) -> 
     if values.iter().any(|value| value.is_array() || value.is_object()) {
         return Err(at.invalid("a sort value is a string, a number, a boolean or null"));
     }
-    Ok(Some(values.clone()))
+    let values = values.iter().zip(&request.sort);
+    let values =
+        values.map(|(value, sort)| declared_time(value, sort, context).unwrap_or_else(|| value.clone()));
+    Ok(Some(values.collect()))
+}
+
+/// The time that a text is in the format that the mapping declares for the dates of a sort key, in the usual form.
+fn declared_time(value: &Value, sort: &Sort, context: &Context<'_>) -> Option<Value> {
+    let field = sort.field().filter(|field| field.is_time() || dates_of(field) == Dates::Only)?;
+    let format = declared_format(&[context.mapping], field).filter(|_| sort.format.is_none())?;
+    let (time_us, nanos) = format.read_exactly(value.as_str()?, false, &TimeZone::UTC)?;
+    let time = Moment { time_us, nanos: nanos.unwrap_or(0) };
+    Some(Format::default().write(time, &TimeZone::UTC).into())
 }
 
 fn collapse(

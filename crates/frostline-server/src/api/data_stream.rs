@@ -69,6 +69,7 @@ pub(crate) async fn migrate(call: Call) -> Result<Answer> {
         stream.indices.sort_by_key(|index| records.created_ms(index));
         stream.indices.push(write.clone());
         stream.lifecycle.clone_from(&lifecycle);
+        stream.hidden = alias.hidden || composed.hidden;
         let changes =
             [RecordChange::Alias(name.clone(), None), RecordChange::DataStream(name.clone(), Some(stream))];
         Ok(changes.into_iter().chain(OwnSettings::forget(records, &name)).collect())
@@ -123,7 +124,7 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
             "template": stream.template,
             "next_generation_managed_by": managed_by,
             "prefer_ilm": false,
-            "hidden": false,
+            "hidden": stream.hidden,
             "system": false,
             "allow_custom_routing": false,
             "replicated": false,

@@ -230,7 +230,8 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
     }
     let resets = settings::resets_of_analysis(settings);
     if !analysis.is_empty() || !resets.is_empty() {
-        define(&call.state, &names, analysis, &resets).await?;
+        let closed = names.iter().filter(|name| records.is_closed(name));
+        define(&call.state, closed, analysis, &resets).await?;
     }
     let plan = |records: &Records| {
         let there = names.iter().filter(|name| records.has_index(name));
@@ -240,8 +241,13 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
     Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(settings::warning(Some(settings))))
 }
 
-/// Adds to what the settings of indices define. Nothing that is there can be reset.
-async fn define(state: &State, names: &[IndexName], analysis: Definitions, resets: &[String]) -> Result<()> {
+/// Adds to what the settings of closed indices define. Nothing that is there can be reset.
+async fn define(
+    state: &State,
+    names: impl Iterator<Item = &IndexName>,
+    analysis: Definitions,
+    resets: &[String],
+) -> Result<()> {
     let adds = !analysis.is_empty();
     let amend = move |known: &Mapping| {
         let all = known.definitions().adding(&analysis)?;

@@ -205,6 +205,7 @@ pub(crate) fn exists(name: &IndexName) -> ApiError {
 pub(crate) async fn make_stream(state: &State, name: &IndexName, composed: &Composed) -> Result<IndexName> {
     let (first, generation) = next_backing(state.node.catalog().seen_records().as_ref(), name, 0)?;
     let mut stream = DataStream::new(first.clone(), composed.template.clone());
+    stream.hidden = composed.hidden;
     stream.generation = generation;
     stream.lifecycle = composed.lifecycle()?;
     let settings = composed.index_settings()?;

@@ -30,6 +30,7 @@ const SWITCHES: &[&str] = &[
     "request_cache",
     "require_alias",
     "rest_total_hits_as_int",
+    "run_expensive_tasks",
     "seq_no_primary_term",
     "typed_keys",
     "v",

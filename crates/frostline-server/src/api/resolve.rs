@@ -58,7 +58,8 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
     let aliases =
         records.aliases().iter().filter(|(name, alias)| is_known(name) && is_shown(name, alias.hidden));
     let aliases = aliases.map(|(name, alias)| json!({ "name": name, "indices": alias.indices }));
-    let streams = records.data_streams().iter().filter(|(name, _)| is_known(name));
+    let streams = records.data_streams().iter();
+    let streams = streams.filter(|(name, stream)| is_known(name) && is_shown(name, stream.hidden));
     let streams = streams.map(|(name, stream)| {
         json!({ "name": name, "backing_indices": stream.indices, "timestamp_field": "@timestamp" })
     });

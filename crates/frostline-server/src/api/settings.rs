@@ -219,7 +219,8 @@ impl IndexSettings {
 
     /// The full names of those that cannot be changed once an index is there.
     pub(crate) fn of_new_indices(&self) -> Vec<String> {
-        self.0.keys().filter(|name| is_static(name)).map(|name| format!("[index.{name}]")).collect()
+        let fixed = self.0.keys().filter(|name| is_static(name) && !name.contains('*'));
+        fixed.map(|name| format!("[index.{name}]")).collect()
     }
 
     /// Those that cannot be changed once an index is there, and the others.
@@ -290,6 +291,14 @@ impl IndexSettings {
         preserve: bool,
     ) -> Option<RecordChange> {
         let kept = IndexSettings::of(records, index);
+        // Of an open index, wildcards reset what it can change.
+        let is_open = !records.is_closed(index);
+        let patterns: Vec<&String> = self.0.keys().filter(|name| name.contains('*')).collect();
+        let is_reset = |name: &&String| {
+            patterns.iter().any(|pattern| wildcard_matches(pattern, name)) && !(is_open && is_static(name))
+        };
+        let resets = kept.0.keys().filter(|name| !preserve && !self.0.contains_key(*name)).filter(is_reset);
+        let resets: Vec<(String, Option<Value>)> = resets.map(|name| (member(name), None)).collect();
         let mut room = KEPT_MAX.saturating_sub(kept.0.len());
         let said = self.0.iter().filter(|(name, _)| match kept.0.contains_key(*name) {
             true => !preserve,
@@ -300,7 +309,8 @@ impl IndexSettings {
                 fits
             }
         });
-        change(records, index, said.map(|(name, value)| (member(name), value.clone())))
+        let said = said.map(|(name, value)| (member(name), value.clone()));
+        change(records, index, resets.into_iter().chain(said))
     }
 }
 
@@ -367,10 +377,12 @@ pub(crate) fn names_of_analysis(json: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Those that are to be reset, without `index.`
+/// Those that are to be reset, or may be by a wildcard, without `index.`
 pub(crate) fn resets_of_analysis(json: &Value) -> Vec<String> {
     let all = flat(Some(json)).into_iter();
-    all.filter(|(name, value)| value.is_null() && is_of_analysis(name)).map(|(name, _)| name).collect()
+    all.filter(|(name, value)| value.is_null() && (is_of_analysis(name) || name.contains('*')))
+        .map(|(name, _)| name)
+        .collect()
 }
 
 /// Refuses such settings of an index that has the mapping of another one.
@@ -443,7 +455,8 @@ pub(crate) fn warning(json: Option<&Value>) -> Option<String> {
         |name: &str| name == TIME_FIELD || KNOWN.iter().chain(&OF_SHARDS).any(|(known, _)| *known == name);
     let mut others: Vec<String> = flat(json)
         .iter()
-        .filter(|(name, _)| !is_known(name) && !is_of_analysis(name) && name != OF_ANALYSIS)
+        .filter(|(name, value)| !(value.is_null() && name.contains('*')) && !is_known(name))
+        .filter(|(name, _)| !is_of_analysis(name) && name != OF_ANALYSIS)
         .map(|(name, _)| format!("[index.{name}]"))
         .collect();
     others.sort_unstable();

@@ -108,7 +108,7 @@ pub(crate) fn with_own(call: &Call) -> Vec<Task> {
 }
 
 /// The task that a request is.
-fn own(call: &Call, api: &'static str) -> Task {
+pub(crate) fn own(call: &Call, api: &'static str) -> Task {
     let opaque_id = call.headers.get("x-opaque-id").and_then(|id| id.to_str().ok());
     Task {
         number: call.state.searches.next_number(),

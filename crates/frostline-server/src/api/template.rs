@@ -53,6 +53,8 @@ pub(crate) struct Composed {
     pub(crate) settings: Value,
     pub(crate) aliases: Abouts,
     pub(crate) data_stream: bool,
+    /// Whether wildcards leave a data stream out.
+    pub(crate) hidden: bool,
     /// How long the documents of a data stream are kept.
     lifecycle: Value,
     /// Whether a document that is sent to the name makes it.
@@ -187,6 +189,7 @@ fn composed(records: &Records, template: &str, body: &Value) -> Result<Composed>
     let mut composed = Composed {
         template: template.to_owned(),
         data_stream: body.get("data_stream").is_some(),
+        hidden: body.pointer("/data_stream/hidden").is_some_and(|hidden| *hidden == true || hidden == "true"),
         auto_create: body.get("allow_auto_create") != Some(&json!(false)),
         ..Composed::default()
     };

@@ -523,6 +523,21 @@ async fn a_closed_index_takes_further_analyzers() {
         assert!(reason.contains(&format!("Can't update the setting [index.{name}]")), "{reason}");
     }
     tested.ok("PUT", "/web/_settings", r#"{"analysis":{"filter":null}}"#).await;
+    for (reset, name) in [
+        (r#"{"index.analysis.*":null}"#, "analysis.*"),
+        (r#"{"index":{"analysis":{"analyzer":{"a*":null}}}}"#, "analysis.analyzer.a*"),
+        (r#"{"index.*":null}"#, "*"),
+    ] {
+        let (status, _, reason) = tested.error("PUT", "/web/_settings", reset).await;
+        assert!(
+            status == 400 && reason.contains(&format!("Can't update the setting [index.{name}]")),
+            "{reason}"
+        );
+    }
+    tested.ok("PUT", "/web/_settings", r#"{"index.analysis.filter.*":null}"#).await;
+    let built_in = r#"{"analysis":{"filter":{"lowercase":{"type":"uppercase"}}}}"#;
+    let (status, _, reason) = tested.error("PUT", "/web/_settings", built_in).await;
+    assert!(status == 400 && reason.contains("[index.analysis.filter.lowercase]"), "{reason}");
     let reset = r#"{"analysis":{"analyzer":{"a":null}}}"#;
     let (status, _, reason) = tested.error("PUT", "/web/_settings", reset).await;
     assert!(status == 400 && reason.contains("[index.analysis.analyzer.a] must be an object"), "{reason}");
@@ -536,6 +551,9 @@ async fn a_closed_index_takes_further_analyzers() {
             && reason.contains("Can't update non dynamic settings [[index.analysis.analyzer]] for open"),
         "{reason}"
     );
+    let (status, _, reason) = tested.error("PUT", "/web/_settings", r#"{"index.analysis.*":null}"#).await;
+    let open = "Can't update non dynamic settings [[index.analysis.*]] for open indices [[web]]";
+    assert_eq!((status, reason.as_str()), (400, open));
     tested.ok("PUT", "/web/_mapping", of_b).await;
     let settings =
         tested.ok("GET", "/web/_settings", "").await["web"]["settings"]["index"]["analysis"].clone();
@@ -558,6 +576,36 @@ async fn a_closed_index_takes_further_analyzers() {
     let wrong = format!("{{\"settings\":{more}}}");
     let (_, _, reason) = tested.error("PUT", "/web/_clone/other", &wrong).await;
     assert!(reason.contains("a clone keeps the analysis of its source"), "{reason}");
+}
+
+/// A wildcard resets what it matches: of an open index only what can be changed there.
+#[tokio::test]
+async fn wildcards_reset_settings() {
+    let tested = Tested::new();
+    let settings =
+        json!({ "codec": "zstd", "priority": 3, "hidden": true, "mapping": { "depth": { "limit": 9 } } });
+    tested.ok("PUT", "/web", &json!({ "settings": settings }).to_string()).await;
+    let left = async || {
+        let shown = tested.ok("GET", "/web/_settings?flat_settings=true", "").await;
+        let shown = shown["web"]["settings"].as_object().unwrap().clone();
+        let own = ["index.codec", "index.hidden", "index.mapping.depth.limit", "index.priority"];
+        shown.keys().filter_map(|name| own.iter().find(|own| *own == name)).copied().collect::<Vec<_>>()
+    };
+    let reset = async |body: &str| {
+        let put = tested.send("PUT", "/web/_settings", body).await;
+        assert_eq!((put.status.as_u16(), put.header("warning")), (200, ""), "{body}");
+    };
+    assert_eq!(left().await.len(), 4);
+    let preserving = tested.send("PUT", "/web/_settings?preserve_existing=true", r#"{"index.*":null}"#).await;
+    assert_eq!((preserving.status.as_u16(), left().await.len()), (200, 4));
+    reset(r#"{"index.mapping.*":null}"#).await;
+    assert_eq!(left().await, ["index.codec", "index.hidden", "index.priority"]);
+    reset(r#"{"index.*":null}"#).await;
+    assert_eq!(left().await, ["index.codec"]);
+    tested.ok("POST", "/web/_close", "").await;
+    reset(r#"{"index.*":null}"#).await;
+    assert_eq!(left().await, [""; 0]);
+    assert_eq!(tested.error("GET", "/web/_count", "").await.0, 400, "it is still closed");
 }
 
 #[tokio::test]
@@ -1852,4 +1900,32 @@ async fn what_the_url_says_of_a_query_is_in_effect_everywhere() {
     assert_eq!(reason, "request contains parameters [analyzer, df] but missing query string parameter 'q'.");
     let deleted = tested.ok("POST", "/web/_delete_by_query?q=line:BROWN&analyzer=simple", "").await;
     assert_eq!(deleted["deleted"], 1);
+}
+
+/// A text in `search_after` is a time in the format that the mapping declares.
+#[tokio::test]
+async fn pages_go_on_after_a_date_as_the_mapping_writes_it() {
+    let tested = Tested::new();
+    let mapping = json!({ "mappings": { "properties": {
+        "at": { "type": "date", "format": "yyyy-MM-dd HH:mm:ss.SSS" }, "s": { "type": "date", "format": "epoch_second" },
+    } } });
+    tested.ok("PUT", "/web", &mapping.to_string()).await;
+    for (id, hour, s) in [("a", "00", 1_571_617_804), ("b", "08", 1_571_646_604)] {
+        let document = json!({ "at": format!("2019-10-21 {hour}:30:04.828"), "s": s * 1_000_i64 });
+        tested.send("PUT", &format!("/web/_doc/{id}"), &document.to_string()).await;
+    }
+    for (field, after) in [
+        ("at", json!("2019-10-21 08:30:04.828")),
+        ("at", json!("2019-10-21T08:30:04.828Z")),
+        ("at", json!(1_571_646_604_828_i64)),
+        ("s", json!("1571646604")),
+        ("s", json!(1_571_646_604_000_i64)),
+    ] {
+        let body = json!({ "size": 1, "sort": [{ field: "desc" }], "search_after": [after] });
+        let found = tested.ok("POST", "/web/_search", &body.to_string()).await;
+        assert_eq!(found["hits"]["hits"][0]["_id"], "a", "{body}: {found}");
+    }
+    let wrong = r#"{"sort":[{"at":"desc"}],"search_after":["21.10.2019"]}"#;
+    let (status, _, reason) = tested.error("POST", "/web/_search", wrong).await;
+    assert!(status == 400 && reason.contains("cannot be compared with a sort key"), "{reason}");
 }

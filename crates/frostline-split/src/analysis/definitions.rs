@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use frostline_base::wildcard_matches;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -102,6 +103,10 @@ impl Definitions {
                 definitions.max_ngram_diff = text_of(value).parse().ok();
             }
             let Some(name) = name.strip_prefix("analysis.") else { continue };
+            // It resets what it matches, and defines nothing.
+            if value.is_null() && name.contains('*') {
+                continue;
+            }
             let mut parts = name.splitn(3, '.');
             let (kind, name, option) = match (parts.next(), parts.next(), parts.next()) {
                 (Some(kind), Some(name), Some(option)) => (kind, name, option),
@@ -137,6 +142,19 @@ impl Definitions {
         Definitions { is_unknown: true, ..Definitions::default() }
     }
 
+    /// Without the analyzers and normalizers that have other names than these; the defaults stay.
+    pub(crate) fn named_only(&self, names: &BTreeSet<String>) -> Definitions {
+        if !self.parts.is_empty() {
+            self.made();
+        }
+        let mut seen = self.clone();
+        for kind in [ANALYZER, NORMALIZER] {
+            let Some(parts) = seen.parts.get_mut(kind) else { continue };
+            parts.retain(|name, _| names.contains(name) || DEFAULTS.contains(&name.as_str()));
+        }
+        seen
+    }
+
     /// Whether nothing is defined.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
@@ -162,11 +180,13 @@ impl Definitions {
             let is_other = |(name, json): &(&String, &String)| {
                 known.and_then(|known| known.get(*name)).is_some_and(|ours| ours != *json)
             };
-            // Fields have these without a definition.
+            // Fields and analyzers have these without a definition.
             let is_built_in = |(name, _): &(&String, &String)| match kind.as_str() {
                 ANALYZER => DEFAULTS.contains(&name.as_str()) || Analysis::analyzer(name).is_some(),
                 NORMALIZER => Analysis::normalizer(name).is_some(),
-                _ => false,
+                TOKENIZER => !matches!(Definitions::default().tokenizer(name), Ok(None)),
+                FILTER => !matches!(Definitions::default().filter(name), Ok(None)),
+                _ => !matches!(Definitions::default().char_filter(name), Ok(None)),
             };
             let is_new =
                 |(name, _): &(&String, &String)| known.is_none_or(|known| !known.contains_key(*name));
@@ -181,8 +201,14 @@ impl Definitions {
         Ok(all)
     }
 
-    /// `Invalid` where a setting is to be reset that defines something here. `name` is without `index.`
+    /// `Invalid` where a setting is to be reset that defines something here. `name` is without `index.` and may have `*`.
     pub fn check_reset(&self, name: &str) -> Result<()> {
+        if name.contains('*') {
+            let (settings, mut names) = (self.to_settings(), Vec::new());
+            flatten("", &settings, &mut names);
+            let is_there = names.iter().any(|(known, _)| wildcard_matches(name, known));
+            return if is_there { Err(unchangeable(name)) } else { Ok(()) };
+        }
         let mut parts = name.splitn(4, '.').skip(1);
         let is_there = match (parts.next(), parts.next(), parts.next()) {
             (None, ..) => !self.is_empty(),
@@ -277,10 +303,15 @@ impl Definitions {
     }
 
     fn of(&self, is_normalizer: bool, name: &str) -> Option<Analysis> {
-        if self.parts.is_empty() {
+        let kind = if is_normalizer { NORMALIZER } else { ANALYZER };
+        if !self.parts.get(kind)?.contains_key(name) {
             return None;
         }
-        let made = self.made.0.get_or_init(|| {
+        self.made().get(&(is_normalizer, name.to_owned())).cloned()
+    }
+
+    fn made(&self) -> &BTreeMap<(bool, String), Analysis> {
+        self.made.0.get_or_init(|| {
             // They were checked when they were read.
             let of_kind = |kind: &'static str| {
                 let names = self.parts.get(kind).into_iter().flat_map(BTreeMap::keys);
@@ -290,8 +321,7 @@ impl Definitions {
                 })
             };
             Arc::new(of_kind(ANALYZER).chain(of_kind(NORMALIZER)).collect())
-        });
-        made.get(&(is_normalizer, name.to_owned())).cloned()
+        })
     }
 
     fn check(&self) -> Result<()> {

@@ -381,11 +381,32 @@ fn definitions_are_added_to_and_never_changed() {
     let normalizer = defined(json!({ "normalizer": { "lowercase": { "filter": ["uppercase"] } } }));
     let error = one.adding(&normalizer).unwrap_err();
     assert!(error.what().contains("[index.analysis.normalizer.lowercase]"), "{error}");
-    for reset in ["analysis", "analysis.analyzer", "analysis.analyzer.a", "analysis.analyzer.a.type"] {
+    // Analyzers may have these without a definition.
+    for (kind, name, options) in [
+        ("tokenizer", "standard", json!({ "type": "keyword" })),
+        ("tokenizer", "PathHierarchy", json!({ "type": "keyword" })),
+        ("filter", "lowercase", json!({ "type": "uppercase" })),
+        ("filter", "stop", json!({ "type": "stop", "stopwords": ["x"] })),
+        ("char_filter", "html_strip", json!({ "type": "html_strip", "escaped_tags": ["b"] })),
+    ] {
+        let own = defined(json!({ kind: { name: options } }));
+        let error = one.adding(&own).unwrap_err();
+        assert!(error.what().contains(&format!("[index.analysis.{kind}.{name}]")), "{error}");
+        assert_eq!(own.adding(&own).unwrap(), own, "what is there may be said again");
+    }
+    let keep = defined(json!({ "filter": { "keep": { "type": "keep", "keep_words": ["x"] } } }));
+    one.adding(&keep).unwrap();
+    let wild = ["*", "analysis.*", "analysis.analyzer.*", "analysis.*.type", "analysis.analyzer.a.*"];
+    for reset in ["analysis", "analysis.analyzer", "analysis.analyzer.a", "analysis.analyzer.a.type"]
+        .into_iter()
+        .chain(wild)
+    {
         let error = one.check_reset(reset).unwrap_err();
         assert!(error.what().contains(&format!("Can't update the setting [index.{reset}]")), "{error}");
     }
-    for other in ["analysis.filter", "analysis.analyzer.b", "analysis.analyzer.a.stopwords"] {
+    for other in
+        ["analysis.filter", "analysis.analyzer.b", "analysis.analyzer.a.stopwords", "analysis.filter.*", "x*"]
+    {
         one.check_reset(other).unwrap();
     }
     Definitions::default().check_reset("analysis").unwrap();

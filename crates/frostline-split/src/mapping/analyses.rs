@@ -87,6 +87,16 @@ impl Field {
         own.or_else(|| self.templated.as_ref()?.analyses.of(other))
     }
 
+    /// All names of analyzers and normalizers that it has.
+    pub(super) fn all_analyses(&self) -> impl Iterator<Item = String> {
+        let templated = self.templated.as_ref().map(|templated| templated.analyses.clone());
+        [self.display.analyses()].into_iter().chain(templated).flat_map(|analyses| {
+            let Analyses { analysis, analysis_of_names, search, search_of_names } = analyses;
+            let others = analysis_of_names.into_values().chain(search_of_names.into_values());
+            analysis.into_iter().chain(search).chain(others)
+        })
+    }
+
     /// As parameters of the field, or of another name of its values.
     pub(super) fn analyses_json(&self, other: Option<&str>, is_exact: bool) -> Vec<(String, Value)> {
         let Some((by, asked_by)) = self.analysis_names(other) else { return Vec::new() };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use frostline_base::{Error, ErrorKind, IndexName, Meter, Share, SplitId};
 use frostline_catalog::{FileEntry, Index, Records, Resolve, SplitEntry};
-use frostline_node::Node;
+use frostline_node::{Node, Stored, Whole};
 use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
 use frostline_split::{
     ColumnList, KeyRanges, Moment, Pack, PackAbout, Postings, Split, TextAs, decode_postings,
@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 
 use self::bytes::IndexBytes;
 use self::merge::Merging;
-use self::whole::Whole;
 use crate::Outcome;
 use crate::args;
 use crate::config::Config;
@@ -25,7 +24,6 @@ mod bytes;
 pub(crate) mod check;
 mod merge;
 mod retain;
-mod whole;
 
 pub(crate) async fn run(config: &Config, given: args::Index) -> Result<Outcome> {
     let node = config.node()?;
@@ -162,7 +160,7 @@ async fn list(node: &Node, config: &Config) -> Result<Outcome> {
 
 async fn show(node: &Node, config: &Config, name: &IndexName, with_bytes: bool) -> Result<(Outcome, Value)> {
     let index = node.index(name).await?;
-    let bytes = if with_bytes { Some(IndexBytes::count(node, &index).await?) } else { None };
+    let bytes = if with_bytes { Some(IndexBytes(Stored::count(node, &index).await?)) } else { None };
     let summary = summary(node, &index);
     let mapping = index.mapping();
     let conflicts = mapping.conflicts();

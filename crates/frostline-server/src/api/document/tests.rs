@@ -304,6 +304,44 @@ async fn what_a_script_does_not_touch_is_stored_as_it_was() {
     assert_eq!(&tested.get("/web/_source/1").await.body[..], changed.as_bytes());
 }
 
+/// An update takes the numbers that documents have.
+#[tokio::test]
+async fn an_update_takes_numbers_beyond_every_double() {
+    let tested = Tested::new();
+    let stored = async |id: &str| {
+        let found = tested.get(&format!("/web/_source/{id}")).await;
+        String::from_utf8_lossy(&found.body).into_owned()
+    };
+    let added = r#"{"upsert":{"a":1e400},"doc":{"a":0}}"#;
+    assert_eq!(tested.send("POST", "/web/_update/1", added).await.status, 201);
+    assert_eq!(stored("1").await, r#"{"a":1e400}"#);
+    tested.ok("POST", "/web/_update/1", r#"{"doc":{"b":[-1e999]}}"#).await;
+    assert_eq!(stored("1").await, r#"{"a":1e400,"b":[-1e999]}"#);
+    let same = tested.ok("POST", "/web/_update/1", r#"{"doc":{"a":1e400}}"#).await;
+    assert_eq!(same["result"], "noop");
+    let script = r#"{"source":"ctx._source.c = params.c","params":{"c":[1e400,12345678901234567890123]}}"#;
+    tested.ok("POST", "/web/_update/1", &format!("{{\"script\":{script}}}")).await;
+    let scripted = r#"{"a":1e400,"b":[-1e999],"c":[1e400,12345678901234567890123]}"#;
+    assert_eq!(stored("1").await, scripted);
+    let bulk = "{\"update\":{\"_id\":\"2\"}}\n{\"doc\":{\"a\":2e400},\"doc_as_upsert\":true}\n";
+    assert_eq!(tested.ok("POST", "/web/_bulk", bulk).await["errors"], false);
+    assert_eq!(stored("2").await, r#"{"a":2e400}"#);
+    tested.ok("POST", "/web/_update_by_query", &format!("{{\"script\":{script}}}")).await;
+    assert_eq!(stored("2").await, r#"{"a":2e400,"c":[1e400,12345678901234567890123]}"#);
+    let copied = format!(
+        "{{\"source\":{{\"index\":\"web\"}},\"dest\":{{\"index\":\"copy\"}},\"script\":{}}}",
+        script.replace(".c =", ".d =")
+    );
+    assert_eq!(tested.ok("POST", "/_reindex", &copied).await["created"], 2);
+    let found = tested.get("/copy/_source/1").await;
+    let expected = scripted.replace("23]}", "23],\"d\":[1e400,12345678901234567890123]}");
+    assert_eq!(String::from_utf8_lossy(&found.body), expected);
+    // A key that comes twice is refused all the same.
+    let twice = r#"{"doc":{"a":1e400,"a":1}}"#;
+    let (status, _, reason) = tested.error("POST", "/web/_update/1", twice).await;
+    assert!(status == 400 && reason.contains("duplicate key [a]"), "{reason}");
+}
+
 /// Endless scripts cost one request about a second together; what comes after them is told to come again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endless_scripts_of_one_request_end_together() {

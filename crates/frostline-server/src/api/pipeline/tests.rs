@@ -219,3 +219,47 @@ async fn documents_go_through_the_pipelines_of_their_indices_without_being_store
         );
     }
 }
+
+/// Numbers beyond 64 bits and those of other spellings are kept, shown and stored as the pipeline has them.
+#[tokio::test]
+async fn numbers_of_a_pipeline_are_as_they_were_written() {
+    let tested = Tested::new();
+    let pipeline = r#"{"processors":[{"set":{"field":"a","value":12345678901234567890123}},{"append":{"field":"l","value":[1e400,1.10]}},{"script":{"source":"ctx.p = params.n","params":{"n":-98765432109876543210987}}}]}"#;
+    tested.ok("PUT", "/_ingest/pipeline/p", pipeline).await;
+    let shown = tested.get("/_ingest/pipeline/p").await;
+    assert_eq!(String::from_utf8_lossy(&shown.body), format!("{{\"p\":{pipeline}}}"));
+    tested.send("PUT", "/web/_doc/1?pipeline=p", r#"{"n":-0}"#).await;
+    let stored = r#"{"n":-0,"a":12345678901234567890123,"l":[1e400,1.10],"p":-98765432109876543210987}"#;
+    assert_eq!(String::from_utf8_lossy(&tested.get("/web/_source/1").await.body), stored);
+    // What is tried is shown as it would be stored.
+    let docs = r#""docs":[{"_index":"web","_id":"1","_source":{"n":-0}}]"#;
+    let given = format!("{{\"pipeline\":{pipeline},{docs}}}");
+    for (uri, body) in [
+        ("/_ingest/pipeline/p/_simulate", format!("{{{docs}}}")),
+        ("/_ingest/pipeline/_simulate", given),
+        ("/_ingest/pipeline/p/_simulate?verbose", format!("{{{docs}}}")),
+        ("/_ingest/web/_simulate?pipeline=p", format!("{{{docs}}}")),
+    ] {
+        let tried = tested.send("POST", uri, &body).await;
+        let text = String::from_utf8_lossy(&tried.body).into_owned();
+        assert!(tried.status == 200 && text.contains(&format!("\"_source\":{stored}")), "{uri}: {text}");
+    }
+    let (status, _, reason) =
+        tested.error("PUT", "/_ingest/pipeline/p", r#"{"processors":[],"processors":[]}"#).await;
+    assert!(status == 400 && reason.contains("duplicate key [processors]"), "{reason}");
+}
+
+/// Earlier builds kept pipelines as JSON.
+#[tokio::test]
+async fn a_pipeline_that_an_earlier_build_kept_still_runs() {
+    let tested = Tested::new();
+    let pipeline = json!({ "processors": [{ "set": { "field": "a", "value": 1.5 } }] });
+    let put = |_: &frostline_catalog::Records| {
+        let (kind, name) = (super::KEPT.record, "p".to_owned());
+        Ok(vec![frostline_catalog::RecordChange::Other { kind, name, value: Some(pipeline.clone()) }])
+    };
+    tested.state.node.catalog().change_records("pipeline", put).await.unwrap();
+    assert_eq!(tested.ok("GET", "/_ingest/pipeline/p", "").await["p"], pipeline);
+    tested.send("PUT", "/web/_doc/1?pipeline=p", "{}").await;
+    assert_eq!(tested.ok("GET", "/web/_source/1", "").await, json!({ "a": 1.5 }));
+}

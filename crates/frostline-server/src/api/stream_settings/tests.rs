@@ -178,6 +178,20 @@ async fn an_alias_becomes_a_stream() {
     let rolled = tested.ok("POST", "/app-x/_rollover", "").await;
     assert_eq!((&rolled["old_index"], &rolled["new_index"]), (&json!("new"), &json!("ds-app-x-000002")));
     assert_eq!(tested.error("POST", "/_data_stream/_migrate/app-x", "").await.0, 400);
+    // What wildcards left out they leave out.
+    assert_eq!(stream["hidden"], false);
+    let hidden =
+        r#"{"actions":[{"add":{"index":"other","alias":"app-h","is_hidden":true,"is_write_index":true}}]}"#;
+    tested.ok("POST", "/_aliases", hidden).await;
+    tested.ok("POST", "/_data_stream/_migrate/app-h", "").await;
+    assert_eq!(tested.ok("GET", "/_data_stream/app-h", "").await["data_streams"][0]["hidden"], true);
+    let of = async |uri: &str| tested.ok("GET", uri, "").await["count"].clone();
+    assert_eq!(of("/app-h*/_count").await, 0);
+    assert_eq!(of("/app-h*/_count?expand_wildcards=open,hidden").await, 1);
+    assert_eq!(of("/app-h/_count").await, 1);
+    let streams = async |uri: &str| tested.ok("GET", uri, "").await["data_streams"].as_array().unwrap().len();
+    assert_eq!(streams("/_resolve/index/app-h*").await, 0);
+    assert_eq!(streams("/_resolve/index/app-h*?expand_wildcards=all").await, 1);
     // Of its indices none goes to another.
     let (_, _, said) = tested.error("POST", "/_data_stream/_migrate/app-many", "").await;
     assert!(said.contains("must specify a write index"), "{said}");

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use frostline_base::{ErrorKind, IndexName, Meter, SplitId};
 use frostline_catalog::{Deleted, Index, Reason, Resolve, Vacuum};
 use frostline_ingest::{Needles, SegmentState, retention};
-use frostline_node::Node;
+use frostline_node::{Node, Whole};
 use frostline_show::{Table, printable, say, say_json, show_bytes, show_count};
 use frostline_split::Pack;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -17,7 +17,6 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::retain::show_kept;
-use super::whole::Whole;
 use super::{agrees, verify_pack, verify_split};
 use crate::Outcome;
 use crate::commands::ingest::random;

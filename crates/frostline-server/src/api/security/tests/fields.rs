@@ -392,6 +392,48 @@ async fn rules_of_several_roles_see_together_and_several_indices_what_all_see() 
     }
 }
 
+/// Errors name the analyzers of the fields that are seen, and no others are found.
+#[tokio::test]
+async fn analyzers_of_hidden_fields_have_no_names() {
+    let tested = Tested::with(Settings { auth: true, ..Settings::default() });
+    let key = first_key(&tested.state).await.unwrap().unwrap();
+    let admin = format!("ApiKey {key}");
+    let index = json!({
+        "settings": { "analysis": {
+            "analyzer": { "open_words": { "type": "simple" }, "xyzzyone": { "type": "stop" } },
+            "normalizer": { "plughtwo": { "filter": ["lowercase"] } },
+        } },
+        "mappings": { "properties": {
+            "text": { "type": "text", "fields": { "words": { "type": "text", "analyzer": "open_words" } } },
+            "secret": { "type": "text", "analyzer": "xyzzyone" }, "code": { "type": "keyword", "normalizer": "plughtwo" },
+        } },
+    });
+    ok(&tested, &admin, "PUT", "/web", &index.to_string()).await;
+    ok(&tested, &admin, "PUT", "/web/_doc/1?filter_path=result", r#"{"text":"a line","secret":"a word"}"#)
+        .await;
+    let rules = json!({ "grant": ["*"], "except": ["secret", "code"] });
+    let indices = json!([{ "names": ["web"], "privileges": ["all"], "field_security": rules }]);
+    let limited = key_of(&tested, &admin, indices).await;
+    let asked = async |key: &str, analyzer: &str| {
+        let body = json!({ "query": { "match": { "text": { "query": "line", "analyzer": analyzer } } } });
+        let answered = send(&tested, key, "POST", "/web/_search", &body.to_string()).await;
+        (answered.status.as_u16(), String::from_utf8(answered.body.to_vec()).unwrap())
+    };
+    assert_eq!(asked(&limited, "open_words").await.0, 200);
+    let (status, none) = asked(&limited, "none").await;
+    assert!(status == 400 && none.contains("[open_words]"), "{none}");
+    assert!(!none.contains("xyzzyone") && !none.contains("plughtwo"), "{none}");
+    let (_, hidden) = asked(&limited, "xyzzyone").await;
+    assert_eq!(hidden, none.replace("[none]", "[xyzzyone]"));
+    assert!(asked(&admin, "none").await.1.contains("[xyzzyone]"));
+    assert_eq!(asked(&admin, "xyzzyone").await.0, 200);
+    let vectors = r#"{"fields":["text"],"per_field_analyzer":{"text":"none"}}"#;
+    let vectors = send(&tested, &limited, "POST", "/web/_termvectors/1", vectors).await;
+    assert!(!String::from_utf8_lossy(&vectors.body).contains("xyzzyone"), "{vectors:?}");
+    let refused = send(&tested, &limited, "POST", "/web/_analyze", r#"{"analyzer":"none","text":"a"}"#).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+}
+
 async fn status_of(tested: &Tested, admin: &str, key: &Value) -> u16 {
     status(tested, admin, "POST", "/_security/api_key", &key.to_string()).await
 }

@@ -1,27 +1,35 @@
-//! Reads all of a split, for commands that look at every part.
+//! Reads all of a split, for who looks at every part.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 use frostline_base::{Error, Meter, ReadRanges, Result, Share};
 use frostline_catalog::SplitEntry;
-use frostline_node::Node;
 use frostline_split::{Block, KeyRange, Split, Table, Wanted};
 
+use crate::Node;
+
+/// Blocks that are read and held together: at most 8 MiB of a dictionary.
+const BLOCKS_AT_ONCE: usize = 512;
+
 /// A split that is being read.
-pub(super) struct Whole<'a> {
-    pub(super) node: &'a Node,
-    pub(super) entry: &'a SplitEntry,
-    pub(super) meter: &'a Meter,
+pub struct Whole<'a> {
+    /// Where it is read.
+    pub node: &'a Node,
+    /// The split.
+    pub entry: &'a SplitEntry,
+    /// What counts the requests.
+    pub meter: &'a Meter,
 }
 
 impl Whole<'_> {
-    pub(super) async fn read(&self, ranges: &[Range<u64>], share: Share) -> Result<Vec<Bytes>> {
+    /// Reads parts of the file.
+    pub async fn read(&self, ranges: &[Range<u64>], share: Share) -> Result<Vec<Bytes>> {
         self.node.repository().read_ranges(&self.entry.object, ranges, share, self.meter).await
     }
 
     /// Opens the split by its hot footer.
-    pub(super) async fn open(&self) -> Result<Split> {
+    pub async fn open(&self) -> Result<Split> {
         let length = self.node.repository().head(&self.entry.object.key).await?;
         if length != self.entry.object.bytes {
             let said = self.entry.object.bytes;
@@ -32,7 +40,7 @@ impl Whole<'_> {
     }
 
     /// The same, of an object whose length is known to be right.
-    pub(super) async fn footer(&self) -> Result<Split> {
+    pub async fn footer(&self) -> Result<Split> {
         let footer = self.read(std::slice::from_ref(&self.entry.footer), Share::Footer).await?;
         let split = Split::open(footer.first().map(|b| b.as_ref()).unwrap_or_default())?;
         if split.id().is_some_and(|id| id != self.entry.id) {
@@ -43,7 +51,7 @@ impl Whole<'_> {
     }
 
     /// Reads what the hot footer leaves to other parts of the file.
-    pub(super) async fn know_all(&self, split: &Split) -> Result<()> {
+    pub async fn know_all(&self, split: &Split) -> Result<()> {
         let mut unread = split.unread_fields(Wanted::All);
         unread.extend(split.unread_pages(&split.column_names().collect::<Vec<_>>()));
         for (block, bytes) in self.with_bytes(unread, Share::Footer).await? {
@@ -53,16 +61,32 @@ impl Whole<'_> {
     }
 
     /// The blocks of a table, in order.
-    pub(super) async fn blocks(&self, table: &Table) -> Result<Vec<(Block, Bytes)>> {
+    pub async fn blocks(&self, table: &Table) -> Result<Vec<(Block, Bytes)>> {
+        self.with_bytes(self.all_blocks(table).await?, Share::Index).await
+    }
+
+    /// The same, of which few are held at a time.
+    pub(crate) async fn each_block(
+        &self,
+        table: &Table,
+        mut each: impl FnMut(&Block, &Bytes) -> Result<()>,
+    ) -> Result<()> {
+        for blocks in self.all_blocks(table).await?.chunks(BLOCKS_AT_ONCE) {
+            let blocks = self.with_bytes(blocks.to_vec(), Share::Index).await?;
+            blocks.iter().try_for_each(|(block, bytes)| each(block, bytes))?;
+        }
+        Ok(())
+    }
+
+    async fn all_blocks(&self, table: &Table) -> Result<Vec<Block>> {
         let all = KeyRange::all();
         let index = self.with_bytes(table.index_blocks([&all]), Share::Index).await?;
-        let blocks = match index.is_empty() {
-            true => table.blocks(&all)?,
+        match index.is_empty() {
+            true => table.blocks(&all),
             false => {
-                table.with_index(index.iter().map(|(block, bytes)| (block, bytes.as_ref())))?.blocks(&all)?
+                table.with_index(index.iter().map(|(block, bytes)| (block, bytes.as_ref())))?.blocks(&all)
             }
-        };
-        self.with_bytes(blocks, Share::Index).await
+        }
     }
 
     async fn with_bytes(&self, blocks: Vec<Block>, share: Share) -> Result<Vec<(Block, Bytes)>> {
