@@ -1,9 +1,9 @@
 //! Captures: copies of the files that the rules read, in a folder to send to a colleague.
 //!
 //! A capture has `sample0/` (everything), `sample1/` (the counters, some seconds later) and
-//! `capture.json`, with the size and a checksum of every file: one that is cut, changed or lost is known as damaged, and
-//! what a rule would have read in it as unknown. What is kept of each file says [`redacted`], and [`names`] which names
-//! are no secret; every other one is a number, in paths and in contents alike.
+//! `capture.json`, with the size and a checksum of every file. A file that was truncated, changed or lost counts as damaged,
+//! and what a rule would have read in it as unknown. [`redacted`] defines what is kept of each file. [`names`] defines which
+//! names are kept; every other name becomes a number, in paths and in contents.
 
 mod names;
 mod redacted;
@@ -140,7 +140,7 @@ const SEARCH_KEPT: &[&str] = &[
     "xpack.searchable.snapshot.shared_cache.size",
 ];
 
-/// Programs that a rule looks for, beside virtual machines.
+/// Programs that a rule looks for, besides virtual machine monitors.
 const PROGRAMS: &[&str] =
     &["frostline", "irqbalance", "java", "mongod", "mysqld", "oracle", "postgres", "redis-server"];
 
@@ -262,13 +262,13 @@ pub fn capture(root: &Path, out: &Path, interval: Duration) -> Result<usize> {
         }
     }
     let count = header.files.len();
-    // No file has these checksums, so they are damaged: a rule that wants one knows that it is there.
+    // No file matches these checksums, so these files count as damaged: a rule that reads one knows that it exists.
     header.files.extend(unread(&tree).into_iter().map(|path| (format!("sample0/{path}"), (0, 0))));
     write(&out.join("capture.json"), header.checked()?.text()?.as_bytes())?;
     Ok(count)
 }
 
-/// Configuration files that are there and cannot be read, under no name of theirs.
+/// Paths for configuration files that exist and cannot be read, made from patterns instead of their names.
 fn unread(tree: &Tree) -> Vec<String> {
     let is_unread = |pattern: &&&str| match tree.glob(pattern) {
         Ok(paths) => paths.iter().any(|path| tree.text(path).is_err_and(|absent| !absent.is_missing())),
@@ -281,7 +281,7 @@ fn unread(tree: &Tree) -> Vec<String> {
 /// Files by their paths.
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// The files of both samples: of a host, of its counters first and later, and of what commands printed.
+/// The files of both samples: those of the host, its counters at both times, and the output of commands.
 fn samples(
     tree: &Tree,
     [counters, later]: [Files; 2],
@@ -371,7 +371,7 @@ fn facts(tree: &Tree, redactor: &mut Redactor) -> Files {
     files
 }
 
-/// Of a process that a rule looks for: its kept arguments, and its status. Of another only that it runs.
+/// For a process that a rule looks for, the arguments that are kept and its status. For any other, only that it runs.
 fn of_process(tree: &Tree, process: &Process, pools: &[&str], names: &mut Names) -> Files {
     let folder = format!("proc/{}", process.pid);
     let known = PROGRAMS.iter().chain(MONITORS).find(|known| process.name == **known);

@@ -160,7 +160,7 @@ impl From {
 }
 
 impl Show {
-    /// The page's file, before the host is examined.
+    /// The file of the page, checked before the host is examined.
     fn page(&self) -> Result<Option<OutputFile>> {
         self.html.as_deref().map(output_file).transpose()
     }
@@ -295,13 +295,13 @@ impl Examine {
         }
     }
 
-    /// The file of the metrics, before the host is examined.
+    /// The file of the metrics, checked before the host is examined.
     fn metrics(&self) -> Result<Option<OutputFile>> {
         self.prometheus.as_deref().map(output_file).transpose()
     }
 }
 
-/// Writes the metrics. The file is replaced as a whole: a collector may read it at any time.
+/// Writes the metrics. The file is replaced atomically, because a collector may read it at any time.
 fn export(metrics: Option<&OutputFile>, report: &Report) -> Result<()> {
     metrics.map_or(Ok(()), |file| write_output(file, &report.prometheus()))
 }

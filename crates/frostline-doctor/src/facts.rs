@@ -153,7 +153,7 @@ pub(crate) struct Mount {
     pub(crate) kind: String,
     /// As `/proc/mounts` shows them: `ro` where the mount or its file system is read-only.
     pub(crate) options: Vec<String>,
-    /// Where `mountinfo` was read.
+    /// Known only if `mountinfo` was read.
     pub(crate) info: Option<MountInfo>,
 }
 
@@ -168,7 +168,7 @@ pub(crate) struct MountInfo {
     pub(crate) flags: Vec<String>,
     /// Options of the file system, `ro` or `rw` first.
     pub(crate) shared: Vec<String>,
-    /// Whether something is mounted over it, so that its path leads elsewhere.
+    /// Whether something is mounted over it, so its path leads elsewhere.
     pub(crate) is_hidden: bool,
 }
 
@@ -181,12 +181,12 @@ impl Mount {
         self.options.iter().find_map(|o| o.strip_prefix(option)?.strip_prefix('='))
     }
 
-    /// Whether its path leads to it, as far as is known.
+    /// Whether its path leads to it, as far as known.
     pub(crate) fn is_visible(&self) -> bool {
         self.info.as_ref().is_none_or(|info| !info.is_hidden)
     }
 
-    /// Whether a remount of the file system here leaves both it and this mount read-only or writable, as they are.
+    /// Whether a remount of the file system at this mount keeps both read-only or both writable.
     pub(crate) fn is_remountable(&self) -> bool {
         self.is_visible() && self.info.as_ref().is_some_and(|info| info.flags.first() == info.shared.first())
     }

@@ -8,8 +8,8 @@
 //! 1. A setting is changed only if it still holds what it held when the host was examined.
 //! 2. What is changed is recorded beside the script before it is changed, so that `undo` sets back exactly that:
 //!    also after a kill, after a second run, and where part of a fix was in place already.
-//! 3. `undo` leaves a setting alone that somebody else has changed since, or that is of another device or file system
-//!    now, and says so.
+//! 3. `undo` leaves a setting alone that somebody else has changed since, or that now belongs to another device or file
+//!    system, and says so.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -59,7 +59,7 @@ change() {
     fi
     present=$(whose_"$1")
     if [ -n "$owner" ] && [ "$present" != "$owner" ]; then
-        echo "$name is of another device or file system than when the host was examined: examine it again" >&2
+        echo "$name belongs to another device or file system than when the host was examined: examine it again" >&2
         return 1
     fi
     mkdir -p "$record" && printf '%s\n' "$present" > "$record/$1" || return 1
@@ -80,7 +80,7 @@ revert() {
     owner= left=
     { IFS= read -r owner; IFS= read -r left; } < "$record/$1"
     if [ -n "$owner" ] && [ "$(whose_"$1")" != "$owner" ]; then
-        echo "$name is gone, or of another device or file system now: left alone" >&2
+        echo "$name is gone, or belongs to another device or file system now: left alone" >&2
         status=1
         return 1
     fi

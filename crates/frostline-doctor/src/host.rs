@@ -61,7 +61,7 @@ pub(crate) struct FileSystem<'a> {
 }
 
 impl<'a> FileSystem<'a> {
-    /// The mount by which its options can be changed without a change of anything else.
+    /// The mount through which its options can be changed without changing anything else.
     pub(crate) fn remountable(&self) -> Option<&'a Mount> {
         self.mounts.iter().copied().find(|mount| mount.is_remountable())
     }
@@ -359,7 +359,7 @@ impl Host {
         let mut known: BTreeMap<&str, usize> = BTreeMap::new();
         let mut all: Vec<FileSystem<'_>> = Vec::new();
         for mount in self.mounts()? {
-            // Captures without mountinfo: sources other than devices may be shared by several.
+            // In captures without mountinfo, several file systems may share a source that is no device.
             let by_device = Some(mount.device.as_str()).filter(|device| device.starts_with("/dev/"));
             let key = mount.info.as_ref().map_or(by_device, |info| Some(info.number.as_str()));
             match key.map(|key| *known.entry(key).or_insert(all.len())) {
@@ -665,7 +665,7 @@ impl Host {
         said.or_else(|| strictest(&mut on_it(&self.inferred).into_iter().map(|(_, role)| role)))
     }
 
-    /// What a file system is for: a log or database if any of its mounts is, a cache if all of its mounts are.
+    /// The role of a file system: log or database if any of its mounts has that role, cache if all of them do.
     pub(crate) fn role_of_all(&self, file_system: &FileSystem<'_>) -> Option<Role> {
         let roles: Vec<(&Mount, Option<Role>)> =
             file_system.mounts.iter().map(|mount| (*mount, self.role_of(mount))).collect();
@@ -732,7 +732,7 @@ impl Host {
     }
 }
 
-/// The mounts, from `mountinfo`; captures of earlier builds have `/proc/mounts` only.
+/// The mounts, from `mountinfo`. Captures of earlier builds have only `/proc/mounts`.
 pub(crate) fn mounts(tree: &Tree) -> Fact<Vec<Mount>> {
     let path = "proc/self/mountinfo";
     let (path, mounts) = match tree.text_up_to(path, TABLE_BYTES_MAX) {

@@ -150,8 +150,8 @@ pub(crate) fn uuid_path(number: &str) -> String {
     format!("commands/uuid.{number}")
 }
 
-/// The UUIDs of the file systems whose options a fix may change. Read only for fixes: a disk that does not answer
-/// would hold an examination.
+/// The UUIDs of the file systems whose options a fix may change. Read only for fixes, because a disk that does not
+/// answer would block an examination.
 pub(crate) fn uuids(tree: &Tree) -> Files {
     let mounts = tree.text("proc/self/mountinfo").map(|text| crate::facts::mountinfo(&text));
     let mut files = Files::new();

@@ -80,7 +80,7 @@ pub struct Remedy {
     pub undo: Vec<String>,
     /// Whether the doctor can apply it: what it changes was read here.
     pub applicable: bool,
-    /// Why there is nothing to type here.
+    /// Why the fix is not possible here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     #[serde(skip)]

@@ -111,7 +111,7 @@ impl Change {
         }
     }
 
-    /// Whether it can only be typed with values that were read: a remount would reset all options that it does not name.
+    /// Whether its command needs values that were read: a remount resets all options that it does not name.
     pub(crate) fn is_of_mount(self) -> bool {
         matches!(self.0, Setting::FileSystem(..) | Setting::AccessTime)
     }
@@ -223,7 +223,7 @@ impl Setting {
     }
 }
 
-/// What the path of a finding leads to: the mount there that nothing hides.
+/// The mount at the path of a finding that no other mount hides.
 fn mounted<'a>(host: &'a Host, values: &Values) -> Fact<&'a Mount> {
     let hidden = Why::Unsaid("something else is mounted over it");
     let point = values.get("point").ok_or_else(|| Absent::new("the mount", hidden))?;
@@ -232,7 +232,7 @@ fn mounted<'a>(host: &'a Host, values: &Values) -> Fact<&'a Mount> {
     host.mounts()?.iter().rfind(is_there).ok_or_else(lacks)
 }
 
-/// A mount of the file system of a finding by which its options can be changed.
+/// The mount through which the options of a finding's file system can be changed.
 fn remountable<'a>(host: &'a Host, values: &Values) -> Fact<&'a Mount> {
     let mount = mounted(host, values)?;
     let file_systems = host.file_systems()?;
@@ -269,11 +269,11 @@ enum Kind {
     Mount(Remount),
 }
 
-/// An option of a mount or of its file system, and what a remount has to name beside it.
+/// An option of a mount or of its file system, and what a remount must name besides it.
 struct Remount {
     point: String,
     device: String,
-    /// The options that are kept, for a person to type.
+    /// The options to keep, for the printed command.
     kept: String,
     /// The option in effect when none of `shown` is shown.
     otherwise: &'static str,
@@ -285,7 +285,7 @@ struct Remount {
     root: String,
 }
 
-/// Options that a remount resets if it does not name them; all others stay.
+/// Options that a remount resets unless it names them. It keeps all others.
 const KEPT: [&str; 9] =
     ["nosuid", "nodev", "noexec", "nosymfollow", "nodiratime", "sync", "dirsync", "mand", "lazytime"];
 
@@ -361,7 +361,7 @@ impl Target {
         }
     }
 
-    /// The device or file system that it belongs to: the shell command that tells, and what that prints on `host`.
+    /// The device or file system that it belongs to: the shell command that identifies it, and its output on `host`.
     fn whose(&self, host: &Host) -> (String, String) {
         let mut parts = self.path.split('/');
         let device = match (&self.kind, parts.next(), parts.next(), parts.next(), parts.next()) {

@@ -249,7 +249,7 @@ impl Tree {
         )
     }
 
-    /// Whether something is at `path` and may be read; in captures, also a link.
+    /// Whether `path` exists and can be read; in captures, also as a link.
     pub fn has(&self, path: &str) -> bool {
         let is_there = |path: &str| match &self.source {
             Source::Memory(files) => files.contains_key(path) || !memory_names(files, path).is_empty(),

@@ -342,7 +342,7 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
         was.asked.clone().unwrap_or_else(|| Asked { study_hash: hash(&text), ..asked_by(&was.command) });
     if asked.study_hash != hash(&text) {
         return Err(Error::conflict(format!(
-            "{} is not the study of the run's samples: put that one back, or begin a new run",
+            "{} is not the study of the run's samples: restore that study, or begin a new run",
             folder.join("study.toml").display()
         )));
     }
@@ -384,7 +384,7 @@ fn devices(targets: &Targets) -> BTreeMap<String, String> {
     targets.devices.iter().map(|(path, at)| (path.display().to_string(), at.identity().to_owned())).collect()
 }
 
-/// Says which paths of the study are on one file system: they differ, but not by their volumes.
+/// Notes on paths of the study that are on one file system, whose differences are not those of volumes.
 fn one_volume(targets: &Targets) -> Vec<String> {
     let mut paths: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (path, at) in &targets.directories {
@@ -393,13 +393,13 @@ fn one_volume(targets: &Targets) -> Vec<String> {
     let shared = paths.into_iter().filter(|(_, paths)| paths.len() > 1);
     shared
         .map(|(volume, paths)| {
-            format!("On one file system ({volume}), so that volumes are not compared: {}.", paths.join(", "))
+            format!("On one file system ({volume}), so volumes are not compared: {}.", paths.join(", "))
         })
         .collect()
 }
 
-/// That each path leads to the file system or device that the run has samples of, as far as its record says. An earlier
-/// run has less in it.
+/// Checks that each path leads to the file system or device of the run's samples, as far as the record identifies it. The
+/// record of an earlier build has less.
 fn check_same(
     what: &str,
     was: &BTreeMap<String, String>,
@@ -413,7 +413,7 @@ fn check_same(
         };
         let now = now.get(path).filter(|now| !is_same(now))?;
         Some(Error::conflict(format!(
-            "{path} is another {what} ({now}) than that of the run's samples ({was}): resume where that one is"
+            "{path} is another {what} ({now}) than that of the run's samples ({was}): bring that one back, then resume"
         )))
     });
     other.map_or(Ok(()), Err)
@@ -495,7 +495,7 @@ impl run::Executor for Nothing {
     }
 }
 
-/// The second is whether something could not be undone.
+/// The second value says whether something could not be undone.
 fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> Result<(Run, bool)> {
     let Prepared { study, plan, targets, mut header, mut journal } = prepared;
     let stop = Stop::on_signals()?;
@@ -520,7 +520,7 @@ fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> R
     Ok((run?, is_left))
 }
 
-/// Whether something could not be undone, which is said: it stays in the ledger for `lab clean`.
+/// Whether something could not be undone. Reports it; it stays in the ledger for `lab clean`.
 fn is_left(closed: Result<()>) -> bool {
     if let Err(error) = &closed {
         eprintln!("frostline: {}", ledger::left(error));
@@ -617,8 +617,8 @@ fn measure(args: &crate::measure::args::MeasureArgs, context: &Context) -> Resul
     Ok(Outcome { stdout, partial: partial || !is_written })
 }
 
-/// The page of a measurement. If it cannot be written, for example because its disk is full by now, the measurement is kept
-/// as JSON, of which `lab report` makes the page; and the answer is false.
+/// Writes the page of a measurement. If that fails, for example because the disk is full, keeps the measurement as JSON, from
+/// which `lab report` makes the page, and returns false.
 fn page_or_json(page: &OutputFile, measurement: &Measurement, data: &Path) -> bool {
     let Err(error) = write_output(page, &crate::report::load_page(measurement, Language::English)) else {
         return true;

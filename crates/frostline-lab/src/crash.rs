@@ -500,13 +500,13 @@ impl CrashArgs {
     }
 }
 
-/// What the columns count.
+/// The legend of the table.
 const LEGEND: &str = "
 Of the states after the cuts, how many
   lost         what fsync had acknowledged: it is missing, short or old, or the file system cannot be mounted
   wrong        have other bytes in what was acknowledged
   stale        show bytes of a deleted file
-  damaged      are damaged according to the file system's own check, after the journal was replayed
+  damaged      have errors according to the file system's own check, after the journal was replayed
   unmountable  cannot be mounted at all";
 
 /// Runs `lab crash-proof` with `daemon` serving the volumes; prints a table, or with `json` one document.

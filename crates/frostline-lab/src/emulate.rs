@@ -274,7 +274,7 @@ impl Emulated {
         &self.devices
     }
 
-    /// Whether the daemon still serves them. If not, every request to them fails, and whoever made them makes new ones.
+    /// Whether the daemon still serves them. If not, every request to them fails, and their creator must make new ones.
     pub fn is_served(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }

@@ -7,11 +7,11 @@
 //! 1. Where the load has two levels, the higher one at least half as much again and not for most of the time, the higher
 //!    one is a peak. Its hours are those of the busiest day, of the longest stretch, or its part of 24, whichever is more.
 //! 2. A level has a rate in bytes and one in requests, each of which 99 % of its time does not exceed.
-//! 3. Mix and sizes are averages over the requests of the higher level. Where they do not make its one rate the other, sizes
-//!    are larger or smaller. Where the lower level has smaller requests, the need has its requests beside its bytes. If they
-//!    came to no less than the higher level in these sizes, there is one level.
+//! 3. Mix and sizes are averages over the requests of the higher level. If they do not convert one of its rates into the
+//!    other, sizes are larger or smaller. If the lower level has smaller requests, the need has its number of requests beside
+//!    its bytes. If these, in the sizes of the peak, are no less than the higher level, there is one level.
 //!
-//! A need thus asks for no more bytes and requests a second of a level than were counted of it.
+//! So a need asks for no more bytes and requests a second of a level than were counted.
 //!
 //! A hole in an export is named and counts as no time at all: it is neither idle nor busy.
 

@@ -24,7 +24,7 @@ pub struct Run {
     pub title: String,
     /// What was typed.
     pub command: String,
-    /// What was asked for; earlier runs say it only in `command`.
+    /// What was asked for; runs of earlier builds have it only in `command`.
     #[serde(default)]
     pub asked: Option<Asked>,
     /// When it began, RFC 3339.
@@ -44,7 +44,7 @@ pub struct Run {
     /// Earlier runs have none.
     #[serde(default)]
     pub file_systems: BTreeMap<String, String>,
-    /// What tells the block devices that the study names from others (`Device::identity`), by path. Earlier runs have none.
+    /// What identifies the block devices that the study names (`Device::identity`), by path. Runs of earlier builds lack it.
     #[serde(default)]
     pub devices: BTreeMap<String, String>,
     /// The cells in the order of the study.
@@ -60,12 +60,12 @@ pub struct Run {
     pub complete: bool,
 }
 
-/// What a run that is resumed keeps to.
+/// What the run was asked for, which a resumed run keeps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Groups of cells, instead of those of the mode; empty for those.
+    /// Groups of cells that replace those of the mode; empty if none do.
     pub cells: Vec<String>,
-    /// Greatest CPU pressure of a sample in percent, instead of the study's.
+    /// Highest CPU pressure of a sample in percent, in place of the study's limit.
     pub cpu_pressure_max: Option<f64>,
     /// XXH3 of the study's text, 16 hexadecimal digits.
     pub study_hash: String,

@@ -29,7 +29,7 @@ pub struct Stored {
 pub struct Objects {
     /// How many.
     pub count: u64,
-    /// What they take.
+    /// Their bytes.
     pub bytes: u64,
 }
 
@@ -61,7 +61,7 @@ impl Stored {
         Ok(all)
     }
 
-    /// All of them.
+    /// The bytes of all splits and files.
     pub fn bytes(&self) -> u64 {
         self.parts.all() + self.files.values().map(|files| files.bytes).sum::<u64>()
     }

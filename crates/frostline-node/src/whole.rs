@@ -1,4 +1,4 @@
-//! Reads all of a split, for who looks at every part.
+//! Reads a whole split, for callers that look at every part.
 
 use std::ops::Range;
 

@@ -52,7 +52,7 @@ pub struct Double {
 }
 
 impl Value {
-    /// Reads JSON, in which every number keeps its text. `Invalid` where it is none, or an object has a key twice.
+    /// Reads JSON; every number keeps its text. `Invalid` if it is no JSON, or if an object has a key twice.
     pub fn read(json: &[u8]) -> Result<Value> {
         read_json(text_of(json)?, false, true)
     }

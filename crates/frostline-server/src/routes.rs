@@ -141,7 +141,7 @@ fn instead(parts: &[String]) -> Option<&'static str> {
         (&["_security"], "there are users, and API keys with their roles in `role_descriptors`"),
         (
             &["_field_usage_stats"],
-            "no search counts the fields that it reads: `_disk_usage` has what each field takes",
+            "searches do not count the fields that they read: `_disk_usage` shows the bytes of each field",
         ),
         (&["_freeze", "_shrink", "_split", "_unfreeze"], "an index has no shards to change"),
     ];

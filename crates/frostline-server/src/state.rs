@@ -186,7 +186,7 @@ impl Call {
         }
     }
 
-    /// The same, whose numbers are as they were written.
+    /// The same, with numbers that keep their spelling.
     pub(crate) fn written_object(&self) -> Result<Written> {
         if self.body.trim_ascii().is_empty() {
             return Ok(Written::new());

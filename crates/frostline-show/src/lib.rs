@@ -1,5 +1,5 @@
-//! Text for and from people: sizes with units, counts with nouns, tables, terminal output, files that a command
-//! makes, the common frame and style of HTML pages, and suggestions for mistyped names.
+//! Text for and from people: sizes with units, counts with nouns, tables, terminal output, output
+//! files, the common frame and style of HTML pages, and suggestions for mistyped names.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod html;

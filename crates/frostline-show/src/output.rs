@@ -1,24 +1,25 @@
-//! Files that a person named for what a command makes.
+//! Output files that the user named.
 //!
-//! A command that works for long asks [`OutputFile::open`] before, whether the file can be written, and writes it after.
+//! A command that takes long calls [`OutputFile::open`] before its work, to learn whether the file can be written, and writes
+//! it afterwards.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// A file that a person named.
+/// An output file that the user named.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    /// What is replaced, behind links; `None` for a pipe or a device, which is written to.
+    /// The file to replace, with links resolved; `None` for a pipe or a device, which is written to.
     replaced: Option<PathBuf>,
 }
 
 impl OutputFile {
-    /// The file at `path`, which need not be there. Nothing is changed yet.
+    /// The file at `path`, which need not exist. Changes nothing yet.
     ///
     /// # Errors
-    /// If it is a directory, or no file can be made where it is.
+    /// If it is a directory, or no file can be created there.
     pub fn open(path: &Path) -> io::Result<OutputFile> {
         let kind = fs::metadata(path).map(|metadata| metadata.file_type());
         if kind.as_ref().is_ok_and(|kind| kind.is_dir()) {
@@ -46,7 +47,7 @@ impl OutputFile {
         &self.path
     }
 
-    /// Writes `bytes` in place of what it held. On an error it stays as it was, as with [`replace`]. A link stays one, and a
+    /// Replaces the contents by `bytes`. After an error the file is unchanged, as with [`replace`]. A link stays a link. A
     /// pipe or a device is written to.
     ///
     /// # Errors
@@ -59,8 +60,8 @@ impl OutputFile {
     }
 }
 
-/// Puts `bytes` in place of what the file held: after a power cut or an error it is as before or as now, and as now once
-/// this returned. Owner and mode stay.
+/// Replaces the contents of a file by `bytes`, atomically and durably: after a power cut or an error it has the old or the
+/// new contents, and the new ones once this has returned. Owner and mode stay.
 ///
 /// # Errors
 /// As the system.
@@ -75,7 +76,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_entry(path)
 }
 
-/// Makes the name of a file or folder durable: that is data of the folder which it is in.
+/// Makes the name of a file or folder durable, by syncing the folder that contains it.
 ///
 /// # Errors
 /// As the system.

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde::de::{Error, IgnoredAny};
 
-/// Objects and arrays inside each other, as `serde_json` reads them.
+/// Nested objects and arrays, the limit of `serde_json`.
 const DEPTH_MAX: usize = 127;
 
-/// Refuses what is not JSON, and a key that is given twice in one object: which one would count is a guess. A number may be
-/// larger than any double.
+/// Refuses texts that are not JSON, and objects with a key twice, because which value counts would be a guess. A number may
+/// exceed every double.
 pub fn check_unique_keys(json: &[u8]) -> serde_json::Result<()> {
     serde_json::from_slice::<IgnoredAny>(json)?;
-    // What follows is about JSON. The keys of each object that is open; none of an array.
+    // From here on, the text is JSON. The keys of each open object; an array has none.
     let mut open: Vec<Option<BTreeSet<String>>> = Vec::new();
     let (mut at, mut is_key) = (0, false);
     while let Some(byte) = json.get(at) {
@@ -44,7 +44,7 @@ pub fn check_unique_keys(json: &[u8]) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// The bytes of a text that has begun, with its last quote.
+/// The remaining bytes of a string, including its closing quote.
 fn text_length(rest: &[u8]) -> usize {
     let mut is_escaped = false;
     let end = rest.iter().position(|byte| {
@@ -63,7 +63,7 @@ fn wrong(what: &str, json: &[u8], at: usize) -> serde_json::Error {
     serde_json::Error::custom(format_args!("{what} at line {line} column {column}"))
 }
 
-/// What is wrong, without the place in a text alone.
+/// What is wrong, without the position, which refers to one string only.
 fn unplaced(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(what, _)| what.to_owned())

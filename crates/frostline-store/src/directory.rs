@@ -3,8 +3,8 @@
 //!
 //! Anything behind a symbolic link is not ours: listings skip links, and nothing is deleted through one.
 //!
-//! The directory itself is never made here. When a disk is unmounted while a store is open, writes and listings fail,
-//! instead of filling, or finding empty, the disk beneath.
+//! The directory itself is never created here. If its disk is unmounted while a store is open, writes and listings fail.
+//! Otherwise writes would fill the disk beneath, and listings would find it empty.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -172,7 +172,7 @@ impl Directory {
         tokio::task::spawn_blocking(move || sync_file(&file)).await?.map_err(|e| named(location, e))
     }
 
-    /// The store below would make the root, too.
+    /// The inner store would create the root, too.
     async fn make_parents(&self, location: &Path) -> Result<()> {
         let (file, root) = (self.files.path_to_filesystem(location)?, self.root.clone());
         let make = move || root.check().and_then(|()| root.make_parents(&file));
@@ -189,7 +189,7 @@ struct Root {
 
 impl Root {
     fn new(path: &FilePath) -> io::Result<Root> {
-        // As the files are named that are written.
+        // The files that are written have canonical paths.
         let path = fs::canonicalize(path)?;
         Ok(Root { is_mount: is_mount(&path)?, path })
     }
@@ -199,19 +199,21 @@ impl Root {
         let path = self.path.display();
         match is_mount(&self.path) {
             Ok(is_mount) if is_mount || !self.is_mount => Ok(()),
-            Ok(_) => Err(io::Error::other(format!("what was mounted on {path} is gone: mount it again"))),
+            Ok(_) => Err(io::Error::other(format!(
+                "the file system that was mounted on {path} is gone: mount it again"
+            ))),
             Err(e) if is_gone(&e) => Err(io::Error::other(format!(
-                "the directory {path} does not exist any more: mount its disk again, or make it"
+                "the directory {path} no longer exists: mount its disk again, or create it"
             ))),
             Err(e) => Err(e),
         }
     }
 
-    /// Makes the directories between this one and a file.
+    /// Creates the directories between this one and a file.
     fn make_parents(&self, file: &FilePath) -> io::Result<()> {
         let Some(parent) = file.parent() else { return Ok(()) };
         let mut made = self.path.clone();
-        // One at a time: not even a race may make the root.
+        // One at a time, so that not even a race creates the root.
         for part in parent.strip_prefix(&self.path).into_iter().flatten() {
             made.push(part);
             match fs::create_dir(&made) {
@@ -279,8 +281,8 @@ fn write_durably(root: &Root, file: &FilePath, payload: &PutPayload, create: boo
     staged.name(file, create)
 }
 
-/// A new file beside the one that it is to be: a partial file is never visible, even after a power cut. It goes unless it
-/// gets its name. What a crash leaves of it is hidden from listings and harmless.
+/// A new file beside its final name, so a partial file is never visible, even after a power cut. It is removed unless it
+/// gets its name. Leftovers of a crash are harmless and hidden from listings.
 #[derive(Debug)]
 struct Staged {
     path: PathBuf,
@@ -305,7 +307,7 @@ impl Staged {
         Ok(Staged { path, file })
     }
 
-    /// Syncs it and gives it its name, in place of a file that has that, unless it is to be new.
+    /// Syncs it and gives it its name. Replaces an existing file of that name, unless the file must be new.
     fn name(&self, file: &FilePath, is_new: bool) -> io::Result<()> {
         self.file.sync_all()?;
         if is_new {

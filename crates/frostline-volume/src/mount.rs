@@ -64,7 +64,7 @@ const CLOSING_ROUNDS: u32 = 500;
 const SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// Rounds between looks at who keeps a mount from ending.
 const LOOK_EVERY: u64 = 200;
-/// How many of those looks may find what is served in no place that can be seen from here.
+/// How many of those looks may find a served mount nowhere that is visible from here.
 const LOOKS_MAX: u32 = if cfg!(test) { 1 } else { 30 };
 
 pub use guardian::guard;
@@ -157,7 +157,7 @@ pub enum Unmounted {
 
 /// A snapshot that is mounted. [`Mounted::serve`] it, or it goes.
 pub struct Mounted {
-    // What is not served is unmounted before it is given up.
+    // Dropped first: a session that is not served is unmounted before its place is given up.
     session: Session,
     held: Arc<Held>,
     record: Record,
@@ -165,7 +165,7 @@ pub struct Mounted {
     traces: Traces,
 }
 
-/// The place of a mount as long as this process serves it, and its files. Whatever uses these ends before the place is free.
+/// The place of a mount and its files, while this process serves it. All use of the files ends before the place is free.
 struct Held {
     lazy: Arc<Lazy>,
     place: Place,
@@ -382,7 +382,7 @@ pub(crate) fn check_whole(directory: &Path) -> Result<()> {
     }
 }
 
-/// `Invalid` if there is the directory of a mount of which data is absent, or the one in which it keeps its files, or what
+/// `Invalid` if the scan has the directory of a mount of which data is absent, or its hidden directory, or what
 /// [`check_mounts`] refuses.
 pub(crate) fn check_scan(scan: &Scan) -> Result<()> {
     let is_refused =
@@ -397,23 +397,23 @@ pub(crate) fn check_scan(scan: &Scan) -> Result<()> {
     }
 }
 
-/// `Invalid` if a file is in a mount of which data is absent, wherever that is mounted from: holes are told where data is
-/// absent.
+/// `Invalid` if a file is in a mount of which data is absent, wherever that is mounted from: absent data would be read as
+/// holes.
 pub(crate) fn check_mounts(scan: &Scan) -> Result<()> {
     let incomplete = reach::Incomplete::find();
     let is_refused =
         |found: &&Found| !found.is_directory() && incomplete.shows(&scan.place(&found.entry.path));
     match scan.entries.iter().find(is_refused) {
         Some(found) => Err(Error::invalid(format!(
-            "{} is in another mount of a mounted snapshot of which data is absent: wait until that is whole, or leave it \
-             out with --exclude",
+            "{} is in another mount of a mounted snapshot of which data is absent: wait until that is whole, or leave the \
+             file out with --exclude",
             found.entry.show()
         ))),
         None => Ok(()),
     }
 }
 
-/// Leaves out the hidden directories of mounts that are in the scan, too: the mounts have the same files.
+/// Leaves out the hidden directories of mounts that are also in the scan, because the mounts have the same files.
 pub(crate) fn leave_out_hidden(scan: &mut Scan) {
     let directories =
         || scan.entries.iter().filter(|found| found.is_directory()).map(|found| &found.entry.path);
@@ -507,12 +507,12 @@ fn take_off(directory: &Path, mounted: &MountLine) -> Result<()> {
     in_use("no process is seen that does, so perhaps a loop device, swap or an export of NFS")
 }
 
-/// The end of a mount. The process that serves it holds the lock of its place from before it is mounted until it has
-/// synced and finished, however long that takes.
+/// The end of a mount. Its process holds the lock of its place from before it mounts until it has synced and finished,
+/// however long that takes.
 struct Ending<'a> {
     directory: &'a Path,
     state: &'a Path,
-    /// Looks that found it served, and not where.
+    /// Looks that found it served, but not where.
     looks: u32,
 }
 
@@ -548,7 +548,7 @@ impl Ending<'_> {
         take_off(self.directory, &mounted).map(|()| true)
     }
 
-    /// Unmounts what was only about to be mounted before, and looks who keeps its process from ending.
+    /// Unmounts what was mounted since the last look, and finds who keeps its process from ending.
     fn look(&mut self) -> Result<()> {
         if self.unmount()? {
             return Ok(());
@@ -571,7 +571,7 @@ impl Ending<'_> {
         self.looks += u32::from(server.device.is_some());
         if self.looks > LOOKS_MAX {
             return Err(Error::conflict(format!(
-                "nothing is mounted on {directory} here, but process {} serves it: end that, or try again",
+                "nothing is mounted on {directory} here, but process {} serves it: end that process, or try again",
                 server.process
             )));
         }
@@ -674,7 +674,7 @@ impl Mounted {
         meter.is_whole = checkpoint(&lazy).await? == 0;
         let status = MountStatus { is_served: false, ..meter.status(&held.place, &lazy) };
         let left = recording.end().await;
-        // When the place is free, nothing of it is open.
+        // Nothing of the place is open once it is free.
         drop(lazy);
         let unmounted = blocking(move || {
             held.place.write_status(&status)?;

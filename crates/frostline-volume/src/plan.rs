@@ -140,14 +140,14 @@ impl RestoreQuestion {
         let sizes = 1.0..=catalogue.fast.snapshot_gib_max;
         if !sizes.contains(&self.size_gib) {
             return Err(Error::invalid(format!(
-                "a snapshot is of 1 to {} GiB, not of {}: write a size with its unit, such as 500GiB",
+                "a snapshot must have 1 to {} GiB, not {}: write a size with its unit, such as 500GiB",
                 sizes.end(),
                 show_bytes((self.size_gib * (1_u64 << 30) as f64) as u64)
             )));
         }
         if self.zones == 0 || self.copies < self.zones || self.copies > 10_000 {
             return Err(Error::invalid(format!(
-                "{} cannot be spread over {}: there is at least one zone, each has at least one volume, and all have at most 10000",
+                "{} cannot be spread over {}: name at least one zone, at least one volume for each zone, and at most 10000 volumes",
                 show_count(self.copies.into(), "volume"),
                 show_count(self.zones.into(), "zone")
             )));

@@ -198,7 +198,7 @@ pub(crate) async fn fetch<'a>(
     Ok(by_pack.into_values().flatten().zip(read).collect())
 }
 
-/// Pieces, and why others cannot be had.
+/// Pieces, and for missing ones the error.
 #[derive(Debug, Default)]
 pub(crate) struct Fetched {
     pieces: HashMap<PieceRef, Bytes>,
@@ -206,7 +206,7 @@ pub(crate) struct Fetched {
 }
 
 impl Fetched {
-    /// The bytes of a chunk, which have its digest.
+    /// The bytes of a chunk, checked against its digest.
     pub(crate) fn assemble(&self, tree: &Tree, chunk: &Chunk) -> Result<Vec<u8>> {
         match chunk.pieces.iter().find_map(|piece| self.lost.get(piece)) {
             Some(error) => Err(error.clone()),
@@ -215,7 +215,7 @@ impl Fetched {
     }
 }
 
-/// The same without those that are damaged. Where a part of a pack is, each of its pieces is asked for by itself.
+/// The same, but damage costs only the damaged pieces: if a read of a pack fails, each of its pieces is read by itself.
 pub(crate) async fn fetch_sound<'a>(
     repository: &Repository,
     packs: &[Pack],
@@ -252,7 +252,7 @@ pub(crate) async fn fetch_sound<'a>(
     }))
 }
 
-/// Whether an error is one of what is stored, and not of the way to it.
+/// Whether the stored data is at fault, and not the access to it.
 pub(crate) fn is_damage(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Invalid)
 }
@@ -277,7 +277,7 @@ async fn read_pieces(repository: &Repository, packs: &[Pack], pieces: &[PieceRef
     read(repository, &object, &ranges, Share::Column).await
 }
 
-/// The bytes of a chunk, which have its digest.
+/// The bytes of a chunk, checked against its digest.
 pub(crate) fn assemble(
     key: Option<&VolumeKey>,
     packs: &[Pack],

@@ -74,16 +74,16 @@ pub struct Restored {
     pub owners_not_set: u64,
     /// Extended attributes that could not be set.
     pub attributes_not_set: u64,
-    /// What is damaged or lost. The files that need it, and their further names, are left out; if there are any, the
-    /// restore is not finished.
+    /// What is damaged or lost. Files that need it, and their further names, are left out, and the restore stays
+    /// unfinished.
     pub faults: Vec<VolumeFault>,
     /// Where the tablespaces of PostgreSQL are.
     pub tablespaces: Vec<Tablespace>,
 }
 
 impl Volumes {
-    /// Restores a snapshot into a directory that is new or empty, or that an earlier restore of it left unfinished: all
-    /// but the files of which something cannot be had. See [`Restored::faults`].
+    /// Restores a snapshot into a directory that is new or empty, or that an earlier restore of it left unfinished. Leaves
+    /// out files with damaged data; see [`Restored::faults`].
     pub async fn restore(
         &self,
         snapshot: &Snapshot,
@@ -94,7 +94,7 @@ impl Volumes {
         let mut tree = self.tree(snapshot).await?;
         let name = snapshot.name().to_string();
         let in_snapshot = match tablespace::read(&self.repository, &tree).await {
-            // The map is a file of the snapshot: that it is damaged is told with the others.
+            // The map is a file of the snapshot; its damage is reported with that of the others.
             Err(error) if is_damage(&error) && options.tablespaces.is_empty() => Vec::new(),
             read => read.map_err(|e| {
                 e.context("cannot read which tablespaces the snapshot has: restore without --tablespace")
@@ -168,7 +168,7 @@ impl Volumes {
     }
 }
 
-/// The faults of damaged files once more, for each further name that one has.
+/// The faults of damaged files again, for each further name of such a file.
 fn of_further_names(tree: &Tree, damaged: &HashSet<Vec<u8>>, faults: &[VolumeFault]) -> Vec<VolumeFault> {
     let links = tree.entries.iter().filter_map(|entry| match &entry.node {
         Node::HardLink(target) if damaged.contains(target) => Some((entry.show(), show_path(target))),
@@ -196,7 +196,7 @@ fn differing(tree: &Tree, roots: Arc<Roots>, targets: Vec<Target>) -> Result<Vec
     Ok(differing)
 }
 
-/// Writes chunks where files have data; the bytes of those chunks, and the chunks that are damaged.
+/// Writes chunks where files have data. Returns the bytes written and the damaged chunks.
 fn write(
     tree: &Tree,
     roots: Arc<Roots>,

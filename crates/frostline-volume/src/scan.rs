@@ -109,8 +109,8 @@ impl Scan {
                 let name = name.map_err(|e| failed("list", &folder, &e))?.file_name();
                 if name == UNFINISHED {
                     return Err(Error::invalid(format!(
-                        "{} is the directory of a restore that is not complete: run the restore again, or leave out the \
-                         directory",
+                        "{} is the directory of an incomplete restore: run the restore again, or leave the directory out with \
+                         --exclude",
                         folder.display()
                     )));
                 }

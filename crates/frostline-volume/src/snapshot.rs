@@ -119,7 +119,7 @@ pub struct Taken {
     pub snapshot: Snapshot,
     /// What changed while it was read; empty unless the directory may change.
     pub changed: Vec<String>,
-    /// Packs of the snapshot before that are gone or do not have their length. What they held was read and stored again.
+    /// Packs of the previous snapshot that are gone or have another length. Their data was read and stored again.
     pub lost: Vec<String>,
     /// What the summaries of a running PostgreSQL were good for, where it has some and there is a snapshot before.
     pub summaries: Option<Summaries>,
@@ -219,7 +219,7 @@ impl Volumes {
         }
     }
 
-    /// Which of these packs are gone or do not have their length. One LIST for each snapshot that wrote some of them.
+    /// Which of these packs are gone or have another length. One LIST for each snapshot that wrote some of them.
     async fn lost_packs(&self, packs: &[Pack]) -> Result<Vec<u32>> {
         let mut missing: HashMap<(String, u64), u32> =
             packs.iter().zip(0..).map(|(pack, at)| ((pack.object().key, pack.bytes), at)).collect();
@@ -406,7 +406,7 @@ impl Writing<'_> {
         }
     }
 
-    /// The base without what cannot be had, and the names of the packs that are lost.
+    /// The base without lost data, and the names of the lost packs.
     async fn read_base(&self) -> Result<(Arc<Base>, Vec<String>)> {
         let tree = match &self.base {
             Some(base) => self.volumes.tree(base).await?,

@@ -127,7 +127,7 @@ impl Volumes {
         directory(&self.repository, pack, key).await.map(drop)
     }
 
-    /// What became of each chunk of a batch.
+    /// The result for each chunk of a batch.
     async fn check(&self, tree: &Arc<Tree>, batch: Vec<Target>) -> Result<Vec<(Target, Result<()>)>> {
         let chunks = batch.iter().map(|target| &tree.chunks[target.chunk]);
         let fetched = fetch_sound(&self.repository, &tree.packs, chunks).await?;

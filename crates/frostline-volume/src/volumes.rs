@@ -36,7 +36,7 @@ impl Volumes {
         Volumes { key, ..self }
     }
 
-    /// The snapshots of a volume, oldest first. `NotFound` says what volumes there are.
+    /// The snapshots of a volume, oldest first. `NotFound` names the known volumes.
     pub async fn list_of(&self, volume: &VolumeName) -> Result<Vec<Snapshot>> {
         let state = self.log.read().await?;
         state.check(volume)?;

@@ -100,7 +100,7 @@ fn a_directory_is_kept_and_restored() {
     assert_eq!(std::fs::read(format!("{target}/a/file")).unwrap(), b"some words".repeat(100_000));
     let wrong: [(&[&str], &str); 4] = [
         (&["restore", "data", &target], "is not empty"),
-        (&["restore", "nix", "/nowhere"], "there is no snapshot of a volume nix; volumes: data"),
+        (&["restore", "nix", "/nowhere"], "there is no snapshot of volume nix; volumes: data"),
         (&["prune", "data"], "data is a volume: name a snapshot such as data@3"),
         (&["snapshot", &place.path("none"), "--name", "x"], "cannot look at"),
     ];

@@ -1,14 +1,14 @@
-//! One mapping of the names of a host to numbers, for the paths and the contents of a capture alike.
+//! One mapping of a host's names to numbers, for the paths and the contents of a capture.
 //!
-//! A name is kept only if a list or pattern here says that it is of the kernel, of systemd or of a package. Every other
-//! one is replaced by a number, by the same one wherever it stands: what refers to it still does.
+//! A name is kept only if a list or pattern here says that the kernel, systemd or a package gave it. Every other name is
+//! replaced by a number, everywhere by the same one, so references stay valid.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Parts of paths that distributions and packages make, and what rules append to them.
+/// Parts of paths that distributions and packages create, and those that rules append.
 const PATH_PARTS: &[&str] = &[
     ".config",
     "bin",
@@ -88,7 +88,7 @@ const PATH_PARTS: &[&str] = &[
     "var",
 ];
 
-/// Sources of file systems that are on no device.
+/// Sources of file systems without a device.
 const SOURCES: &[&str] = &[
     "binfmt_misc",
     "bpf",
@@ -120,7 +120,7 @@ const SOURCES: &[&str] = &[
     "udev",
 ];
 
-/// Programs behind FUSE that packages have.
+/// FUSE programs that packages install.
 const FUSE_PROGRAMS: &[&str] = &[
     "curlftpfs",
     "davfs",
@@ -144,7 +144,7 @@ const FUSE_PROGRAMS: &[&str] = &[
     "sshfs",
 ];
 
-/// Control groups that systemd itself makes.
+/// Control groups that systemd itself creates.
 const GROUPS: &[&str] = &[
     "",
     "-.slice",
@@ -190,7 +190,7 @@ fn pattern(whole: &str) -> Regex {
     Regex::new(&format!("^(?:{whole})$")).expect("a constant pattern is one")
 }
 
-/// The numbers that names were given, by what they are names of.
+/// The number of each name, by the kind of object that it names.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     numbers: BTreeMap<&'static str, BTreeMap<String, usize>>,
@@ -207,7 +207,7 @@ impl Names {
         format!("{what}-{}", self.number(what, name))
     }
 
-    /// A path, part by part. What is below another path stays below it.
+    /// A path, part by part, so that a path below another one stays below it.
     pub(super) fn path(&mut self, path: &str) -> String {
         let mut one = |part: &str| {
             let is_version = part.len() < 3 && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -265,7 +265,7 @@ impl Names {
         }
     }
 
-    /// The kind of a file system, of which FUSE's name their program.
+    /// The type of a file system; a FUSE type names its program.
     pub(super) fn kind(&mut self, kind: &str) -> String {
         match kind.strip_prefix("fuse.") {
             Some(program) => match FUSE_PROGRAMS.iter().find(|known| program.contains(**known)) {
@@ -276,7 +276,7 @@ impl Names {
         }
     }
 
-    /// A network device. A name with a hyphen keeps one, since interrupts cannot be told by it.
+    /// A network device. A name with a hyphen keeps a hyphen, because interrupts cannot be matched to such a name.
     pub(super) fn nic(&mut self, name: &str) -> String {
         match name {
             known if NIC.is_match(known) => known.to_owned(),

@@ -1,6 +1,6 @@
 //! What a capture keeps of each file: what a rule reads, with every name replaced.
 //!
-//! A table is parsed and written anew from what was parsed, so nothing is kept that this file does not name.
+//! Each table is parsed and written again from the parsed values, so only what this file names is kept.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::tree::Tree;
 
 use super::names::Names;
 
-/// Options of mounts that a rule reads, or a command to type repeats.
+/// Mount options that a rule reads or a printed command repeats.
 const MOUNT_OPTIONS: &[&str] = &[
     "acl",
     "attr2",
@@ -50,7 +50,7 @@ const MOUNT_OPTIONS: &[&str] = &[
     "usrquota",
 ];
 
-/// Those with a value that is no name.
+/// Mount options whose value is no name.
 const MOUNT_VALUES: &[&str] = &[
     "barrier",
     "commit",
@@ -69,7 +69,7 @@ const MOUNT_VALUES: &[&str] = &[
     "swidth",
 ];
 
-/// Options of the kernel's command line that a rule reads, or a reader of the capture wants.
+/// Options of the kernel's command line that a rule reads, or that help a reader of the capture.
 const KERNEL_OPTIONS: &[&str] = &[
     "default_hugepagesz",
     "hugepages",
@@ -86,7 +86,7 @@ const KERNEL_OPTIONS: &[&str] = &[
     "transparent_hugepage",
 ];
 
-/// Values of settings that are no numbers and no names.
+/// Values of settings that are neither numbers nor names.
 const VALUES: &[&str] = &[
     "all",
     "always",
@@ -151,7 +151,7 @@ fn version(text: &str) -> &str {
     text[..end].trim_end_matches(['.', '-'])
 }
 
-/// A value of a setting if it is a number, a size, or a word that is no name, or a list of those.
+/// The value of a setting if it is a number, a size, a word that is no name, or a list of these.
 pub(super) fn value(text: &str) -> &str {
     let is_plain = |word: &str| {
         let letters = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
@@ -182,7 +182,7 @@ pub(super) fn settings(
         let text = match *name {
             "data_directory" => names.path(text),
             "path.data" => list(config::items(text).into_iter().map(|folder| names.path(folder))),
-            // A role that is not known may be one of data all the same.
+            // An unknown role may still be a data role.
             "node.roles" => list(config::items(text).into_iter().map(|role| match value(role) {
                 "REDACTED" if role.starts_with("data") => "data_other".to_owned(),
                 known => known.to_owned(),
@@ -233,7 +233,7 @@ pub(super) fn search_arguments(arguments: &[String], names: &mut Names) -> Vec<S
     kept
 }
 
-/// Where a PostgreSQL server has its files; its settings are kept with those of its file.
+/// Where a PostgreSQL server keeps its files. Its settings are kept with those of its configuration file.
 pub(super) fn postgres_arguments(arguments: &[String], names: &mut Names) -> Vec<String> {
     let mut kept = Vec::new();
     if let Some(folder) = config::postgres_folder(arguments) {
@@ -271,7 +271,7 @@ pub(super) fn rows(text: &str, names: &[&str]) -> Vec<u8> {
     lines(text, |line| names.iter().any(|name| line.starts_with(name)).then(|| line.to_owned())).into_bytes()
 }
 
-/// A virtual machine as a rule sees it; what is no definition stays none.
+/// A virtual machine as a rule sees it. A text that is no definition stays invalid.
 pub(super) fn machine(text: &str, names: &mut Names) -> String {
     let Ok(machine) = vm::libvirt(text) else { return "<domain>".to_owned() };
     let Machine { vcpus, memory_mib, cpu_mode, pinned_vcpus, .. } = &machine;

@@ -102,7 +102,7 @@ fn a_capture_answers_like_its_host_and_names_nobody() {
     assert!(error.to_string().ends_with("is there already: a capture needs a folder of its own"), "{error}");
 }
 
-/// The files of a host on which much is found, of both samples, with a secret of `secret` wherever it has a name.
+/// The files of both samples of a host with many findings, with a secret from `secret` in place of every name.
 fn planted(secret: impl Fn(&str) -> String) -> ([Files; 2], BTreeSet<String>) {
     let mut secrets = BTreeSet::new();
     let mut samples = [Files::new(), Files::new()];
@@ -133,7 +133,7 @@ fn planted(secret: impl Fn(&str) -> String) -> ([Files; 2], BTreeSet<String>) {
     (samples, secrets)
 }
 
-/// Whether a word in angle brackets is a place for a secret, and no element of XML.
+/// Whether a word in angle brackets is a placeholder for a secret and not an XML element.
 fn is_place(name: &str) -> bool {
     const ELEMENTS: &[&str] = &[
         "devices",
@@ -155,7 +155,7 @@ fn is_place(name: &str) -> bool {
     !ELEMENTS.contains(&name) && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
 }
 
-/// The samples that a capture of a host with these files holds, and what its user would say of the capture.
+/// The samples in a capture of a host with these files, and what its user would state about the capture.
 fn kept([first, later]: [Files; 2], mut said: Said) -> ([Files; 2], Said) {
     let printed = first.iter().filter(|(path, _)| path.starts_with("commands/"));
     let printed = printed.map(|(path, bytes)| (path.clone(), bytes.clone())).collect();
@@ -174,7 +174,7 @@ fn examined_as([first, later]: [Files; 2], said: Said) -> crate::Report {
     })
 }
 
-/// The report of a host, after it was compared with that of its capture.
+/// The report of a host, compared with that of its capture.
 fn compared(host: [Files; 2], told: Said, what: &str) -> crate::Report {
     let here = examined_as(host.clone(), told.clone());
     let (capture, told) = kept(host, told);
@@ -182,7 +182,7 @@ fn compared(host: [Files; 2], told: Said, what: &str) -> crate::Report {
     here
 }
 
-/// What a report says, without the names of objects.
+/// The contents of a report without the names of objects.
 fn said(report: &crate::Report) -> Vec<String> {
     let findings = report.findings.iter().map(|one| format!("{} {:?}", one.rule, one.severity));
     let unknown = report.unknown.iter().map(|one| format!("{} unknown", one.rule));
@@ -256,7 +256,7 @@ fn whatever_a_host_holds_can_be_captured() {
     }
 }
 
-/// A host may be called like a program, a setting or a file that a rule looks for.
+/// A host may have the name of a program, a setting or a file that a rule looks for.
 #[test]
 fn a_host_that_is_called_like_what_a_rule_looks_for_keeps_its_findings() {
     let looked_for = PROGRAMS.iter().chain(POSTGRES_KEPT).chain(SEARCH_KEPT).chain(MONITORS).copied();

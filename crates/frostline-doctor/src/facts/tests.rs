@@ -76,7 +76,7 @@ fn mounts_that_are_mounted_over_are_hidden() {
     check(&[(2, 1, "/"), (3, 2, "/a"), (4, 3, "/a"), (5, 4, "/a/b")], &[3]);
     check(&[(2, 1, "/"), (3, 2, "/a/b"), (4, 3, "/a/b/c"), (5, 2, "/a")], &[3, 4]);
     check(&[(2, 1, "/"), (3, 2, "/a"), (4, 2, "/")], &[2, 3]);
-    // Circles and chains that no kernel writes.
+    // Cycles and chains that no kernel writes.
     check(&[(2, 3, "/a"), (3, 2, "/a")], &[2, 3]);
     let chain: Vec<(u64, u64, &str)> = (2..200).map(|id| (id, id - 1, "/")).collect();
     assert!(

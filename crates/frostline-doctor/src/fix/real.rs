@@ -345,7 +345,7 @@ fn check_another_disk(folder: &Path) {
         for _ in 0..2 {
             let (worked, said) = ran(&script, "undo");
             assert!(
-                !worked && said.contains(&format!("barrier of {there}/at is gone, or of another")),
+                !worked && said.contains(&format!("barrier of {there}/at is gone, or belongs to another")),
                 "{said}"
             );
             assert_eq!(mounts(&there.to_string()), before);

@@ -367,18 +367,21 @@ fn the_devices_are_compared_before_a_change_and_before_its_undo() {
     settings.put("a.owner", "8");
     let (worked, said) = run("");
     assert!(
-        !worked && said.contains("of another device or file system than when the host was examined"),
+        !worked && said.contains("belongs to another device or file system than when the host was examined"),
         "{said}"
     );
     assert_eq!(settings.get("a"), "10");
     settings.put("a.owner", "7");
     assert!(run("").0);
-    // Another one since the fix, which holds what the first one held, or holds now.
+    // Another one since the fix, with the value that the first one had or has.
     settings.put("a.owner", "8");
     for value in ["20", "10"] {
         settings.put("a", value);
         let (worked, said) = run("undo");
-        assert!(!worked && said.contains("or of another device or file system now: left alone"), "{said}");
+        assert!(
+            !worked && said.contains("or belongs to another device or file system now: left alone"),
+            "{said}"
+        );
         assert_eq!(settings.get("a"), value);
     }
     fs::remove_file(settings.path("a.owner")).unwrap();

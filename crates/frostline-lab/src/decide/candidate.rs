@@ -9,7 +9,7 @@ use super::local::family;
 use super::{Choice, Question};
 use crate::measure::load::OUTSTANDING;
 
-/// Sizes to draw over the least one that holds the data, where speed follows size.
+/// Sizes to draw beyond the smallest that holds the data, if speed depends on size.
 const SIZES: [f64; 9] = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0];
 /// Rates to try over the least one that is enough, where rates are bought: at the limit itself requests queue.
 const SPARE: [f64; 5] = [1.0, 1.05, 1.1, 1.25, 1.5];
@@ -78,7 +78,7 @@ impl Judge<'_> {
         gibs.into_iter().map(|gib| VolumeSpec::new(name, gib)).collect()
     }
 
-    /// What is included, what the need takes exactly, and doublings up to the most, in the least size that may have them.
+    /// The included rates, those of the need, and doublings up to the maximum, each in the smallest size that allows them.
     fn provisioned(&self, name: &str, class: &Class, gib: f64, count: u32) -> Vec<VolumeSpec> {
         let need = &self.question.need;
         let unit_bytes = (class.unit_kib.value * 1024.0).max(1.0) as u64;
@@ -382,7 +382,7 @@ fn value(constant: &Option<Constant>) -> Option<f64> {
     constant.as_ref().map(|constant| constant.value)
 }
 
-/// The least whole size from `from` to `to` that is enough, if the greatest is; larger ones are enough, too.
+/// The smallest whole size from `from` to `to` that is enough, if `to` is. Larger sizes must be enough, too.
 fn least_gib(from: f64, to: f64, is_enough: impl Fn(f64) -> bool) -> Option<f64> {
     if from > to || !is_enough(to) {
         return None;

@@ -15,7 +15,7 @@ use frostline_show::suggestion;
 /// | `read` `write` `rw` `randread` `randwrite` `randrw` | pattern, as in fio; one of them |
 /// | `bs=128k`, `bs=16k,256k` | size of a request (k, m; powers of 1,024), or of reads and of writes; 128k if absent |
 /// | `mix=75` | reads in a hundred requests, for `rw` and `randrw`; 50 if absent |
-/// | `300MiB/s`, `2400iops` | the rate of reads and writes together; at least one of them, and of both the one that asks for more |
+/// | `300MiB/s`, `2400iops` | the rate of reads and writes together; at least one of them; of both, the higher one counts |
 /// | `peak=500MiB/s,2h` | a higher rate for so many hours of every day, in one stretch |
 /// | `p50<=5ms` `p99<=20ms` `p999<=50ms` | latency; at most one of them |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,8 +30,8 @@ pub struct Need {
     pub write_bytes: u64,
     /// The rate of both together, outside the peak.
     pub mib_per_s: f64,
-    /// Requests a second outside the peak, if those are more than `mib_per_s` has in these sizes: they are smaller than the
-    /// peak's.
+    /// Requests a second outside the peak, if `mib_per_s` in requests of these sizes would be fewer: their requests are
+    /// smaller than those of the peak.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_s: Option<f64>,
     /// The rate at the busiest hours.
@@ -239,7 +239,7 @@ impl Words {
             let peak = peak.mib_per_s;
             return Err(format!("a peak of {peak} MiB/s is not above the rate of {most} MiB/s"));
         }
-        // Only the requests beside a peak can have sizes of their own.
+        // Only requests outside a peak can have sizes of their own.
         need = match self.rate {
             Rates { mib_per_s: Some(mib_per_s), iops } if peak.is_some() && mib_per_s < most => {
                 Need { mib_per_s, requests_per_s: iops, peak, ..need }
@@ -320,7 +320,7 @@ impl Need {
         self.peak.map_or(self.mib_per_s, |peak| peak.mib_per_s)
     }
 
-    /// The rate outside the peak that takes its MiB/s and its requests, in requests of these sizes.
+    /// The rate outside the peak that covers both its MiB/s and its requests, in requests of these sizes.
     pub fn base_mib_per_s(&self) -> f64 {
         self.mib_per_s.max(self.requests_per_s.unwrap_or(0.0) * self.bytes() / MIB)
     }

@@ -250,7 +250,7 @@ fn every_class_is_answered_for() {
     }
 }
 
-/// A question by its seed, over few GiB, so that speed decides the size.
+/// A question from a seed, with few GiB, so that speed decides the size.
 fn seeded(random: &mut SmallRng) -> Question {
     let bs = [4, 8, 16, 64, 128, 512][random.random_range(0..6)];
     let rate = (10_f64.powf(0.5 + 2.4 * random.random::<f64>()) * 10.0).round() / 10.0;

@@ -35,7 +35,7 @@ pub enum Thing {
     Mount(PathBuf),
     /// A directory and all below it. Removed only if nothing is mounted below it.
     Directory(PathBuf),
-    /// A folder in a directory of somebody's. If its file system is not there, neither is the folder, until it is back.
+    /// A folder in a directory of the user. While its file system is not mounted, it only seems to be removed.
     FolderOn {
         /// The folder.
         folder: PathBuf,
@@ -178,7 +178,7 @@ impl Ledger {
     }
 
     /// Undoes everything in `folder` and itself, last first, and nothing else. Things that cannot be undone stay in the ledger
-    /// and are the error.
+    /// and are returned as the error.
     pub fn undo_below(&mut self, folder: &Path) -> Result<()> {
         let things = std::mem::take(&mut self.things);
         let (below, others) = things.into_iter().partition(|thing| thing.is_below(folder));
@@ -188,7 +188,7 @@ impl Ledger {
         result
     }
 
-    /// Undoes everything and removes the ledger. Things that cannot be undone stay in it and are the error; see [`left`].
+    /// Undoes everything and removes the ledger. Things that cannot be undone stay in it and are returned as the error; see [`left`].
     pub fn close(mut self) -> Result<()> {
         self.is_closed = true;
         self.undo_everything()
@@ -224,9 +224,9 @@ impl Drop for Ledger {
     }
 }
 
-/// What to say of things that could not be undone.
+/// The message about things that could not be undone.
 pub fn left(error: &Error) -> String {
-    format!("{}; `frostline lab clean` undoes it as soon as it can be", chain(error))
+    format!("{}; run `frostline lab clean` later to undo it", chain(error))
 }
 
 /// Undoes what dead owners below `folder` left. Returns what was undone, in words, and what could not be.
@@ -261,7 +261,7 @@ pub fn clean(folder: &Path) -> Result<(Vec<String>, Vec<String>)> {
                 Err(error) if matches!(thing, Thing::FolderOn { .. }) => {
                     let ledger = path.display();
                     stuck.push(format!(
-                        "{thing}: {error}; clean again when it is, or remove {ledger} if it never is"
+                        "{thing}: {error}; clean again when it is back, or remove {ledger} if it never will be"
                     ));
                 }
                 Err(error) => stuck.push(format!("{thing}: {error}")),
@@ -454,7 +454,7 @@ fn remove_unmounted(at: &Path, mounts: impl FnOnce() -> Result<Vec<Mount>>) -> R
     fs::remove_dir_all(at).map(|()| true).map_err(|e| io(e, "cannot remove", at))
 }
 
-/// A folder that is not there was removed only if its file system is.
+/// A missing folder counts as removed only if its file system is there.
 fn remove_folder_on(folder: &Path, file_system: &str) -> Result<bool> {
     let parent = folder.parent().unwrap_or(folder);
     let is_there = || Directory::find(parent).is_ok_and(|parent| parent.identity() == file_system);

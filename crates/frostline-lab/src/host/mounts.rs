@@ -1,7 +1,7 @@
 //! What is mounted, from `/proc/self/mountinfo`.
 //!
-//! Names of others may have any bytes, so the table is read as bytes. A table that cannot be read is an error: nothing
-//! is known to be unmounted then.
+//! Names may have any bytes, so the table is read as bytes. If it cannot be read, that is an error, because then nothing
+//! is known to be unmounted.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -36,8 +36,8 @@ impl Stop {
         Stop { asked: Arc::default(), wake: None }
     }
 
-    /// A flag that SIGINT and SIGTERM set. The second one ends the process at once, which says that
-    /// `lab clean` undoes what it left.
+    /// A flag that SIGINT and SIGTERM set. The second signal ends the process at once, with the message
+    /// that `lab clean` removes what is left.
     pub fn on_signals() -> Result<Stop> {
         let asked = Arc::new(AtomicBool::new(false));
         let pair = || UnixStream::pair().map_err(|e| cannot("listen for signals", e));

@@ -149,8 +149,8 @@ impl Directory {
         }
     }
 
-    /// What tells it from directories on others, also after a restart: [`Directory::volume`], and which directory of that
-    /// is mounted if it is not the highest.
+    /// What identifies its file system, also after a restart: [`Directory::volume`], and the directory of it that is mounted
+    /// if that is not its root.
     pub fn identity(&self) -> String {
         let mut identity = self.volume();
         if let Some(mount) = self.mounted().filter(|mount| mount.root != Path::new("/")) {
@@ -159,8 +159,8 @@ impl Directory {
         identity
     }
 
-    /// What tells its file system from others: the UUID, such as `ext4 1b2f…`, or without one that can be read what it is
-    /// on; and what tells its volume from others, since a copy of a volume has its UUIDs.
+    /// What identifies its volume: the UUID of the file system, such as `ext4 1b2f…`, or its device if the UUID cannot be
+    /// read; and the identity of the device, because a copy of a volume has the same UUIDs.
     pub fn volume(&self) -> String {
         let (mount, device) = (self.mounted(), self.device());
         let uuid = mount
@@ -207,13 +207,13 @@ impl Device {
         Ok(Device { path: path.to_path_buf(), resolved, number: metadata.rdev(), identity })
     }
 
-    /// What tells it from others, also after a restart: the names that its maker or its driver gave it, such as
+    /// What identifies it, also after a restart: names from its maker or driver, such as
     /// `wwid eui.0025…, serial S64…`, as far as the kernel has them, and its size.
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// That its path still leads to it.
+    /// Checks that its path still leads to it.
     ///
     /// # Errors
     /// NotFound if the path is gone, or leads to another device.
@@ -328,7 +328,7 @@ const NAMES: [(&str, &str); 9] = [
     ("loop/backing_file", "file"),
 ];
 
-/// See [`Device::identity`]. A partition is that of its disk.
+/// See [`Device::identity`]. A partition has the identity of its disk, and its place there.
 fn identity_of(device: &Path) -> String {
     let class = Path::new("/sys/class/block").join(device.file_name().unwrap_or_default());
     let class = class.canonicalize().unwrap_or(class);

@@ -126,8 +126,8 @@ pub fn text(measurement: &Measurement) -> String {
     text::text(measurement)
 }
 
-/// Whether something could not be undone, which is said. What was measured is told all the same: a file system that is gone
-/// or became read-only keeps the lab's folder, and is no reason to lose what others did.
+/// Whether something could not be undone. Reports it. The measurement is printed all the same: a file system that is gone or
+/// became read-only keeps the lab's folder, but must not cost the results of others.
 fn is_left(closed: &Result<()>, watching: &mut dyn Watching) -> bool {
     if let Err(error) = closed {
         watching.say(&ledger::left(error));

@@ -529,7 +529,7 @@ fn a_need_says_no_rate_that_was_never_there() {
     let Derived { text, need, .. } = derived.unwrap();
     assert_eq!(text, "randread bs=128k 3.13MiB/s 100iops peak=100MiB/s,2h");
     assert_eq!((need.base_mib_per_s(), need.iops()), (12.5, 100.0));
-    // Larger ones, and as large ones: their MiB/s are all there is to say.
+    // Larger or equal requests: the MiB/s say everything.
     for (requests, bytes) in [(100.0, 262_144.0), (200.0, 131_072.0)] {
         let rate = |hour: f64| if hour < 2.0 { (800.0, 131_072.0) } else { (requests, bytes) };
         let derived = derive(&days(1, rate), false).unwrap();

@@ -98,8 +98,8 @@ impl Score {
     }
 }
 
-/// How many of each kind can be placed, by mixes of `budget`, of which it takes what it tried. Quicker than [`pack`] where
-/// all can, since it does not look for the best spread then.
+/// How many of each kind can be placed. Deducts the mixes that it tried from `budget`. Faster than [`pack`] if all can be
+/// placed, because it does not search for the best spread.
 pub(super) fn counts(rooms: &[Room], kinds: &[Kind], budget: &Mixes) -> Packing {
     let greedy = greedy(rooms, kinds);
     let all = kinds.iter().zip(&greedy.score.counts).all(|(kind, placed)| kind.count == *placed);

@@ -149,7 +149,7 @@ const TEXTS: &[(&str, &str)] = &[
         "{0}의 표본에는 cpu_pressure_max가 없어 CPU가 얼마나 바빴는지 판정하지 않습니다.",
     ),
     (
-        "On one file system ({}), so that volumes are not compared: {}.",
+        "On one file system ({}), so volumes are not compared: {}.",
         "같은 파일 시스템({0})에 있어 볼륨 간의 비교가 아닙니다: {1}.",
     ),
     (

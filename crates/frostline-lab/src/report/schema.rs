@@ -15,8 +15,8 @@ pub fn schema() -> Value {
         "$defs": {
             "run": run(),
             "asked": object(json!({
-                "cells": strings("Groups of cells, instead of those of the mode; empty for those"),
-                "cpu_pressure_max": {"type": ["number", "null"], "description": "Greatest CPU pressure of a sample in percent, instead of the study's"},
+                "cells": strings("Groups of cells that replace those of the mode; empty if none do"),
+                "cpu_pressure_max": {"type": ["number", "null"], "description": "Highest CPU pressure of a sample in percent, in place of the study's limit"},
                 "study_hash": string("XXH3 of the study's text, 16 hexadecimal digits"),
             })),
             "machine": object(json!({
@@ -54,7 +54,7 @@ fn run() -> Value {
         "study": string("Name of the study"),
         "title": string("Its title"),
         "command": string("What was typed"),
-        "asked": {"anyOf": [{"$ref": "#/$defs/asked"}, {"type": "null"}], "description": "What a run that is resumed keeps to; null in earlier runs"},
+        "asked": {"anyOf": [{"$ref": "#/$defs/asked"}, {"type": "null"}], "description": "What the run was asked for, which a resumed run keeps; null in runs of earlier builds"},
         "started": string("RFC 3339"),
         "seed": count("Seed of every choice of order and data"),
         "mode": {"enum": ["simulate", "quick", "full"]},
@@ -62,7 +62,7 @@ fn run() -> Value {
         "machine": {"$ref": "#/$defs/machine"},
         "tools": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Version lines"},
         "file_systems": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Type and UUID, or device, of the file systems that the study names, by path"},
-        "devices": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Names by the maker or the driver, and size, of the block devices that the study names, by path"},
+        "devices": {"type": "object", "additionalProperties": {"type": "string"}, "description": "What identifies the block devices that the study names, by path: names by their maker or driver, and size"},
         "cells": list("#/$defs/cell"),
         "comparisons": list("#/$defs/comparison"),
         "korean": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Korean of title, notes and comparisons"},

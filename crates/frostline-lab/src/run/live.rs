@@ -468,7 +468,7 @@ impl Live<'_> {
         }
     }
 
-    /// What fails on volumes that nobody serves any more fails for that.
+    /// Adds to an error on volumes that no process serves any more that this is its cause.
     fn explained(&mut self, cell: &PlannedCell, error: Error) -> Error {
         let key = rig_key(self.study, cell);
         let rig = self.rigs.get_mut(&key).or_else(|| self.guests.base(&key));

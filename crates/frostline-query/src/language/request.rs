@@ -746,7 +746,7 @@ fn search_after(
     Ok(Some(values.collect()))
 }
 
-/// The time that a text is in the format that the mapping declares for the dates of a sort key, in the usual form.
+/// Reads a text in the format that the mapping declares for the dates of a sort key; the time in the usual form.
 fn declared_time(value: &Value, sort: &Sort, context: &Context<'_>) -> Option<Value> {
     let field = sort.field().filter(|field| field.is_time() || dates_of(field) == Dates::Only)?;
     let format = declared_format(&[context.mapping], field).filter(|_| sort.format.is_none())?;

@@ -1,4 +1,4 @@
-//! `_disk_usage`: what each field takes in the repository.
+//! `_disk_usage`: the bytes of each field in the repository.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::{ApiError, Result};
 use crate::searches::Task;
 use crate::state::Call;
 
-/// The field that documents themselves are counted as.
+/// The field under which documents themselves are counted.
 const SOURCE: &str = "_source";
 
 /// `POST /{index}/_disk_usage`.
@@ -48,7 +48,7 @@ pub(crate) async fn disk_usage(call: Call) -> Result<Answer> {
     Answer::json(&answer)
 }
 
-/// What a field takes.
+/// The bytes of a field.
 #[derive(Clone, Copy, Default)]
 struct Usage {
     source: u64,
@@ -61,7 +61,7 @@ impl Usage {
         self.bytes.add(&other.bytes);
     }
 
-    /// As Elasticsearch shows it, and the digest, which it has not.
+    /// As Elasticsearch shows it, plus the digest, which Elasticsearch lacks.
     fn shown(&self) -> Value {
         let Usage { source, bytes } = self;
         let index = bytes.text_dictionary + bytes.exact_dictionary + bytes.pairs + bytes.postings;
@@ -94,7 +94,7 @@ fn of_index(stored: &Stored) -> Value {
     let fields =
         stored.fields.iter().map(|(path, bytes)| (path.as_str(), Usage { source: 0, bytes: *bytes }));
     let mut fields: BTreeMap<&str, Usage> = fields.collect();
-    // A field of a document may have that name, too.
+    // Documents may have a field of that name, too.
     fields.entry(SOURCE).or_default().source += stored.parts.source;
     let mut all = Usage::default();
     fields.values().for_each(|usage| all.add(usage));

@@ -241,7 +241,7 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
     Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(settings::warning(Some(settings))))
 }
 
-/// Adds to what the settings of closed indices define. Nothing that is there can be reset.
+/// Adds to the definitions in the settings of closed indices. Existing ones cannot be reset.
 async fn define(
     state: &State,
     names: impl Iterator<Item = &IndexName>,

@@ -118,11 +118,11 @@ impl Compiled {
 /// What an error says of the processor that it is about.
 const FACTS: [&str; 4] = ["at", "processor_type", "processor_tag", "property_name"];
 
-/// A pipeline as it was put: what the repository keeps is its text, in which numbers are as they were written.
+/// A pipeline as it was put. The repository keeps its text, so numbers keep their spelling.
 fn kept(record: &Value) -> Result<Written> {
     Ok(match record {
         Value::String(text) => Written::read(text.as_bytes())?,
-        // Earlier builds kept it as JSON.
+        // Earlier builds kept it as a JSON object.
         other => other.clone().into(),
     })
 }
@@ -504,7 +504,7 @@ fn object<'a>(members: impl IntoIterator<Item = (&'a str, Written)>) -> Written 
     Written::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// An answer whose numbers are as they were written.
+/// An answer whose numbers keep their spelling.
 fn shown(answer: Written) -> Result<Answer> {
     Answer::written(|bytes| write!(bytes, "{answer}"))
 }

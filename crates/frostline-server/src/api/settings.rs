@@ -291,7 +291,7 @@ impl IndexSettings {
         preserve: bool,
     ) -> Option<RecordChange> {
         let kept = IndexSettings::of(records, index);
-        // Of an open index, wildcards reset what it can change.
+        // On an open index, wildcards reset only settings that can change there.
         let is_open = !records.is_closed(index);
         let patterns: Vec<&String> = self.0.keys().filter(|name| name.contains('*')).collect();
         let is_reset = |name: &&String| {
@@ -377,7 +377,7 @@ pub(crate) fn names_of_analysis(json: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Those that are to be reset, or may be by a wildcard, without `index.`
+/// The settings to reset, also through a wildcard, without `index.`
 pub(crate) fn resets_of_analysis(json: &Value) -> Vec<String> {
     let all = flat(Some(json)).into_iter();
     all.filter(|(name, value)| value.is_null() && (is_of_analysis(name) || name.contains('*')))

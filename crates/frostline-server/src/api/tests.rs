@@ -578,7 +578,7 @@ async fn a_closed_index_takes_further_analyzers() {
     assert!(reason.contains("a clone keeps the analysis of its source"), "{reason}");
 }
 
-/// A wildcard resets what it matches: of an open index only what can be changed there.
+/// A wildcard resets the matching settings; on an open index, only those that can be changed.
 #[tokio::test]
 async fn wildcards_reset_settings() {
     let tested = Tested::new();

@@ -103,7 +103,7 @@ impl Definitions {
                 definitions.max_ngram_diff = text_of(value).parse().ok();
             }
             let Some(name) = name.strip_prefix("analysis.") else { continue };
-            // It resets what it matches, and defines nothing.
+            // It resets the matching settings and defines nothing.
             if value.is_null() && name.contains('*') {
                 continue;
             }
@@ -142,7 +142,7 @@ impl Definitions {
         Definitions { is_unknown: true, ..Definitions::default() }
     }
 
-    /// Without the analyzers and normalizers that have other names than these; the defaults stay.
+    /// Only the analyzers and normalizers with these names, and the defaults.
     pub(crate) fn named_only(&self, names: &BTreeSet<String>) -> Definitions {
         if !self.parts.is_empty() {
             self.made();
@@ -201,7 +201,7 @@ impl Definitions {
         Ok(all)
     }
 
-    /// `Invalid` where a setting is to be reset that defines something here. `name` is without `index.` and may have `*`.
+    /// `Invalid` if a setting to reset defines something here. `name` has no `index.` and may contain `*`.
     pub fn check_reset(&self, name: &str) -> Result<()> {
         if name.contains('*') {
             let (settings, mut names) = (self.to_settings(), Vec::new());

@@ -87,7 +87,7 @@ impl Field {
         own.or_else(|| self.templated.as_ref()?.analyses.of(other))
     }
 
-    /// All names of analyzers and normalizers that it has.
+    /// The names of all its analyzers and normalizers.
     pub(super) fn all_analyses(&self) -> impl Iterator<Item = String> {
         let templated = self.templated.as_ref().map(|templated| templated.analyses.clone());
         [self.display.analyses()].into_iter().chain(templated).flat_map(|analyses| {

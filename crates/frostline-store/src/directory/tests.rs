@@ -79,7 +79,7 @@ async fn a_file_in_the_way_of_a_key_is_no_fault_of_the_bytes() {
     assert_eq!(said.kind(), frostline_base::ErrorKind::Refused, "{said:?}");
 }
 
-/// Everything that writes, and what it says where the directory of the store is gone.
+/// Every operation that writes, and its error if the directory of the store is gone.
 async fn refused(store: &Directory) -> Vec<frostline_base::Error> {
     let (key, other) = (Path::from("a/b/new"), Path::from("a/other"));
     let renamed = store.rename_opts(&other, &key, RenameOptions::default()).await;
@@ -134,7 +134,7 @@ async fn nothing_is_written_beneath_a_disk_that_was_unmounted() {
         assert!(error.to_string().contains(folder.path().to_str().unwrap()), "{error}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    // Mounted again, it is the store again.
+    // Once it is mounted again, the store works again.
     attach().unwrap();
     let put = store.put(&Path::from("a/b/c"), "x".into()).await;
     unmount(folder.path(), UnmountFlags::DETACH).unwrap();

@@ -72,7 +72,7 @@ impl State {
         of
     }
 
-    /// `NotFound` where a volume has no snapshot; it says which have.
+    /// `NotFound` if a volume has no snapshot. The error names the volumes that have some.
     pub(crate) fn check(&self, volume: &VolumeName) -> Result<()> {
         let volumes: BTreeSet<&str> = self.snapshots.values().map(|s| s.volume.as_str()).collect();
         if volumes.contains(volume.as_str()) {
@@ -80,7 +80,7 @@ impl State {
         }
         let known: Vec<&str> = volumes.into_iter().collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        Err(Error::not_found(format!("there is no snapshot of a volume {volume}; volumes: {known}")))
+        Err(Error::not_found(format!("there is no snapshot of volume {volume}; volumes: {known}")))
     }
 
     /// The snapshot that is meant. `NotFound` says what there is.

@@ -122,7 +122,7 @@ fn mark(group: &Fanotify, flags: MarkFlags, path: &Path) -> nix::Result<()> {
     group.mark(flags, mask, CWD, Some(path))
 }
 
-/// Removes a mark, unless it is gone: all are at the end of a session.
+/// Removes a mark. At the end of a session all marks are gone; that is no error.
 fn unmark(group: &Fanotify, path: &Path) -> nix::Result<()> {
     match mark(group, MarkFlags::FAN_MARK_REMOVE, path) {
         Err(nix::Error::ENOENT) => Ok(()),
@@ -177,7 +177,7 @@ pub(super) fn mount(
     let first = Guardian::start(command, &directory, group.as_fd())?;
     // Whoever has files open from before asks this process, too, since it has marks.
     heir.map_or(Ok(()), Heir::relieve)?;
-    // No earlier: a guardian that ends takes the note away.
+    // No earlier, because a guardian that ends removes the note.
     guardian::note_shown(&state, boot)?;
     if !is_shown(&directory, &root) {
         mount_bind(&root, &directory).map_err(|e| scan::failed("mount on", &directory, &e.into()))?;

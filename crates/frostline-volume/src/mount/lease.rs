@@ -1,7 +1,8 @@
-//! The time in which a process may use the files of a place.
+//! The time during which a process may use the files of a place.
 //!
-//! When a mount ends, fetches and requests may still be on their way, and an abort stops no thread. The next process has
-//! the place as soon as its lock is free. So all tasks ask before they use files, and the lease ends before the lock is free.
+//! When a mount ends, fetches and requests may still be in flight, and an abort stops no thread. The next process gets the
+//! place as soon as its lock is free. So every task holds the lease while it uses files, and the lease ends before the lock
+//! is free.
 
 use parking_lot::{RwLock, RwLockReadGuard};
 use rustix::io::Errno;
@@ -15,14 +16,14 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// As long as this is held, the lease does not end. `NOTCONN` once it is over.
+    /// The lease does not end while this is held. `NOTCONN` once it is over.
     pub(super) fn hold(&self) -> rustix::io::Result<RwLockReadGuard<'_, bool>> {
-        // Its holder may call others who hold it, also when its end is waited for.
+        // A holder may call functions that hold it again, even while `end` waits.
         let is_over = self.is_over.read_recursive();
         if *is_over { Err(Errno::NOTCONN) } else { Ok(is_over) }
     }
 
-    /// Waits until nobody holds it. Nobody does after that.
+    /// Ends the lease: waits until nobody holds it. After that, nobody can.
     pub(super) fn end(&self) {
         *self.is_over.write() = true;
         self.ended.notify_waiters();

@@ -3,7 +3,7 @@
 //! ```text
 //! /srv/data                     what users see: nothing but a note, until something is mounted on it
 //! /srv/.data.frostline-mount/   mode 0700
-//!     mount.json                which snapshot of which repository; is_made once all names are there
+//!     mount.json                which snapshot of which repository; is_made once all names exist
 //!     lock                      held by the process that serves it, with its number and the device of its mount
 //!     status.json               how far it is
 //!     root/                     the directory to be
@@ -13,19 +13,19 @@
 //!     shown.BOOT, guardian      of a mount with fanotify: see its guardian
 //! ```
 //!
-//! The process that serves it may be killed at any step. What is there then tells the next one what to do:
+//! The process that serves it may be killed at any step. What it leaves tells the next process what to do:
 //!
-//! | there is | it was killed | the next process |
+//! | left | killed | the next process |
 //! |---|---|---|
 //! | nothing, or at most `lock` and `mount.json.new` | before the record was written, or after it was removed | begins anew |
-//! | a record that is not `is_made` | while names were made, or when what a refused mount had made was removed | removes `root` and `absent`, and begins anew |
+//! | a record that is not `is_made` | while names were made, or while those of a refused mount were removed | removes `root` and `absent`, and begins anew |
 //! | a file in `absent` | while it was served | goes on |
-//! | no file in `absent`, and `root` has the inode that the record tells | before the directories changed places | lets them |
+//! | no file in `absent`, and `root` has the inode in the record | before the directories changed places | exchanges them |
 //! | the same, and `root` is gone or has another inode | after that | removes what is left, the record last |
-//! | all else without a record | never | refuses, and touches nothing |
+//! | anything else without a record | never | refuses, and touches nothing |
 //!
-//! The hidden directory belongs to the user who mounts, and only that user can use it. So names in it prove what they say. Names in
-//! `root` prove nothing: its users make them.
+//! The hidden directory belongs to the user who mounts, and only that user can use it, so names in it can be trusted. Names
+//! in `root` cannot: users of the mount make them.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
@@ -105,17 +105,17 @@ pub(super) struct Record {
     pub(super) snapshot: Snapshot,
     /// Whether every name was made, with its owner, mode and times. Until then nobody has used anything of it.
     pub(super) is_made: bool,
-    /// The inode of the directory to be, once all is made: it is told by that from one that took its place.
+    /// The inode of `root`, once all names exist. It distinguishes that directory from another one in its place.
     #[serde(default)]
     root: Option<u64>,
 }
 
-/// The process that serves a mount, as it wrote in its lock.
+/// The process that serves a mount, as written in its lock.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Server {
     /// Its number.
     pub(super) process: String,
-    /// The device of the file system that it has mounted and that the kernel has not ended.
+    /// The device of the file system that it has mounted, until the kernel ends that.
     pub(super) device: Option<String>,
 }
 
@@ -174,10 +174,10 @@ pub(super) fn is_part_of_incomplete(directory: &Path) -> bool {
     is_state(directory) && has_absent(directory) || lacks_data(directory)
 }
 
-/// The process that serves, as long as one does.
+/// The process that serves the mount, while there is one.
 pub(super) fn server(state: &Path) -> Option<Server> {
     let text = std::fs::read_to_string(state.join(LOCK)).ok()?;
-    // Without an end, the line is not all there.
+    // A line without an end is incomplete.
     let mut words = text.split_inclusive('\n').next()?.split_inclusive([' ', '\n']);
     let process = words.next()?.trim_end().to_owned();
     let device = words.next().and_then(|device| Some(device.strip_suffix('\n')?.to_owned()));
@@ -269,8 +269,8 @@ impl Place {
         }
     }
 
-    /// Has the directory again as it was when it was claimed, also if it was removed or moved away. `Invalid` if it is in
-    /// use for something else, which would be hidden.
+    /// Restores the directory as it was when it was claimed, also if it was removed or moved away. `Invalid` if it is in use
+    /// for something else, which the mount would hide.
     pub(super) fn reclaim(&self) -> Result<()> {
         match std::fs::create_dir(&self.directory) {
             Ok(()) => self.close(),
@@ -285,7 +285,7 @@ impl Place {
         }
     }
 
-    /// Tells others what this process has mounted: the device of a file system of its own.
+    /// Records for other processes what this one has mounted: the device of its own file system.
     pub(super) fn note_served(&self, device: Option<&str>) {
         self.lock.note(device);
     }
@@ -409,7 +409,7 @@ impl Place {
         self.note_root(record)
     }
 
-    /// Writes which directory `root` is, unless the record says so: it may have been copied to another disk.
+    /// Records the inode of `root`, unless the record has it: the place may have been copied to another disk.
     fn note_root(&self, record: &mut Record) -> Result<()> {
         let root = self.root_inode()?;
         if root.is_some() && root == record.root {
@@ -428,7 +428,7 @@ impl Place {
         }
     }
 
-    /// Whether the directory is the one that was made: it may have been moved when it was whole.
+    /// Whether the directory is the one that was made. A whole one may have been moved away.
     pub(super) fn is_finished(&self, record: &Record) -> bool {
         let found = std::fs::metadata(&self.directory);
         found.is_ok_and(|found| record.root.is_none_or(|made| made == found.ino()))
@@ -470,7 +470,7 @@ impl Place {
         };
         if !is_moved {
             if !has_list {
-                let what = format!("{} is gone, so nothing tells which files are whole", absent.display());
+                let what = format!("{} is gone, so it is unknown which files are whole", absent.display());
                 return Err(Error::corrupt(what));
             }
             let failed =
@@ -490,8 +490,8 @@ impl Place {
         match removed(std::fs::remove_dir(&root)) {
             Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
                 return Err(Error::conflict(format!(
-                    "{0} is whole, but there are files in {1} that others put into the directory while nothing was mounted on \
-                     it: move them away, and run frostline volume umount {0} again",
+                    "{0} is whole, but {1} has files that were put into the directory while nothing was mounted on it: move \
+                     them away, and run frostline volume umount {0} again",
                     self.directory.display(),
                     root.display()
                 )));
@@ -508,8 +508,8 @@ fn is_ours(name: &OsStr) -> bool {
         || BEGINNINGS.iter().any(|beginning| name.as_bytes().starts_with(beginning.as_bytes()))
 }
 
-/// Opens the hidden directory; none if there is none. `Invalid` for a link, and for one of another user, who could go on
-/// using what is in it.
+/// Opens the hidden directory; none if it does not exist. `Invalid` for a link, and for a directory of another user, who
+/// could go on using its contents.
 fn hidden(state: &Path) -> Result<Option<OwnedFd>> {
     let refused = |what: &str| {
         let state = state.display();
@@ -661,7 +661,7 @@ impl Lock {
         let process = std::process::id();
         let line = device.map_or(format!("{process}\n"), |device| format!("{process} {device}\n"));
         let noted = self.0.write_all_at(line.as_bytes(), 0).and_then(|()| self.0.set_len(line.len() as u64));
-        // It holds the lock, whether others can know who it is or not.
+        // It holds the lock, even if others cannot learn who it is.
         if let Err(error) = noted {
             tracing::debug!(%error, "the number of this process is not noted");
         }

@@ -77,7 +77,7 @@ fn unescaped(text: &str) -> OsString {
     OsString::from_vec(bytes)
 }
 
-/// Paths need not be UTF-8: other bytes are written as the kernel writes blanks.
+/// Paths need not be UTF-8. Other bytes are escaped in the way the kernel escapes blanks.
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -168,7 +168,7 @@ pub(super) fn where_mounted(device: &str) -> Option<String> {
     everywhere().into_iter().find_map(find)
 }
 
-/// Who still has a file system: where it is mounted, or who has something of it open.
+/// Who still uses a file system: where it is mounted, or which process has a file of it open.
 pub(super) fn who_has(device: &str) -> Option<String> {
     let is_of = |stat: &Statx| format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor) == device;
     where_mounted(device).or_else(|| {

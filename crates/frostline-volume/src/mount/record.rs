@@ -55,9 +55,9 @@ impl Recording {
         Recording { of, task }
     }
 
-    /// Ends it. What is left to record needs no file of the mount.
+    /// Ends it. What remains to be recorded needs no file of the mount.
     pub(super) async fn end(mut self) -> Left {
-        // What it was about to write is left.
+        // What it was about to write remains.
         self.task.shutdown().await;
         let Recorded { lazy, traces, written } = &*self.of;
         let is_more = lazy.wanted_count() > written.load(Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Recording {
     }
 }
 
-/// What is to be recorded once a mount has ended.
+/// What remains to be recorded after a mount has ended.
 pub(super) struct Left {
     traces: Arc<Traces>,
     seen: Option<Seen>,
@@ -77,7 +77,7 @@ impl Left {
         match tokio::time::timeout(END_MAX, write(&self.traces, seen)).await {
             Ok(done) => drop(told(done)),
             Err(_) => {
-                tracing::warn!("the repository does not answer: it was not recorded what was read first");
+                tracing::warn!("the repository does not answer: what was read first was not recorded");
             }
         }
     }
@@ -91,7 +91,7 @@ impl Recorded {
     }
 }
 
-/// Writes a trace; how many chunks of this mount are in it.
+/// Writes a trace, and returns how many chunks of this mount it has.
 async fn write(traces: &Traces, seen: Seen) -> Result<usize> {
     let before = traces.newest().await;
     let (trace, wanted) = blocking(move || {
@@ -103,5 +103,5 @@ async fn write(traces: &Traces, seen: Seen) -> Result<usize> {
 }
 
 fn told(done: Result<usize>) -> Option<usize> {
-    done.inspect_err(|error| tracing::warn!(?error, "it was not recorded what was read first")).ok()
+    done.inspect_err(|error| tracing::warn!(?error, "what was read first was not recorded")).ok()
 }

@@ -80,7 +80,7 @@ impl Place {
         for root in self.roots.all() {
             rustix::fs::unlinkat(root, UNFINISHED, AtFlags::empty()).map_err(of_root)?;
         }
-        // Which has moved its time.
+        // That changed its time.
         for root in tree.entries.iter().filter(is_root) {
             dress(&mut beneath, root, &mut unset).map_err(of_root)?;
         }
@@ -90,7 +90,7 @@ impl Place {
         Ok(unset)
     }
 
-    /// The same without these files and their further names, which are removed. The directory stays ours.
+    /// The same without the damaged files and their further names, which are removed. The directory stays claimed.
     pub(super) fn finish_without(self, tree: &Tree, damaged: &HashSet<Vec<u8>>) -> Result<Unset> {
         let mut beneath = Beneath::new(self.roots());
         for entry in tree.entries.iter().filter(|entry| is_of(entry, damaged)) {
@@ -102,7 +102,8 @@ impl Place {
         self.dress_all(tree, damaged)
     }
 
-    /// Sets what all names have but these files, and syncs. The roots stay open for their owner.
+    /// Sets owners, modes, attributes and times of all names but the damaged files, and syncs. The roots stay open for their
+    /// owner.
     fn dress_all(&self, tree: &Tree, damaged: &HashSet<Vec<u8>>) -> Result<Unset> {
         let mut beneath = Beneath::new(self.roots());
         let mut unset = Unset::default();
@@ -137,7 +138,7 @@ impl Place {
     }
 }
 
-/// Whether a name is that of one of these files.
+/// Whether an entry is one of these files, or a further name of one.
 fn is_of(entry: &Entry, files: &HashSet<Vec<u8>>) -> bool {
     match &entry.node {
         Node::HardLink(target) => files.contains(target),

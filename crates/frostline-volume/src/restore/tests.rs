@@ -185,7 +185,7 @@ async fn all_that_can_be_had_is_restored_and_a_second_run_goes_on() {
         let of_second = ("a/b/f3".to_owned(), 0, second.clone());
         assert_eq!(told(&restored), [&of_first[..1], &[of_second], &of_first[1..]].concat(), "{damage}");
         assert_eq!(restored.written_bytes, 1_600_000, "{damage}");
-        // All else is as it was. What is damaged has no name.
+        // Everything else is as it was. Damaged files have no name.
         let mut expected = tree(source.path());
         for name in ["a/b/f0", "a/b/f3", "z-link"] {
             expected.remove(name.as_bytes());

@@ -34,7 +34,7 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// A base that knows nothing of what is in `lost` packs, nor of the files that need it.
+    /// A base without the chunks in `lost` packs and without the files that need them.
     pub(super) fn new(tree: Tree, lost: &HashSet<u32>) -> Base {
         let is_there = |chunk: &Chunk| !chunk.pieces.iter().any(|piece| lost.contains(&piece.pack));
         let files = || {

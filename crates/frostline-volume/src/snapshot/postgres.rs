@@ -119,7 +119,7 @@ impl Backup {
     pub(super) fn begin(conninfo: &str, directory: &Path, name: &str) -> Result<Backup> {
         if !directory.join("PG_VERSION").exists() {
             return Err(Error::invalid(format!(
-                "{} is no data directory of PostgreSQL: name what its setting data_directory says",
+                "{} is not a data directory of PostgreSQL: name the one in its setting data_directory",
                 directory.display()
             )));
         }

@@ -74,7 +74,7 @@ impl Session {
             // Without its message there is still the failure.
             let _ = errors.take(4_096).read_to_string(&mut text);
         }
-        // What a server answers to a statement begins otherwise.
+        // The server's answer to a statement begins differently.
         Error::invalid(match text.trim().strip_prefix("psql: error: ") {
             Some(text) => format!("cannot connect to PostgreSQL: {text}"),
             None => format!("PostgreSQL refused the backup: {}", text.trim()),

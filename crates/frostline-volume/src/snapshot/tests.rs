@@ -742,7 +742,7 @@ async fn a_name_that_is_not_there_is_told_with_those_that_are() {
     let taken = snapshot(&bench.volumes(), folder.path()).await.snapshot;
     assert_eq!(taken.name().to_string(), "data@1");
     for (name, message) in [
-        ("dat", "there is no snapshot of a volume dat; volumes: data"),
+        ("dat", "there is no snapshot of volume dat; volumes: data"),
         ("data@7", "there is no snapshot data@7; there is data@1"),
     ] {
         let name: SnapshotName = name.parse().unwrap();

@@ -28,7 +28,7 @@ use crate::stopping::{INTERRUPTED, Stops};
 
 /// Changed paths that are named after a snapshot, and faults after a check.
 const NAMED_MAX: usize = 20;
-/// Offsets that are named of a damaged file.
+/// Offsets that are named for a damaged file.
 const OFFSETS_MAX: usize = 5;
 const HOUR_MS: f64 = 3_600_000.0;
 
@@ -159,7 +159,7 @@ async fn snapshot(config: &Config, given: VolumeSnapshot, key: Option<&Path>) ->
         show_bytes(totals.stored_bytes)
     )?;
     note_some("changed while it was read, so files may be of different moments", &taken.changed);
-    note_some("lost, or of another length, so this snapshot stores again what they held", &taken.lost);
+    note_some("lost or of another length, so this snapshot stores their data again", &taken.lost);
     match &taken.summaries {
         Some(Summaries::Used(bytes)) => {
             note!("WAL summaries: {} were known to be unchanged and not read", show_bytes(*bytes));
@@ -171,7 +171,7 @@ async fn snapshot(config: &Config, given: VolumeSnapshot, key: Option<&Path>) ->
     Ok(Outcome::Done)
 }
 
-/// Notes what is true of these names, of which it shows some.
+/// Notes what is true of these names, and shows some of them.
 fn note_some(what: &str, names: &[String]) {
     if names.is_empty() {
         return;
@@ -427,7 +427,7 @@ async fn verify(config: &Config, names: &[String], key: Option<&Path>) -> Result
         )?;
         if verified.faults.iter().any(is_of_pack) {
             note!(
-                "to repair what its directory still has: delete the damaged packs, then take a snapshot of the volume"
+                "to repair data that the directory still has: delete the damaged packs, then take a snapshot of the volume"
             );
         }
         session.note_cost(config);
@@ -436,7 +436,7 @@ async fn verify(config: &Config, names: &[String], key: Option<&Path>) -> Result
     Ok(if is_all_sound { Outcome::Done } else { Outcome::Partial })
 }
 
-/// Says what is damaged: each object, and the files that need it.
+/// Names each damaged object and the files that need it.
 fn say_faults(faults: &[VolumeFault]) -> Result<()> {
     let mut by_object: BTreeMap<(&str, &str), Vec<&VolumeFault>> = BTreeMap::new();
     for fault in faults {

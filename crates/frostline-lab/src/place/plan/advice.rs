@@ -42,7 +42,7 @@ pub(super) fn why(topology: &Topology, group: &Group, pieces: &[Piece], free: &[
     format!("each needs {} {on}; left: {left}", with(need.cores, need.mib))
 }
 
-/// What would make everything fit; each alternative was planned, in one budget of mixes and then greedily.
+/// What would make everything fit. Each alternative was planned: within one budget of mixes for all, then greedily.
 pub(super) fn would_fit(
     topology: &Topology,
     wanted: &Wanted,
@@ -218,8 +218,8 @@ fn reserve_note(topology: &Topology, policy: &Policy, plan: &Plan) -> Option<Str
     let uneven = &topology.uneven_cpus;
     if !uneven.is_empty() {
         return Some(format!(
-            "of the cores that machines can get, none of node {nodes} is kept for the host ({why}): interrupts, vhost \
-             and emulator threads run on the machines' CPUs, on another node or on CPUs {}, which no machine gets",
+            "no core of node {nodes} that machines can get is kept for the host ({why}): interrupts, vhost and emulator \
+             threads run on the machines' CPUs, on another node, or on CPUs {}, which no machine gets",
             crate::place::list(uneven)
         ));
     }

@@ -80,7 +80,7 @@ impl Rig {
         }
     }
 
-    /// That what the study names is still what it was.
+    /// Checks that the study's paths still lead to the same directories and devices.
     ///
     /// # Errors
     /// NotFound by its name.
@@ -100,7 +100,7 @@ impl Rig {
         }
     }
 
-    /// Whether what serves its devices is still there.
+    /// Whether the process that serves its devices is still running.
     pub(super) fn is_served(&mut self) -> bool {
         match self {
             Rig::Volumes { emulated, .. } | Rig::File { emulated: Some(emulated), .. } => {

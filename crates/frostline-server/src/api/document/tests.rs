@@ -336,7 +336,7 @@ async fn an_update_takes_numbers_beyond_every_double() {
     let found = tested.get("/copy/_source/1").await;
     let expected = scripted.replace("23]}", "23],\"d\":[1e400,12345678901234567890123]}");
     assert_eq!(String::from_utf8_lossy(&found.body), expected);
-    // A key that comes twice is refused all the same.
+    // A duplicate key is still refused.
     let twice = r#"{"doc":{"a":1e400,"a":1}}"#;
     let (status, _, reason) = tested.error("POST", "/web/_update/1", twice).await;
     assert!(status == 400 && reason.contains("duplicate key [a]"), "{reason}");

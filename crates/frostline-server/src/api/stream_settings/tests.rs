@@ -178,7 +178,7 @@ async fn an_alias_becomes_a_stream() {
     let rolled = tested.ok("POST", "/app-x/_rollover", "").await;
     assert_eq!((&rolled["old_index"], &rolled["new_index"]), (&json!("new"), &json!("ds-app-x-000002")));
     assert_eq!(tested.error("POST", "/_data_stream/_migrate/app-x", "").await.0, 400);
-    // What wildcards left out they leave out.
+    // Wildcards still leave out what they left out before.
     assert_eq!(stream["hidden"], false);
     let hidden =
         r#"{"actions":[{"add":{"index":"other","alias":"app-h","is_hidden":true,"is_write_index":true}}]}"#;

@@ -289,7 +289,7 @@ async fn no_snapshot_has_files_of_an_incomplete_mount_that_are_mounted_elsewhere
     assert_eq!(taken("none", &progress).await, refused);
     assert!(is_mounted(&on));
     unmount(&on, UnmountFlags::DETACH).unwrap();
-    // An overlay, which keeps what it is made of when that is unmounted.
+    // An overlay, which keeps its layers after they are unmounted.
     let layers = format!("lowerdir={}:{}", target.display(), rig.folder.path().join("repository").display());
     let (over, layers) = (around.join("inner/x"), std::ffi::CString::new(layers).unwrap());
     match rustix::mount::mount("overlay", &over, "overlay", MountFlags::empty(), Some(&*layers)) {
@@ -301,7 +301,7 @@ async fn no_snapshot_has_files_of_an_incomplete_mount_that_are_mounted_elsewhere
         }
         Err(error) => eprintln!("skipped: an overlay: {error}"),
     }
-    // After an overlay, only that all is there ends it.
+    // After an overlay, the mount ends only when all data is in place.
     calls(move || tree(&target)).await;
     assert_eq!((&mut served.1).await.unwrap().unwrap(), Unmounted::Whole);
 }

@@ -1,4 +1,4 @@
-//! What was on its way when a mount ended: nothing of it is done to files that the next process may have.
+//! Work in flight when a mount ends must not change files that the next process may have.
 
 use std::sync::Weak;
 
@@ -9,7 +9,7 @@ use crate::piece::CHUNK_BYTES;
 
 const INDEX: &str = "index";
 
-/// An index of PostgreSQL that is mounted, and what becomes of its mount.
+/// A mounted PostgreSQL index, and the outcome of its mount.
 struct Rig {
     bench: Bench,
     folder: tempfile::TempDir,
@@ -17,7 +17,7 @@ struct Rig {
     served: Served,
 }
 
-/// A read that the repository does not answer yet, and the work for which it is.
+/// A read that the repository does not answer yet, and the work that waits for it.
 struct HeldBack {
     release: oneshot::Sender<()>,
     work: JoinHandle<()>,
@@ -64,7 +64,7 @@ impl Rig {
         HeldBack { release, work }
     }
 
-    /// Once the mount has ended, writes as a user of the next one, and lets go what was held back.
+    /// After the end of the mount, writes as a user of the next one, and releases what was held back.
     async fn check(mut self, release: oneshot::Sender<()>, what: &str) {
         assert_eq!((&mut self.served.1).await.unwrap().unwrap(), Unmounted::Incomplete);
         let (place, _) = Place::open(&self.served.0).unwrap().expect("it is free");

@@ -68,5 +68,5 @@ fn a_directory_that_no_server_has_is_told_before_one_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let refused = Backup::begin("port=1", folder.path(), "a").unwrap_err();
     assert_eq!(refused.kind(), frostline_base::ErrorKind::Invalid);
-    assert!(refused.what().contains("is no data directory of PostgreSQL"), "{refused}");
+    assert!(refused.what().contains("is not a data directory of PostgreSQL"), "{refused}");
 }

@@ -392,7 +392,7 @@ async fn rules_of_several_roles_see_together_and_several_indices_what_all_see() 
     }
 }
 
-/// Errors name the analyzers of the fields that are seen, and no others are found.
+/// Errors name only the analyzers of visible fields, and no others can be used.
 #[tokio::test]
 async fn analyzers_of_hidden_fields_have_no_names() {
     let tested = Tested::with(Settings { auth: true, ..Settings::default() });
