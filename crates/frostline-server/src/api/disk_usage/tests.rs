@@ -11,7 +11,7 @@ async fn fields_take_what_the_files_have_of_them() {
         })
         .collect();
     tested.ok("POST", "/web/_bulk", &lines).await;
-    tested.ok("PUT", "/other/_doc/1", r#"{"a":1}"#).await;
+    assert_eq!(tested.send("PUT", "/other/_doc/1", r#"{"a":1}"#).await.status, 201);
     let shown = tested.ok("POST", "/web/_disk_usage?run_expensive_tasks=true", "").await;
     assert_eq!(shown["_shards"], json!({ "total": 1, "successful": 1, "failed": 0 }));
     assert_eq!(shown.as_object().unwrap().len(), 2);
