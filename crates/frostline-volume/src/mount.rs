@@ -308,7 +308,7 @@ fn begin(
     place.make(&tree, record)?;
     let heir = match options.mode {
         MountMode::Fuse => None,
-        MountMode::Fanotify => guardian::Heir::new(place.state())?,
+        MountMode::Fanotify => guardian::Heir::new(&place.state())?,
     };
     let lazy = Arc::new(open_lazy(repository, place, tree, boot, options.mode)?);
     // There is room for the status on a disk that will be full.
@@ -338,14 +338,14 @@ fn open_lazy(
     boot: &str,
     mode: MountMode,
 ) -> Result<Lazy> {
-    let pages = Pages::open(place.state(), tree.chunks.len(), boot)?;
+    let pages = Pages::open(&place.state(), tree.chunks.len(), boot)?;
     let is_untouched = |entry: usize| {
         untouched::looks_untouched(&place.absent().join(lazy::second_name(entry)), &tree.entries[entry])
     };
-    let untouched = Untouched::open(place.state(), tree.entries.len(), boot, is_untouched)?;
+    let untouched = Untouched::open(&place.state(), tree.entries.len(), boot, is_untouched)?;
     let root = place.root();
     let open = std::fs::File::open(&root).map_err(|e| scan::failed("open", &root, &e))?;
-    Lazy::open(repository, tree, place.absent(), open, pages, untouched, mode)
+    Lazy::open(repository, tree, place.hidden().clone(), open, pages, untouched, mode)
 }
 
 /// `Conflict` unless what was mounted before is what is wanted now.
@@ -362,7 +362,7 @@ fn check_same(place: &Place, record: &Record, name: &SnapshotName, repository: &
         mounted,
         place.directory.display(),
         place.directory.display(),
-        place.state().display()
+        place.hidden().name().display()
     )))
 }
 
@@ -458,7 +458,7 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
         let (directory, state) = place::paths(&directory)?;
         let refused = |what: String| Err(Error::new(frostline_base::ErrorKind::NotFound, what));
         if !state.join(place::RECORD).exists() {
-            place::sweep(&directory, &state);
+            Place::open(&directory)?;
             return refused(format!("no snapshot is mounted on {}", directory.display()));
         }
         Ending::new(&directory, &state).wait()?;

@@ -475,7 +475,17 @@ pub(crate) fn failed(verb: &str, path: &Path, error: &std::io::Error) -> Error {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Exhausted,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, format!("cannot {verb} {}: {error}", path.display()))
+    Error::new(kind, format!("cannot {verb} {}: {error}", named(path).display()))
+}
+
+/// A path as people know it: what is used by a descriptor has a name, too.
+pub(crate) fn named(path: &Path) -> PathBuf {
+    let of_descriptor = || {
+        let mut rest = path.strip_prefix("/proc/self/fd").ok()?.components();
+        let name = std::fs::read_link(Path::new("/proc/self/fd").join(rest.next()?)).ok()?;
+        Some(name.join(rest.as_path()))
+    };
+    of_descriptor().unwrap_or_else(|| path.to_owned())
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ use self::event::{Event, OPEN, PRE_ACCESS};
 pub(super) use self::event::{answer, close_and_answer, events};
 use super::guardian::{self, Guardian, Heir};
 use super::lazy::{Lazy, LazyFile};
-use super::place::{Place, Record};
+use super::place::{Hidden, Place, Record};
 use super::reach::{self, Attached};
 use crate::scan;
 
@@ -55,6 +55,8 @@ pub(super) struct Session {
     lazy: Arc<Lazy>,
     runtime: Runtime,
     directory: PathBuf,
+    /// The paths of the next two are by this descriptor.
+    _hidden: Hidden,
     state: PathBuf,
     root: PathBuf,
     /// A descriptor of each file that has a mark, by inode.
@@ -158,7 +160,7 @@ pub(super) fn mount(
     runtime: Runtime,
 ) -> Result<Session> {
     super::fuse::allow_descriptors();
-    let (directory, state, root) = (place.directory.clone(), place.state().to_owned(), place.root());
+    let (directory, state, root) = (place.directory.clone(), place.state(), place.root());
     if heir.is_none() {
         // Nobody has a file open.
         lazy.give_up_nameless()?;
@@ -187,6 +189,7 @@ pub(super) fn mount(
         lazy: Arc::clone(lazy),
         runtime,
         directory,
+        _hidden: place.hidden().clone(),
         state,
         root,
         marks: Mutex::new(marks),

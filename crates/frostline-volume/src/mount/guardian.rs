@@ -26,7 +26,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use frostline_base::{Error, ErrorKind, Result};
 
 use super::fanotify::{EVENTS_BYTES, answer, close_and_answer, events, is_shown};
-use super::{place, reach};
+use super::place::{self, Hidden};
+use super::reach;
 use crate::scan;
 use crate::snapshot::blocking;
 
@@ -107,6 +108,8 @@ impl Drop for Guardian {
 /// to who started it. Ends when nothing is left to guard.
 pub async fn guard(directory: &Path) -> Result<()> {
     let (directory, state) = place::paths(directory)?;
+    let gone = || Error::new(ErrorKind::NotFound, format!("nothing is mounted on {}", directory.display()));
+    let hidden = Hidden::open(&state)?.ok_or_else(gone)?;
     // Whoever ends the first process by its group or session shall not end this one.
     let _ = rustix::process::setsid();
     let mut heard = Vec::new();
@@ -117,6 +120,7 @@ pub async fn guard(directory: &Path) -> Result<()> {
         tracing::warn!(%error, "the guardian may be killed when memory is short");
     }
     blocking(move || {
+        let state = hidden.path();
         hold(&state).map_err(|e| scan::failed("lock", &state, &e))?;
         if !is_needed(&directory)? {
             return Ok(());

@@ -30,6 +30,7 @@ use frostline_store::Repository;
 use super::MountMode;
 use super::lease::Lease;
 use super::pages::Pages;
+use super::place::Hidden;
 use super::stages::{FillPart, FillStage};
 use super::touched::Touched;
 use super::untouched::{Untouched, looks_untouched};
@@ -56,6 +57,8 @@ pub(super) struct Lazy {
     pub(super) tree: Arc<Tree>,
     /// The folder of the second names.
     absent: PathBuf,
+    /// Its path is by this descriptor.
+    _hidden: Hidden,
     /// A directory on the file system of the files.
     root: File,
     pages: Pages,
@@ -234,7 +237,7 @@ impl Lazy {
     pub(super) fn open(
         repository: &Repository,
         tree: Arc<Tree>,
-        absent: PathBuf,
+        hidden: Hidden,
         root: File,
         pages: Pages,
         untouched: Untouched,
@@ -243,7 +246,8 @@ impl Lazy {
         let mut lazy = Lazy {
             repository: repository.clone(),
             tree: Arc::clone(&tree),
-            absent,
+            absent: hidden.path().join("absent"),
+            _hidden: hidden,
             root,
             pages,
             untouched,

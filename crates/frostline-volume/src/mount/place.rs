@@ -20,19 +20,22 @@
 //! | nothing, or at most `lock` and `mount.json.new` | before the record was written, or after it was removed | begins anew |
 //! | a record that is not `is_made` | while names were made, or while those of a refused mount were removed | removes `root` and `absent`, and begins anew |
 //! | a file in `absent` | while it was served | goes on |
-//! | no file in `absent`, and `root` has the inode in the record | before the directories changed places | exchanges them |
-//! | the same, and `root` is gone or has another inode | after that | removes what is left, the record last |
+//! | no file in `absent`, and the directory has only the note | before the directories changed places | exchanges them |
+//! | no file in `absent`, and `root` is gone or has only the note | after that | removes what is left, the record last |
+//! | no file in `absent`, and both or neither have only the note | either | compares inodes with the record; refuses if they do not tell |
 //! | anything else without a record | never | refuses, and touches nothing |
 //!
 //! The hidden directory belongs to the user who mounts, and only that user can use it, so names in it can be trusted. Names
-//! in `root` cannot: users of the mount make them.
+//! in `root` cannot: users of the mount make them. Its own name cannot either, because the owner of its parent can
+//! rename it. So it is used by a descriptor, and its name only to find it again.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, StatxFlags, openat2, statx,
@@ -90,11 +93,18 @@ const NOTE_TEXT: &str = "A snapshot was mounted here and is not whole. Run the s
 pub(super) struct Place {
     /// What users see.
     pub(super) directory: PathBuf,
-    state: PathBuf,
+    hidden: Hidden,
     /// The mode that the directory had when it was claimed; none if it did not exist.
     mode: Option<u32>,
     /// Held as long as this process serves it.
     lock: Lock,
+}
+
+/// The hidden directory. It is used by its descriptor: whoever owns its parent may give its name to something else.
+#[derive(Clone, Debug)]
+pub(super) struct Hidden {
+    open: Arc<OwnedFd>,
+    name: PathBuf,
 }
 
 /// Which snapshot it is.
@@ -185,16 +195,14 @@ pub(super) fn server(state: &Path) -> Option<Server> {
 }
 
 /// Removes a hidden directory in which a process that was killed left nothing but its lock.
-pub(super) fn sweep(directory: &Path, state: &Path) {
-    let is_left = || {
-        let names = File::open(state).map_err(|_| Errno::NOENT).and_then(names);
-        names.is_ok_and(|names| names.iter().all(|name| name.to_bytes() == LOCK.as_bytes()))
-    };
+pub(super) fn sweep(directory: &Path, hidden: &Hidden) {
+    let is_left =
+        || names(&hidden.open).is_ok_and(|names| names.iter().all(|name| name.to_bytes() == LOCK.as_bytes()));
     if is_left()
-        && let Ok(_lock) = lock(directory, state)
+        && let Ok(_lock) = lock(directory, &hidden.path())
         && is_left()
     {
-        let _ = std::fs::remove_file(state.join(LOCK)).and_then(|()| std::fs::remove_dir(state));
+        let _ = hidden.forget();
     }
 }
 
@@ -214,14 +222,14 @@ impl Place {
     /// The place of what was mounted on a directory before, if anything was. `Conflict` while another process serves it.
     pub(super) fn open(directory: &Path) -> Result<Option<(Place, Record)>> {
         let (directory, state) = paths(directory)?;
-        let Some(hidden) = hidden(&state)? else { return Ok(None) };
-        let Some(record) = read_record(&state)? else {
-            sweep(&directory, &state);
+        let Some(hidden) = Hidden::open(&state)? else { return Ok(None) };
+        let Some(record) = read_record(&hidden.path())? else {
+            sweep(&directory, &hidden);
             return Ok(None);
         };
-        close(&state, &hidden)?;
-        let lock = lock(&directory, &state)?;
-        Ok(Some((Place { directory, state, mode: None, lock }, record)))
+        hidden.close()?;
+        let lock = lock(&directory, &hidden.path())?;
+        Ok(Some((Place { directory, hidden, mode: None, lock }, record)))
     }
 
     /// Claims a directory that is new or empty, or on which an earlier mount ended before all names were made.
@@ -236,28 +244,34 @@ impl Place {
         // Only empty directories are removed; another process's are not empty.
         let locked = || {
             let is_new = make(&state)?;
-            if !is_new && let Some(hidden) = hidden(&state)? {
-                check_ours(&state)?;
-                close(&state, &hidden)?;
-            }
-            lock(&directory, &state).inspect_err(|_| {
+            let opened = || {
+                let gone =
+                    || Error::conflict(format!("{} was removed meanwhile: try again", state.display()));
+                let hidden = Hidden::open(&state)?.ok_or_else(gone)?;
+                if !is_new {
+                    hidden.check_ours()?;
+                    hidden.close()?;
+                }
+                Ok((lock(&directory, &hidden.path())?, hidden))
+            };
+            opened().inspect_err(|_: &Error| {
                 if is_new {
                     let _ = std::fs::remove_dir(&state);
                 }
             })
         };
-        let lock = locked().inspect_err(|_| {
+        let (lock, hidden) = locked().inspect_err(|_| {
             if mode.is_none() {
                 let _ = std::fs::remove_dir(&directory);
             }
         })?;
-        if read_record(&state)?.is_some_and(|record| record.is_made) {
+        if read_record(&hidden.path())?.is_some_and(|record| record.is_made) {
             return Err(Error::conflict(format!(
                 "another process mounted a snapshot on {} meanwhile: try again",
                 directory.display()
             )));
         }
-        let place = Place { directory, state, mode, lock };
+        let place = Place { directory, hidden, mode, lock };
         let (repository, snapshot) = (repository.to_owned(), snapshot.clone());
         let record = Record { format: FORMAT, repository, snapshot, is_made: false, root: None };
         match place.close().and_then(|()| place.write(&record)) {
@@ -279,7 +293,7 @@ impl Place {
             }
             Err(_) if fanotify::is_shown(&self.directory, &self.root()) => Ok(()),
             Err(_) => {
-                check_free(&self.directory, &self.state)?;
+                check_free(&self.directory, &self.hidden.name)?;
                 if self.directory.join(NOTE).exists() { Ok(()) } else { self.close() }
             }
         }
@@ -292,29 +306,38 @@ impl Place {
 
     /// Writes a note into the directory, and gives it mode 0000.
     fn close(&self) -> Result<()> {
-        let note = self.directory.join(NOTE);
-        let text = [NOTE_TEXT.as_bytes(), self.state.as_os_str().as_bytes(), b"\n"].concat();
-        std::fs::write(&note, text).map_err(|e| scan::failed("write", &note, &e))?;
-        let closed = std::fs::set_permissions(&self.directory, std::fs::Permissions::from_mode(0o000));
-        closed.map_err(|e| scan::failed("close", &self.directory, &e))
+        let closed = || {
+            let directory = self.opened()?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let note = rustix::fs::openat(&directory, NOTE, flags, Mode::from_raw_mode(0o644))?;
+            let text = [NOTE_TEXT.as_bytes(), self.hidden.name.as_os_str().as_bytes(), b"\n"].concat();
+            File::from(note).write_all_at(&text, 0)?;
+            Ok(rustix::fs::fchmod(&directory, Mode::empty())?)
+        };
+        closed().map_err(|e: std::io::Error| scan::failed("close", &self.directory, &e))
+    }
+
+    /// What users see, itself: no link.
+    fn opened(&self) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::open(&self.directory, flags, Mode::empty())
     }
 
     /// Restores the directory to what it was when it was claimed. Nothing may have been mounted on it since.
     pub(super) fn give_back(self) {
         let given = || {
             // What a crash leaves of the rest must not be mounted.
-            let made = read_record(&self.state).ok().flatten().filter(|record| record.is_made);
+            let made = read_record(&self.state()).ok().flatten().filter(|record| record.is_made);
             let unmade = made.map(|record| Record { is_made: false, root: None, ..record });
             if unmade.is_some_and(|unmade| self.write(&unmade).is_err()) {
                 // The disk is full.
-                removed(std::fs::remove_file(self.state.join(RECORD)))?;
+                removed(std::fs::remove_file(self.state().join(RECORD)))?;
             }
-            self.forget()?;
-            removed(std::fs::remove_file(self.directory.join(NOTE)))?;
+            self.hidden.forget()?;
+            let directory = self.opened()?;
+            removed(unlinkat(&directory, NOTE, AtFlags::empty()).map_err(Into::into))?;
             match self.mode {
-                Some(mode) => {
-                    std::fs::set_permissions(&self.directory, std::fs::Permissions::from_mode(mode))
-                }
+                Some(mode) => Ok(rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode))?),
                 None => std::fs::remove_dir(&self.directory),
             }
         };
@@ -324,34 +347,11 @@ impl Place {
         }
     }
 
-    /// Removes what mounts made in the hidden directory, the record last, and the directory itself if nothing else is in it.
-    fn forget(&self) -> std::io::Result<()> {
-        let state = File::open(&self.state)?;
-        for name in names(&state)? {
-            let text = OsStr::from_bytes(name.to_bytes());
-            if FOLDERS.iter().any(|folder| text == *folder) {
-                remove(&state, &name)?;
-            } else if is_ours(text) && text != RECORD && text != LOCK {
-                match unlinkat(&state, &name, AtFlags::empty()) {
-                    Err(Errno::ISDIR) => {}
-                    done => removed(done.map_err(Into::into))?,
-                }
-            }
-        }
-        for last in [RECORD, LOCK] {
-            removed(std::fs::remove_file(self.state.join(last)))?;
-        }
-        match std::fs::remove_dir(&self.state) {
-            Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),
-            done => removed(done),
-        }
-    }
-
     /// Writes how far it is. After a power cut that may be gone. The two files of it are written over in turn, which needs
     /// no room on a disk that is full.
     pub(super) fn write_status(&self, status: &impl Serialize) -> Result<()> {
         const BYTES: usize = 4_096;
-        let (path, new) = (self.state.join("status.json"), self.state.join("status.json.new"));
+        let (path, new) = (self.state().join("status.json"), self.state().join("status.json.new"));
         let failed = |e: std::io::Error| scan::failed("write", &path, &e);
         let mut bytes = serde_json::to_vec_pretty(status).map_err(|e| failed(e.into()))?;
         bytes.resize(bytes.len().next_multiple_of(BYTES), b'\n');
@@ -367,11 +367,11 @@ impl Place {
 
     /// Writes which snapshot it is, so that it is there whole or not at all.
     pub(super) fn write(&self, record: &Record) -> Result<()> {
-        let (path, new) = (self.state.join(RECORD), self.state.join("mount.json.new"));
+        let (path, new) = (self.state().join(RECORD), self.state().join("mount.json.new"));
         let failed = |e: std::io::Error| scan::failed("write", &path, &e);
         let bytes = serde_json::to_vec_pretty(record).map_err(|e| failed(e.into()))?;
         std::fs::write(&new, bytes).and_then(|()| File::open(&new)?.sync_all()).map_err(failed)?;
-        std::fs::rename(&new, &path).and_then(|()| File::open(&self.state)?.sync_all()).map_err(failed)
+        std::fs::rename(&new, &path).and_then(|()| Ok(rustix::fs::fsync(&self.hidden.open)?)).map_err(failed)
     }
 
     /// Makes every name of the tree unless that was done before; files get their lengths and no data.
@@ -379,9 +379,8 @@ impl Place {
         if record.is_made {
             return self.note_root(record);
         }
-        let state = File::open(&self.state).map_err(|e| scan::failed("open", &self.state, &e))?;
         for (name, folder) in [(c"absent", self.absent()), (c"root", self.root())] {
-            remove(&state, name).map_err(|e| scan::failed("remove", &folder, &e))?;
+            remove(&self.hidden.open, name).map_err(|e| scan::failed("remove", &folder, &e))?;
             std::fs::create_dir(&folder).map_err(|e| scan::failed("make", &folder, &e))?;
         }
         let data = |entry: &Entry| match &entry.node {
@@ -389,11 +388,15 @@ impl Place {
             _ => 0,
         };
         let needed: u64 = tree.entries.iter().map(data).sum();
-        let free = rustix::fs::statvfs(&self.state).map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize);
+        let free =
+            rustix::fs::fstatvfs(&self.hidden.open).map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize);
         if free < needed {
             return Err(Error::new(
                 frostline_base::ErrorKind::Exhausted,
-                format!("{} has room for {free} bytes, and the snapshot has {needed}", self.state.display()),
+                format!(
+                    "{} has room for {free} bytes, and the snapshot has {needed}",
+                    self.hidden.name.display()
+                ),
             ));
         }
         let made = restore::Place::claim(&self.root(), record.snapshot.id)?;
@@ -404,28 +407,19 @@ impl Place {
             linked.map_err(|e| scan::failed("link", &first, &e))?;
         }
         made.finish(tree)?;
-        Pages::make(&self.state, tree.chunks.len())?;
+        Pages::make(&self.state(), tree.chunks.len())?;
         record.is_made = true;
         self.note_root(record)
     }
 
     /// Records the inode of `root`, unless the record has it: the place may have been copied to another disk.
     fn note_root(&self, record: &mut Record) -> Result<()> {
-        let root = self.root_inode()?;
+        let root = inode(&self.root())?;
         if root.is_some() && root == record.root {
             return Ok(());
         }
         record.root = root;
         self.write(record)
-    }
-
-    /// The inode of `root`; none if it is gone.
-    fn root_inode(&self) -> Result<Option<u64>> {
-        match std::fs::symlink_metadata(self.root()) {
-            Ok(root) => Ok(Some(root.ino())),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(scan::failed("look at", &self.root(), &e)),
-        }
     }
 
     /// Whether the directory is the one that was made. A whole one may have been moved away.
@@ -434,21 +428,28 @@ impl Place {
         found.is_ok_and(|found| record.root.is_none_or(|made| made == found.ino()))
     }
 
-    pub(super) fn state(&self) -> &Path {
-        &self.state
+    pub(super) fn hidden(&self) -> &Hidden {
+        &self.hidden
+    }
+
+    /// The path of the hidden directory as long as this place is there.
+    pub(super) fn state(&self) -> PathBuf {
+        self.hidden.path()
     }
 
     pub(super) fn root(&self) -> PathBuf {
-        self.state.join("root")
+        self.state().join("root")
     }
 
     pub(super) fn absent(&self) -> PathBuf {
-        self.state.join("absent")
+        self.state().join("absent")
     }
 
     /// Puts a whole directory where users expect it. False if files are absent. Nothing may be mounted on it.
     pub(super) fn finish(&self, record: &Record) -> Result<bool> {
-        let (root, absent) = (self.root(), self.absent());
+        // A thread with mounts of its own needs a descriptor of them.
+        let hidden = self.hidden.again()?;
+        let (root, absent) = (hidden.path().join("root"), hidden.path().join("absent"));
         // If a process that finished a mount with fanotify was killed, the mount is where its directory went.
         while unmount(&root, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok() {}
         if !record.is_made {
@@ -462,12 +463,7 @@ impl Place {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
             Err(e) => return Err(scan::failed("list", &absent, &e)),
         };
-        let found = self.root_inode()?;
-        let is_moved = match record.root {
-            Some(made) => found != Some(made),
-            // The record is of an older version. The directory has the note until they change places.
-            None => found.is_none() || noted(&self.directory).as_ref() != Some(&self.state),
-        };
+        let is_moved = self.is_moved(&root, record)?;
         if !is_moved {
             if !has_list {
                 let what = format!("{} is gone, so it is unknown which files are whole", absent.display());
@@ -484,7 +480,7 @@ impl Place {
         }
         removed(std::fs::remove_dir(&absent)).map_err(|e| scan::failed("remove", &absent, &e))?;
         // It is the directory that was closed.
-        if noted(&root).as_ref() == Some(&self.state) {
+        if noted(&root).is_some() {
             removed(std::fs::remove_file(root.join(NOTE))).map_err(|e| scan::failed("remove", &root, &e))?;
         }
         match removed(std::fs::remove_dir(&root)) {
@@ -493,12 +489,127 @@ impl Place {
                     "{0} is whole, but {1} has files that were put into the directory while nothing was mounted on it: move \
                      them away, and run frostline volume umount {0} again",
                     self.directory.display(),
-                    root.display()
+                    self.hidden.name.join("root").display()
                 )));
             }
             done => done.map_err(|e| scan::failed("remove", &root, &e))?,
         }
-        self.forget().map(|()| true).map_err(|e| scan::failed("remove", &self.state, &e))
+        hidden.forget().map(|()| true).map_err(|e| scan::failed("remove", &hidden.name, &e))
+    }
+
+    /// Whether the directory and `root` have changed places. What is in them tells, and where that is not clear, which inode
+    /// `root` had: users may make a note, and copies have other inodes. `Conflict` if neither tells.
+    fn is_moved(&self, root: &Path, record: &Record) -> Result<bool> {
+        let Some(found) = inode(root)? else { return Ok(true) };
+        match (is_closed(&self.directory), is_closed(root), record.root) {
+            (true, false, _) => Ok(false),
+            (false, true, _) => Ok(true),
+            (_, _, Some(made)) if made == found => Ok(false),
+            (_, _, Some(made)) if inode(&self.directory)? == Some(made) => Ok(true),
+            _ => Err(Error::conflict(format!(
+                "either {} or {} is the snapshot, and the other one should be empty: nothing tells which, so nothing was changed",
+                self.directory.display(),
+                self.hidden.name.join("root").display()
+            ))),
+        }
+    }
+}
+
+impl Hidden {
+    /// Opens it; none if it does not exist. `Invalid` for a link, and for a directory of another user, who could go on using its
+    /// contents.
+    pub(super) fn open(name: &Path) -> Result<Option<Hidden>> {
+        let refused = |what: &str| {
+            let name = name.display();
+            Err(Error::invalid(format!(
+                "{name} {what}, and a mount needs that name for itself: move it away"
+            )))
+        };
+        let failed = |e: Errno| scan::failed("open", name, &e.into());
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = match rustix::fs::open(name, flags, Mode::empty()) {
+            Ok(open) => open,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP | Errno::NOTDIR) => return refused("is not a directory"),
+            Err(e) => return Err(failed(e)),
+        };
+        let owner = rustix::fs::fstat(&open).map_err(failed)?.st_uid;
+        match owner == rustix::process::geteuid().as_raw() {
+            true => Ok(Some(Hidden { open: Arc::new(open), name: name.to_owned() })),
+            false => refused(&format!("belongs to user {owner}")),
+        }
+    }
+
+    pub(super) fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// Its path while this is open, whatever has its name.
+    pub(super) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.open.as_raw_fd()))
+    }
+
+    /// The same directory, by its name. `Conflict` if that is of another one.
+    fn again(&self) -> Result<Hidden> {
+        let identity = |open: &OwnedFd| rustix::fs::fstat(open).map(|stat| (stat.st_dev, stat.st_ino));
+        match Hidden::open(&self.name)? {
+            Some(again) if identity(&again.open) == identity(&self.open) => Ok(again),
+            _ => Err(Error::conflict(format!(
+                "{} is not the directory any more that the mount began with: move that back, and run the command again",
+                self.name.display()
+            ))),
+        }
+    }
+
+    /// Closes it for other users.
+    fn close(&self) -> Result<()> {
+        rustix::fs::fchmod(&self.open, Mode::RWXU).map_err(|e| scan::failed("close", &self.name, &e.into()))
+    }
+
+    /// Removes what mounts made in it, the record last, and the directory itself if nothing else is in it.
+    fn forget(&self) -> std::io::Result<()> {
+        for name in names(&self.open)? {
+            let text = OsStr::from_bytes(name.to_bytes());
+            if FOLDERS.iter().any(|folder| text == *folder) {
+                remove(&self.open, &name)?;
+            } else if is_ours(text) && text != RECORD && text != LOCK {
+                match unlinkat(&self.open, &name, AtFlags::empty()) {
+                    Err(Errno::ISDIR) => {}
+                    done => removed(done.map_err(Into::into))?,
+                }
+            }
+        }
+        for last in [RECORD, LOCK] {
+            removed(unlinkat(&self.open, last, AtFlags::empty()).map_err(Into::into))?;
+        }
+        match std::fs::remove_dir(&self.name) {
+            Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            done => removed(done),
+        }
+    }
+
+    /// Refuses one with something in it that would be lost.
+    fn check_ours(&self) -> Result<()> {
+        let state = self.path();
+        if let Some(mount) = reach::mounted_in(&self.name) {
+            return Err(Error::conflict(format!(
+                "{0} is mounted, perhaps by a process that was killed: unmount it first (umount {0})",
+                mount.display()
+            )));
+        }
+        let is_begun = read_record(&state)?.is_some();
+        let failed = |e: std::io::Error| scan::failed("list", &self.name, &e);
+        for entry in std::fs::read_dir(&state).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            if !if is_begun { is_ours(&name) } else { BEFORE_RECORD.iter().any(|ours| name == *ours) } {
+                return Err(Error::invalid(format!(
+                    "{} is in a directory that the mount needs for itself: move it away",
+                    self.name.join(&name).display()
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -508,54 +619,19 @@ fn is_ours(name: &OsStr) -> bool {
         || BEGINNINGS.iter().any(|beginning| name.as_bytes().starts_with(beginning.as_bytes()))
 }
 
-/// Opens the hidden directory; none if it does not exist. `Invalid` for a link, and for a directory of another user, who
-/// could go on using its contents.
-fn hidden(state: &Path) -> Result<Option<OwnedFd>> {
-    let refused = |what: &str| {
-        let state = state.display();
-        Err(Error::invalid(format!("{state} {what}, and a mount needs that name for itself: move it away")))
-    };
-    let failed = |e: Errno| scan::failed("open", state, &e.into());
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = match rustix::fs::open(state, flags, Mode::empty()) {
-        Ok(open) => open,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(Errno::LOOP | Errno::NOTDIR) => return refused("is not a directory"),
-        Err(e) => return Err(failed(e)),
-    };
-    let owner = rustix::fs::fstat(&open).map_err(failed)?.st_uid;
-    match owner == rustix::process::geteuid().as_raw() {
-        true => Ok(Some(open)),
-        false => refused(&format!("belongs to user {owner}")),
+/// The inode of what has a name; none if nothing has.
+fn inode(path: &Path) -> Result<Option<u64>> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found.ino())),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(scan::failed("look at", path, &e)),
     }
 }
 
-/// Closes the hidden directory for other users.
-fn close(state: &Path, hidden: impl AsFd) -> Result<()> {
-    rustix::fs::fchmod(hidden, Mode::RWXU).map_err(|e| scan::failed("close", state, &e.into()))
-}
-
-/// Refuses a hidden directory with something in it that would be lost.
-fn check_ours(state: &Path) -> Result<()> {
-    if let Some(mount) = reach::mounted_in(state) {
-        return Err(Error::conflict(format!(
-            "{0} is mounted, perhaps by a process that was killed: unmount it first (umount {0})",
-            mount.display()
-        )));
-    }
-    let is_begun = read_record(state)?.is_some();
-    let failed = |e: std::io::Error| scan::failed("list", state, &e);
-    for entry in std::fs::read_dir(state).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name();
-        if !if is_begun { is_ours(&name) } else { BEFORE_RECORD.iter().any(|ours| name == *ours) } {
-            return Err(Error::invalid(format!(
-                "{} is in a directory that the mount needs for itself: move it away",
-                entry.path().display()
-            )));
-        }
-    }
-    Ok(())
+/// Whether a directory has nothing but the note in it.
+fn is_closed(directory: &Path) -> bool {
+    let mut names = std::fs::read_dir(directory).into_iter().flatten();
+    noted(directory).is_some() && names.all(|name| name.is_ok_and(|name| name.file_name() == NOTE))
 }
 
 /// The names in a directory.

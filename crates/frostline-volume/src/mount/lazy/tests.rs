@@ -639,7 +639,7 @@ fn kept(place: &Place) -> (impl PartialEq + use<>, Vec<(std::ffi::OsString, Vec<
         names.sort();
         names
     };
-    let files = names(place.state()).into_iter().filter(|path| path.is_file());
+    let files = names(&place.state()).into_iter().filter(|path| path.is_file());
     let mut files: Vec<_> =
         files.map(|path| (path.file_name().unwrap().to_owned(), fs::read(path).unwrap())).collect();
     files.extend(names(&place.absent()).into_iter().map(|path| (path.into_os_string(), Vec::new())));

@@ -177,7 +177,7 @@ async fn a_mount_that_takes_long_to_begin_or_to_end_is_waited_for() {
     let target = folder.path().join("data");
     let (place, mut record) = Place::claim(&target, "memory:", &taken).unwrap();
     place.make(&bench.volumes().tree(&taken).await.unwrap(), &mut record).unwrap();
-    let mut ending = Ending::new(&target, place.state());
+    let mut ending = Ending::new(&target, place.hidden().name());
     let mut look_long = || (0..10 * LOOKS_MAX).try_for_each(|_| ending.look());
     look_long().unwrap();
     place.note_served(Some(NOWHERE));
@@ -229,7 +229,7 @@ async fn killed_at_its_end(bench: &Bench, target: &Path) -> PathBuf {
     for file in fs::read_dir(place.absent()).unwrap() {
         fs::remove_file(file.unwrap().path()).unwrap();
     }
-    let (root, state) = (place.root(), place.state().to_owned());
+    let (root, state) = (place.root(), place.hidden().name().to_owned());
     rustix::fs::renameat_with(CWD, &root, CWD, target, RenameFlags::EXCHANGE).unwrap();
     fs::write(target.join("mine"), b"mine").unwrap();
     state
@@ -409,7 +409,7 @@ async fn killed_before_its_end(bench: &Bench, target: &Path) -> PathBuf {
         fs::remove_file(file.unwrap().path()).unwrap();
     }
     fs::write(place.root().join("mine"), b"mine").unwrap();
-    place.state().to_owned()
+    place.hidden().name().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -662,7 +662,7 @@ async fn a_directory_that_is_given_back_can_be_claimed_wherever_that_was_cut_off
     let (place, mut record) = Place::claim(&target, bench.volumes().repository.url(), &first).unwrap();
     place.make(&bench.volumes().tree(&first).await.unwrap(), &mut record).unwrap();
     // A directory that cannot be removed, with something mounted in it, stands for a kill.
-    let (inner, state) = (place.root().join("a"), place.state().to_owned());
+    let (inner, state) = (place.root().join("a"), place.hidden().name().to_owned());
     rustix::mount::mount_bind(source.path(), &inner).unwrap();
     place.give_back();
     unmount(&inner, UnmountFlags::DETACH).unwrap();
@@ -671,4 +671,80 @@ async fn a_directory_that_is_given_back_can_be_claimed_wherever_that_was_cut_off
     let (found, expected) = (target.clone(), tree(source.path()));
     calls(move || assert_eq!(tree(&found), expected)).await;
     served.unmount().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_gives_the_name_of_the_hidden_directory_to_something_else_changes_only_that_name() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let first = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("victim/root/precious")).unwrap();
+    fs::write(at("victim/status.json.new"), b"mine").unwrap();
+    fs::write(at("victim/root/precious/file"), b"mine").unwrap();
+    let before = listed(&at("victim"));
+    for is_given_back in [false, true] {
+        let target = at(&format!("data{is_given_back}"));
+        let (place, mut record) = Place::claim(&target, "memory:", &first).unwrap();
+        let state = place.hidden().name().to_owned();
+        place.make(&bench.volumes().tree(&first).await.unwrap(), &mut record).unwrap();
+        fs::rename(&state, at("moved")).unwrap();
+        symlink("victim", &state).unwrap();
+        place.write_status(&serde_json::json!({})).unwrap();
+        place.write(&record).unwrap();
+        if is_given_back {
+            place.give_back();
+            assert_eq!(fs::read_dir(at("moved")).unwrap().count(), 0);
+        } else {
+            assert_eq!(place.finish(&record).unwrap_err().kind(), ErrorKind::Invalid);
+            assert!(at("moved/status.json").exists());
+        }
+        assert_eq!(listed(&at("victim")), before);
+        assert_eq!(fs::read(at("victim/status.json.new")).unwrap(), b"mine");
+        fs::remove_dir_all(at("moved")).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_a_whole_mount_that_was_killed_is_finished() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let (first, copy) = (folder.path().join("first"), folder.path().join("copy"));
+    fs::create_dir(&first).unwrap();
+    killed_before_its_end(&bench, &first.join("data")).await;
+    let copied = std::process::Command::new("cp").arg("-a").arg(&first).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    let target = copy.join("data");
+    assert_eq!(unmount_snapshot(&target).await.unwrap(), Unmounted::Whole);
+    assert_eq!(fs::read(target.join("mine")).unwrap(), b"mine");
+    assert_eq!(fs::metadata(target.join("a/b/f1")).unwrap().len(), 700_000);
+    assert_eq!(fs::read_dir(&copy).unwrap().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_tells_which_directory_is_the_snapshot_nothing_is_changed() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let state = killed_before_its_end(&bench, &target).await;
+    // Another inode, and files in both.
+    let root = state.join("root");
+    fs::rename(&root, state.join("other")).unwrap();
+    fs::create_dir(&root).unwrap();
+    fs::rename(state.join("other/mine"), root.join("mine")).unwrap();
+    fs::remove_dir_all(state.join("other")).unwrap();
+    fs::write(target.join("theirs"), b"theirs").unwrap();
+    let before = listed(folder.path());
+    let error = unmount_snapshot(&target).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains(root.to_str().unwrap()), "{error}");
+    assert_eq!(listed(folder.path()), before);
 }
