@@ -310,7 +310,7 @@ impl Volumes {
 fn lost(snapshot: &Snapshot, directory: &Path) -> Result<String> {
     let (directory, state) = place::paths(directory)?;
     Ok(format!(
-        "{0} is mounted on {1} and not whole, but its snapshot was removed: what is in place and what was written is in {2}, \
+        "{0} is mounted on {1} and not whole, but the repository has its snapshot no more: what is in place and what was written is in {2}, \
          where absent data reads as zeros. Copy what you need, remove {1} and {3}, and mount another snapshot",
         snapshot.name(),
         directory.display(),
@@ -767,8 +767,8 @@ impl Meter {
             demand_hits: lazy.counts.hits.load(Ordering::Relaxed),
             demand_misses: lazy.counts.misses.load(Ordering::Relaxed),
             damaged_chunks,
-            trouble: lazy.counts.trouble.lock().clone(),
-            filling: *lazy.counts.filling.lock(),
+            trouble: lazy.counts.trouble.lock().clone().filter(|_| absent_bytes > 0),
+            filling: lazy.counts.filling.lock().filter(|_| absent_bytes > 0),
             order: lazy.counts.order.lock().clone(),
         }
     }

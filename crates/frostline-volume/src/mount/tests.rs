@@ -308,6 +308,24 @@ async fn the_status_of_damage_promises_no_end_and_that_of_an_ended_mount_tells_o
     let status = mount_status(&target).unwrap();
     assert!(status.damaged_chunks > 0 && !status.order.is_empty(), "{status:?}");
     assert_eq!((status.filling, status.trouble), (None, None));
+    // Without what is damaged it is whole.
+    let (tell, mut told) = tokio::sync::watch::channel(None);
+    let tell = move |status: &MountStatus| drop(tell.send_replace(Some(status.clone())));
+    let mut served = mount_and(&bench.volumes(), &target, &MountOptions::default(), tell).await;
+    let is_paused = |status: &Option<MountStatus>| status.as_ref().is_some_and(|s| s.trouble.is_some());
+    told.wait_for(is_paused).await.unwrap();
+    let at = target.clone();
+    calls(move || {
+        for name in fs::read_dir(at).unwrap().map(|name| name.unwrap()) {
+            let is_folder = name.file_type().unwrap().is_dir();
+            if is_folder { fs::remove_dir_all(name.path()) } else { fs::remove_file(name.path()) }.unwrap();
+        }
+    })
+    .await;
+    let is_done = |status: &Option<MountStatus>| status.as_ref().is_some_and(|s| s.is_whole);
+    let status = told.wait_for(is_done).await.unwrap().clone().unwrap();
+    assert_eq!((status.filling, status.trouble, status.damaged_chunks), (None, None, 0));
+    assert_eq!(served.unmount().await, Unmounted::Whole);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -327,7 +345,7 @@ async fn a_mount_that_goes_on_tells_of_newer_snapshots_and_that_its_own_was_remo
     bench.volumes().prune(&pruned).await.unwrap();
     let lost = bench.volumes().mount(&"data".parse().unwrap(), &target, &lazily()).await.err().unwrap();
     assert_eq!(lost.kind(), ErrorKind::NotFound);
-    assert!(lost.what().contains("its snapshot was removed"), "{lost}");
+    assert!(lost.what().contains("the repository has its snapshot no more"), "{lost}");
 }
 
 /// A file system of its own that is full soon.
