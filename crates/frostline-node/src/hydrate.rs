@@ -9,7 +9,7 @@ use std::time::Duration;
 use frostline_base::{ByteRange, Error, ErrorKind, IndexName, Meter, ObjectRef, Result, Share};
 use frostline_cache::RegionCache;
 use frostline_catalog::Index;
-use frostline_store::{Fills, Speed, fill};
+use frostline_store::{Fills, Pace, Speed, fill};
 use serde::Serialize;
 
 use crate::mounts::Hydrate;
@@ -138,11 +138,11 @@ async fn bring(
         bytes: parts.iter().map(|(_, range)| range.end - range.start).sum(),
         ..Hydrated::default()
     };
-    let mut absent_before = u64::MAX;
+    let (mut absent_before, mut pace) = (u64::MAX, Pace::new(rate));
     loop {
         let filling =
             Filling { cache, meter, done_bytes: AtomicU64::new(0), is_full: AtomicBool::new(false) };
-        let mut filled = std::pin::pin!(fill(&filling, parts.clone(), rate));
+        let mut filled = std::pin::pin!(fill(&filling, parts.clone(), &mut pace));
         let mut tick = tokio::time::interval(TOLD_EVERY);
         loop {
             let ended = tokio::select! {

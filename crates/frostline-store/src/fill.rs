@@ -38,8 +38,37 @@ struct Part<B> {
     failures: u32,
 }
 
-/// Fetches what is absent of these batches, in this order, at most `rate` bytes a second.
-pub async fn fill<F: Fills>(of: &F, queue: VecDeque<F::Batch>, rate: Option<u64>) {
+/// How many bytes a second are fetched. After any time no more than the rate allows are, and those of one second.
+#[derive(Debug)]
+pub struct Pace {
+    rate: Option<u64>,
+    /// When the rate allows what was begun.
+    paid_at: Instant,
+}
+
+impl Pace {
+    /// At most so many bytes a second from now on.
+    pub fn new(rate: Option<u64>) -> Pace {
+        Pace { rate, paid_at: Instant::now() }
+    }
+
+    /// Begins with so many bytes, or tells when that is allowed.
+    fn begin(&mut self, bytes: u64) -> std::result::Result<(), Instant> {
+        const BURST: Duration = Duration::from_secs(1);
+        let Some(rate) = self.rate else { return Ok(()) };
+        let takes = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
+        let (now, waits) = (Instant::now(), takes.saturating_sub(BURST));
+        let begins = self.paid_at + waits;
+        if now < begins {
+            return Err(begins);
+        }
+        self.paid_at = now + (takes - waits);
+        Ok(())
+    }
+}
+
+/// Fetches what is absent of these batches, in this order.
+pub async fn fill<F: Fills>(of: &F, queue: VecDeque<F::Batch>, pace: &mut Pace) {
     let parts = queue.into_iter().enumerate().map(|(at, batch)| Part { at, batch, failures: 0 });
     let mut queue: VecDeque<Part<F::Batch>> = parts.collect();
     let mut failed: Vec<Part<F::Batch>> = Vec::new();
@@ -59,11 +88,12 @@ pub async fn fill<F: Fills>(of: &F, queue: VecDeque<F::Batch>, rate: Option<u64>
             && let Some(Part { at, batch, failures }) = queue.pop_front()
         {
             let Some((batch, bytes)) = of.absent(batch) else { continue };
-            if let Some(rate) = rate {
-                next_at =
-                    next_at.max(Instant::now()) + Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
-            }
             let part = Part { at, batch, failures };
+            if let Err(begins) = pace.begin(bytes) {
+                next_at = begins;
+                queue.push_front(part);
+                break;
+            }
             running.push(async move { (of.fetch(&part.batch).await, part, fetched) });
         }
         let paced = !queue.is_empty() && running.len() < at_once;

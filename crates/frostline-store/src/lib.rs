@@ -33,7 +33,7 @@ mod simulated;
 pub use aliased::Aliases;
 pub use failing::{Failing, Mishap};
 pub use fault::{Fault, explain, is_bucket_missing};
-pub use fill::{Fills, Speed, fill, pause_filling};
+pub use fill::{Fills, Pace, Speed, fill, pause_filling};
 pub use frostline_base::{Error, Result};
 pub use hedged::{HedgeOptions, Hedged};
 pub use metered::Metered;

@@ -39,7 +39,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
-use frostline_base::{Error, Result};
+use frostline_base::{Error, ErrorKind, Result};
 use frostline_store::{Repository, Speed};
 
 use crate::log::{Snapshot, SnapshotName};
@@ -128,13 +128,13 @@ pub struct MountStatus {
     pub done_bytes: u64,
     /// Bytes of files fetched a second, lately.
     pub bytes_per_s: u64,
-    /// Seconds until all is in place at this rate.
+    /// Seconds until all is in place at this rate. None if that is not known, or never.
     pub eta_s: Option<u64>,
     /// Reads and writes since the mount that found what they need.
     pub demand_hits: u64,
     /// Those that waited for a fetch.
     pub demand_misses: u64,
-    /// Chunks that the repository could not give: reading them fails.
+    /// Chunks that the repository could not give: reading them fails. One that is overwritten does not count.
     pub damaged_chunks: u64,
     /// Why the last fetch behind the users failed, such as a full disk. It is tried again.
     pub trouble: Option<String>,
@@ -161,6 +161,7 @@ pub struct Mounted {
     session: Session,
     held: Arc<Held>,
     record: Record,
+    newer: Option<SnapshotName>,
     options: MountOptions,
     traces: Traces,
 }
@@ -213,7 +214,7 @@ impl Volumes {
         options: &MountOptions,
     ) -> Result<Mount> {
         if !rustix::process::geteuid().is_root() {
-            return Err(Error::new(frostline_base::ErrorKind::Denied, "only root can mount a snapshot"));
+            return Err(Error::new(ErrorKind::Denied, "only root can mount a snapshot"));
         }
         let (mode, boot) = (options.mode, boot()?);
         if mode == MountMode::Fuse && !Path::new("/dev/fuse").exists() {
@@ -267,7 +268,17 @@ impl Volumes {
             Some(snapshot) => (found, snapshot),
             None => (None, self.find(name).await?),
         };
-        let tree = Arc::new(self.tree(&snapshot).await?);
+        let tree = match self.tree(&snapshot).await {
+            Err(e) if e.kind() == ErrorKind::NotFound && found.is_some() => {
+                return Err(e.context(lost(&snapshot, directory)?));
+            }
+            tree => Arc::new(tree?),
+        };
+        let newer = match found.is_some() && name.number.is_none() {
+            true => self.find(name).await.ok().map(|newest| newest.name()),
+            false => None,
+        };
+        let newer = newer.filter(|newest| *newest != snapshot.name());
         let (place, mut record) = match found {
             Some(found) => found,
             None => Place::claim(directory, self.repository.url(), &snapshot)?,
@@ -280,7 +291,7 @@ impl Volumes {
             match begin(&repository, &place, &mut record, tree, &boot, &options, runtime) {
                 Ok((lazy, session)) => {
                     let held = Arc::new(Held { lazy, place });
-                    Ok(Mounted { session, held, record, options, traces })
+                    Ok(Mounted { session, held, record, newer, options, traces })
                 }
                 Err(error) => {
                     if is_new {
@@ -293,6 +304,19 @@ impl Volumes {
         .await?;
         Ok(Mount::Mounted(Box::new(mounted)))
     }
+}
+
+/// What to do about an incomplete mount whose snapshot was removed.
+fn lost(snapshot: &Snapshot, directory: &Path) -> Result<String> {
+    let (directory, state) = place::paths(directory)?;
+    Ok(format!(
+        "{0} is mounted on {1} and not whole, but the repository has its snapshot no more: what is in place and what was written is in {2}, \
+         where absent data reads as zeros. Copy what you need, remove {1} and {3}, and mount another snapshot",
+        snapshot.name(),
+        directory.display(),
+        state.join("root").display(),
+        state.display()
+    ))
 }
 
 /// Makes the files that are to be mounted, unless they were made before, and mounts them.
@@ -456,7 +480,7 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
     blocking(move || {
         detach_dead(&directory)?;
         let (directory, state) = place::paths(&directory)?;
-        let refused = |what: String| Err(Error::new(frostline_base::ErrorKind::NotFound, what));
+        let refused = |what: String| Err(Error::new(ErrorKind::NotFound, what));
         if !state.join(place::RECORD).exists() {
             Place::open(&directory)?;
             return refused(format!("no snapshot is mounted on {}", directory.display()));
@@ -588,13 +612,15 @@ pub fn mount_status(directory: &Path) -> Result<MountStatus> {
             let damaged = |e| Error::corrupt(format!("{} cannot be read", path.display())).with_source(e);
             let status: MountStatus = serde_json::from_slice(&bytes).map_err(damaged)?;
             let is_served = place::is_served(&state);
-            let (bytes_per_s, eta_s) = if is_served { (status.bytes_per_s, status.eta_s) } else { (0, None) };
-            Ok(MountStatus { is_served, bytes_per_s, eta_s, ..status })
+            if is_served {
+                return Ok(MountStatus { is_served, ..status });
+            }
+            let of_process = MountStatus { is_served, bytes_per_s: 0, eta_s: None, ..status };
+            Ok(MountStatus { filling: None, trouble: None, ..of_process })
         }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(Error::new(
-            frostline_base::ErrorKind::NotFound,
-            format!("no snapshot is mounted on {}", directory.display()),
-        )),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            Err(Error::new(ErrorKind::NotFound, format!("no snapshot is mounted on {}", directory.display())))
+        }
         Err(e) => Err(scan::failed("read", &path, &e)),
     }
 }
@@ -605,6 +631,11 @@ impl Mounted {
         &self.record.snapshot
     }
 
+    /// The newest snapshot of the volume, if that was asked for and an older one was mounted here before.
+    pub fn newer(&self) -> Option<&SnapshotName> {
+        self.newer.as_ref()
+    }
+
     /// Where users see it.
     pub fn directory(&self) -> &PathBuf {
         &self.held.place.directory
@@ -612,7 +643,7 @@ impl Mounted {
 
     /// Serves it until it is unmounted, and fills it meanwhile.
     pub async fn serve(self, progress: impl Fn(&MountStatus)) -> Result<Unmounted> {
-        let Mounted { session, held, record, options, traces } = self;
+        let Mounted { session, held, record, options, traces, .. } = self;
         let (lazy, traces) = (Arc::clone(&held.lazy), Arc::new(traces));
         let asked = match &session {
             Session::Fuse(_) => None,
@@ -722,6 +753,7 @@ impl Meter {
         let absent_bytes = lazy.counts.absent_bytes.load(Ordering::Relaxed);
         let done_bytes = self.bytes - absent_bytes.min(self.bytes);
         let bytes_per_s = self.speed.at(done_bytes);
+        let damaged_chunks = lazy.counts.damaged.lock().len() as u64;
         MountStatus {
             snapshot: self.snapshot.clone(),
             directory: place.directory.display().to_string(),
@@ -731,12 +763,12 @@ impl Meter {
             bytes: self.bytes,
             done_bytes,
             bytes_per_s,
-            eta_s: absent_bytes.checked_div(bytes_per_s),
+            eta_s: absent_bytes.checked_div(bytes_per_s).filter(|_| damaged_chunks == 0),
             demand_hits: lazy.counts.hits.load(Ordering::Relaxed),
             demand_misses: lazy.counts.misses.load(Ordering::Relaxed),
-            damaged_chunks: lazy.counts.damaged.lock().len() as u64,
-            trouble: lazy.counts.trouble.lock().clone(),
-            filling: *lazy.counts.filling.lock(),
+            damaged_chunks,
+            trouble: lazy.counts.trouble.lock().clone().filter(|_| absent_bytes > 0),
+            filling: lazy.counts.filling.lock().filter(|_| absent_bytes > 0),
             order: lazy.counts.order.lock().clone(),
         }
     }

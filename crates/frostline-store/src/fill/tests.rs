@@ -53,7 +53,7 @@ impl Fills for Numbers {
 #[tokio::test(start_paused = true)]
 async fn what_is_absent_is_fetched_in_order_many_at_once() {
     let numbers = Numbers::default();
-    fill(&numbers, (0..40).collect(), None).await;
+    fill(&numbers, (0..40).collect(), &mut Pace::new(None)).await;
     let fetched = numbers.fetched.borrow();
     // Those on their way together end in any order.
     let groups: Vec<Vec<u64>> = fetched
@@ -71,25 +71,46 @@ async fn what_is_absent_is_fetched_in_order_many_at_once() {
 #[tokio::test(start_paused = true)]
 async fn while_a_read_waits_there_is_one_batch() {
     let numbers = Numbers { is_waited_for: true, ..Numbers::default() };
-    fill(&numbers, (0..40).collect(), None).await;
+    fill(&numbers, (0..40).collect(), &mut Pace::new(None)).await;
     assert_eq!((numbers.most.get(), numbers.fetched.borrow().len()), (1, 20));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_is_kept_and_after_an_error_the_batch_is_tried_again() {
     let (numbers, begun) = (Numbers::default(), Instant::now());
-    fill(&numbers, (0..40).collect(), Some(500)).await;
-    assert_eq!(begun.elapsed().as_secs(), 20 * 2);
+    fill(&numbers, (0..40).collect(), &mut Pace::new(Some(500))).await;
+    assert_eq!(begun.elapsed().as_secs(), 20 * 2 - 1);
     let numbers = Numbers { fails: Cell::new(Some(4)), ..Numbers::default() };
-    fill(&numbers, (0..8).collect(), None).await;
+    fill(&numbers, (0..8).collect(), &mut Pace::new(None)).await;
     numbers.fetched.borrow_mut().sort_unstable();
     assert_eq!(*numbers.fetched.borrow(), [0, 2, 4, 6]);
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_more_than_a_second_of_the_rate_comes_at_once() {
+    for rate in [100, 999, 1_000, 7_000] {
+        let (begun, mut pace) = (Instant::now(), Pace::new(Some(rate)));
+        let is_kept = |numbers: &Numbers| {
+            let fetched = numbers.fetched.borrow().len() as f64 * 1_000.0;
+            fetched <= rate as f64 * (begun.elapsed().as_secs_f64() + 1.0) + 1.0
+        };
+        // What follows goes on at the same pace.
+        let first = Numbers::default();
+        fill(&first, [0].into(), &mut pace).await;
+        assert!(is_kept(&first), "{rate}: {:?}", begun.elapsed());
+        fill(&first, (2..40).collect(), &mut pace).await;
+        assert!(is_kept(&first), "{rate}: {:?}", begun.elapsed());
+        assert_eq!(first.fetched.borrow().len(), 20);
+        let seconds = 20_000.0 / rate as f64;
+        assert!(begun.elapsed().as_secs_f64() <= seconds, "{rate}: {:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_on_its_way_lands_while_filling_pauses() {
     let numbers = Numbers { fails: Cell::new(Some(0)), ..Numbers::default() };
-    let (begun, mut filling) = (Instant::now(), std::pin::pin!(fill(&numbers, (0..8).collect(), None)));
+    let (begun, mut pace) = (Instant::now(), Pace::new(None));
+    let mut filling = std::pin::pin!(fill(&numbers, (0..8).collect(), &mut pace));
     let landed = async {
         while numbers.fetched.borrow().len() < 3 {
             tokio::task::yield_now().await;
@@ -112,7 +133,8 @@ async fn what_is_on_its_way_lands_while_filling_pauses() {
 async fn what_cannot_be_had_holds_up_nothing_else() {
     // More than are on their way at once, and first.
     let numbers = Numbers { lost_below: 100, ..Numbers::default() };
-    let (begun, mut filling) = (Instant::now(), std::pin::pin!(fill(&numbers, (0..1_000).collect(), None)));
+    let (begun, mut pace) = (Instant::now(), Pace::new(None));
+    let mut filling = std::pin::pin!(fill(&numbers, (0..1_000).collect(), &mut pace));
     let others = async {
         while numbers.fetched.borrow().len() < 450 {
             // The clock is paused, and goes on while all wait.
@@ -131,7 +153,7 @@ async fn what_cannot_be_had_holds_up_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn after_an_outage_the_order_is_what_it_was() {
     let numbers = Numbers { is_waited_for: true, outage: Cell::new(3), ..Numbers::default() };
-    fill(&numbers, (0..20).collect(), None).await;
+    fill(&numbers, (0..20).collect(), &mut Pace::new(None)).await;
     // The one that came through first, then the others from the first on.
     assert_eq!(*numbers.fetched.borrow(), [6, 0, 2, 4, 8, 10, 12, 14, 16, 18]);
 }

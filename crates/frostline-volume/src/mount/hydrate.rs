@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use frostline_base::Result;
-use frostline_store::{Fills, fill, pause_filling};
+use frostline_store::{Fills, Pace, fill, pause_filling};
 
 use super::lazy::Lazy;
 use super::stages::{self, Batch, FillStage, Known, Stages};
@@ -35,7 +35,8 @@ async fn in_order(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) -> Resul
     let (mut stages, first) = begun.await?;
     *lazy.counts.order.lock() = stages::parts(&lazy.tree, &first);
     // The first stage is fetched while what decides the others is read.
-    let started = tokio::time::timeout(START_MAX, fill(&chunks, first.clone().into(), rate));
+    let mut pace = Pace::new(rate);
+    let started = tokio::time::timeout(START_MAX, fill(&chunks, first.clone().into(), &mut pace));
     let at = Arc::clone(lazy);
     let planned = async {
         let known = Known::read(lazy, traces).await;
@@ -50,7 +51,7 @@ async fn in_order(lazy: &Arc<Lazy>, traces: &Traces, rate: Option<u64>) -> Resul
     let ((stages, first, others), at) = (planned?, Arc::clone(lazy));
     let all = blocking(move || Ok([first, stages.roots(at.roots()), others].concat())).await?;
     loop {
-        fill(&chunks, all.clone().into(), rate).await;
+        fill(&chunks, all.clone().into(), &mut pace).await;
         *lazy.counts.filling.lock() = None;
         if lazy.counts.absent_bytes.load(Ordering::Relaxed) == 0 {
             return Ok(());

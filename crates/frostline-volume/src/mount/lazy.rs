@@ -8,6 +8,7 @@
 //!   answer leaves. What was only written survives the end of this process.
 
 mod native;
+mod unplaced;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -41,6 +42,7 @@ use crate::restore::{begin_writeback, data_in, times};
 use crate::scan;
 use crate::snapshot::blocking;
 use crate::tree::{Node, PieceRef, Tree, chunk_numbers};
+use unplaced::{Decoded, Unplaced};
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -69,6 +71,7 @@ pub(super) struct Lazy {
     /// The same in the order of their chunks.
     in_order: Vec<Arc<LazyFile>>,
     flights: Flights,
+    unplaced: Unplaced,
     /// Threads that use files themselves.
     workers: Mutex<HashSet<i32>>,
     /// Held by all tasks that use files.
@@ -255,6 +258,7 @@ impl Lazy {
             files: HashMap::new(),
             in_order: Vec::new(),
             flights: Flights::default(),
+            unplaced: Unplaced::default(),
             workers: Mutex::default(),
             lease: Lease::default(),
             mode,
@@ -328,6 +332,10 @@ impl Lazy {
     /// Marks pages as in place. Its caller holds the lock of the file.
     fn set(&self, file: &LazyFile, chunk: usize, number: u64, pages: u64) -> io::Result<()> {
         let new = self.pages.set(chunk, pages & file.all(number))?;
+        if file.all(number) & !self.pages.get(chunk) == 0 {
+            self.unplaced.forget(chunk);
+            self.counts.damaged.lock().remove(&chunk);
+        }
         let bytes = self.absent_bytes(file, number, new);
         // While files are opened, nothing is counted yet.
         let _ = self
@@ -388,15 +396,19 @@ impl Lazy {
         }
     }
 
-    /// Brings all of a range in place, for a reader who waits.
+    /// Brings all of a range in place, for who waits. `NOSPC` if the disk has no room for it.
     pub(super) async fn need(self: &Arc<Lazy>, file: &LazyFile, range: ByteRange) -> io::Result<()> {
         self.note(file, &range);
         if self.has(file, &range) {
             return Ok(());
         }
+        self.waiting(self.bring_parts(file, &range)).await
+    }
+
+    async fn waiting<T>(&self, what: impl Future<Output = T>) -> T {
         self.counts.misses.fetch_add(1, Ordering::Relaxed);
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
-        let done = self.bring_parts(file, &range).await;
+        let done = what.await;
         self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
         done
     }
@@ -407,42 +419,47 @@ impl Lazy {
         for part in numbers.chunks(AT_ONCE) {
             let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
             let part = range.start.max(first * CHUNK)..range.end.min((last + 1) * CHUNK);
-            self.bring_range(file, &part).await?;
+            if !self.bring_range(file, &part, Decoded::new()).await?.is_empty() {
+                return Err(Errno::NOSPC.into());
+            }
         }
         Ok(())
     }
 
-    /// Reads from an open file, for a reader who waits for what is absent. Where the disk has no room for that, it is read
-    /// and not kept.
+    /// Reads from an open file, for a reader who waits for what is absent. What the disk has no room for is read from
+    /// memory.
     pub(super) async fn read(
         self: &Arc<Lazy>,
         file: &LazyFile,
         open: &File,
         range: ByteRange,
     ) -> io::Result<Vec<u8>> {
-        match self.need(file, range.clone()).await {
-            Ok(()) => scan::read(open, &range),
-            Err(e) if e.kind() == io::ErrorKind::StorageFull => self.read_through(file, open, range).await,
-            Err(e) => Err(e),
+        let missing = self.missing(file, &range);
+        let known = self.unplaced.of(&missing);
+        if known.len() == missing.len() {
+            self.count_hit();
+            return self.read_over(file, open, &range, &known);
         }
+        let unplaced = self.waiting(self.bring_range(file, &range, known)).await?;
+        self.read_over(file, open, &range, &unplaced)
     }
 
-    async fn read_through(
-        self: &Arc<Lazy>,
+    /// Reads what is in place, and all else of these chunks.
+    fn read_over(
+        &self,
         file: &LazyFile,
         open: &File,
-        range: ByteRange,
+        range: &ByteRange,
+        unplaced: &Decoded,
     ) -> io::Result<Vec<u8>> {
-        let mut absent = HashMap::new();
-        for chunk in self.missing(file, &range) {
-            let fetched = self.fetch(&[chunk]).await.map_err(|e| self.told(file, chunk, &e))?;
-            absent.extend(fetched);
+        if unplaced.is_empty() {
+            return scan::read(open, range);
         }
         let _still = file.lock.lock();
-        let mut bytes = scan::read(open, &range)?;
+        let mut bytes = scan::read(open, range)?;
         let end = range.start + bytes.len() as u64;
         for (chunk, number, pages) in file.touched(&(range.start..end)) {
-            let Some(fetched) = absent.get(&chunk) else { continue };
+            let Some(fetched) = unplaced.get(&chunk) else { continue };
             let first = number * CHUNK;
             for run in runs(pages & !self.pages.get(chunk)) {
                 let from = (first + run.start * PAGE).max(range.start);
@@ -479,10 +496,17 @@ impl Lazy {
         self.need(file, file.end(open.metadata()?.len(), end)).await
     }
 
-    async fn bring_range(self: &Arc<Lazy>, file: &LazyFile, range: &ByteRange) -> io::Result<()> {
+    /// Brings all of a range in place but these chunks. Which chunks are not, because the disk has no room for them.
+    async fn bring_range(
+        self: &Arc<Lazy>,
+        file: &LazyFile,
+        range: &ByteRange,
+        mut unplaced: Decoded,
+    ) -> io::Result<Decoded> {
         loop {
-            let missing = self.missing(file, range);
-            let Some(last) = missing.last() else { return Ok(()) };
+            let mut missing = self.missing(file, range);
+            missing.retain(|chunk| !unplaced.contains_key(chunk));
+            let Some(last) = missing.last() else { return Ok(unplaced) };
             let landed = self.flights.landed.notified();
             let claimed = self.claim(&missing);
             if claimed.chunks.is_empty() {
@@ -492,13 +516,15 @@ impl Lazy {
                 continue;
             }
             let ahead = self.ahead(file, missing.first().copied().unwrap_or(*last), last + 1);
-            if ahead.is_empty() && self.root(file).is_some() {
+            if ahead.is_empty() && self.unplaced.is_empty() && self.root(file).is_some() {
                 self.expect_leaves(file, last + 1);
             }
             let ahead = self.claim(&ahead.collect::<Vec<_>>());
             match self.bring(&[claimed.chunks.as_slice(), &ahead.chunks].concat()).await {
-                Ok(()) => continue,
-                Err(e) if e.kind() == ErrorKind::Exhausted => return Err(Errno::NOSPC.into()),
+                Ok(brought) => {
+                    unplaced.extend(brought);
+                    continue;
+                }
                 // A repository that does not answer has been waited for long enough.
                 Err(e) if e.kind() == ErrorKind::Unavailable => {
                     return Err(self.told(file, claimed.chunks.first().copied().unwrap_or(*last), &e));
@@ -507,7 +533,8 @@ impl Lazy {
             }
             // One of them is at fault: is it one that is wanted?
             for chunk in missing.iter().filter(|chunk| claimed.chunks.contains(chunk)) {
-                self.bring(std::slice::from_ref(chunk)).await.map_err(|e| self.told(file, *chunk, &e))?;
+                let brought = self.bring(std::slice::from_ref(chunk)).await;
+                unplaced.extend(brought.map_err(|e| self.told(file, *chunk, &e))?);
             }
         }
     }
@@ -519,6 +546,10 @@ impl Lazy {
             true => (ahead.window * 2).clamp(1, AHEAD_MAX),
             false => 0,
         };
+        if !self.unplaced.is_empty() {
+            // The memory for what the disk has no room for is for what is wanted now.
+            ahead.window = 0;
+        }
         let until = (end + ahead.window).min(file.chunks.end);
         ahead.next = until;
         end..until
@@ -607,22 +638,59 @@ impl Lazy {
         errno.into()
     }
 
-    /// Fetches chunks and puts their absent pages in place.
-    async fn bring(self: &Arc<Lazy>, chunks: &[usize]) -> Result<()> {
-        let pieces = self.pieces(chunks).await?;
+    /// Fetches chunks and puts their absent pages in place, for readers who wait. Which are not in place, because the disk
+    /// has no room for them.
+    async fn bring(self: &Arc<Lazy>, chunks: &[usize]) -> Result<Decoded> {
+        let put = |lazy: &Lazy, chunk: usize, bytes: Arc<Vec<u8>>, unplaced: &mut Decoded| match lazy
+            .fill(chunk, &bytes)
+        {
+            Err(e) if e.kind() == ErrorKind::Exhausted => {
+                lazy.unplaced.keep(chunk, &bytes);
+                unplaced.insert(chunk, bytes);
+                Ok(())
+            }
+            done => done,
+        };
+        self.bring_with(chunks, put).await
+    }
+
+    /// Fetches those of these chunks that are not in memory, and does this with each.
+    async fn bring_with<T: Default + Send + 'static>(
+        self: &Arc<Lazy>,
+        chunks: &[usize],
+        put: impl Fn(&Lazy, usize, Arc<Vec<u8>>, &mut T) -> Result<()> + Send + 'static,
+    ) -> Result<T> {
+        let known = self.unplaced.of(chunks);
+        let unknown: Vec<usize> = chunks.iter().copied().filter(|chunk| !known.contains_key(chunk)).collect();
+        let pieces = self.pieces(&unknown).await?;
         let (lazy, chunks) = (Arc::clone(self), chunks.to_vec());
         blocking(move || {
-            chunks.into_iter().try_for_each(|chunk| lazy.fill(chunk, &lazy.assemble(chunk, &pieces)?))
+            let mut done = T::default();
+            for chunk in chunks {
+                let bytes = match known.get(&chunk) {
+                    Some(bytes) => Arc::clone(bytes),
+                    None => Arc::new(lazy.assemble(chunk, &pieces)?),
+                };
+                put(&lazy, chunk, bytes, &mut done)?;
+            }
+            Ok(done)
         })
         .await
     }
 
-    /// Fetches chunks and leaves the disk alone.
-    async fn fetch(self: &Arc<Lazy>, chunks: &[usize]) -> Result<Vec<(usize, Vec<u8>)>> {
-        let pieces = self.pieces(chunks).await?;
-        let (lazy, chunks) = (Arc::clone(self), chunks.to_vec());
-        let fetched = move |chunk| Ok((chunk, lazy.assemble(chunk, &pieces)?));
-        blocking(move || chunks.into_iter().map(fetched).collect()).await
+    /// The same for nobody in particular: what the disk has no room for is an error.
+    async fn bring_behind(self: &Arc<Lazy>, chunks: &[usize]) -> Result<()> {
+        self.bring_with(chunks, |lazy: &Lazy, chunk, bytes, (): &mut ()| lazy.fill(chunk, &bytes)).await
+    }
+
+    /// Puts in place what the disk had no room for, as far as it has now.
+    fn place_unplaced(&self) {
+        for (chunk, bytes) in self.unplaced.all() {
+            if self.fill(chunk, &bytes).is_err() {
+                return;
+            }
+            self.unplaced.forget(chunk);
+        }
     }
 
     /// The beginning of a file as the snapshot has it, whatever users made of it.
@@ -636,7 +704,12 @@ impl Lazy {
         let mut stored = vec![0; length as usize];
         for part in wanted.chunks(AT_ONCE) {
             let chunks: Vec<usize> = part.iter().map(|(_, chunk)| *chunk).collect();
-            for ((start, _), (_, bytes)) in part.iter().zip(self.fetch(&chunks).await?) {
+            let hold = |_: &Lazy, chunk, bytes, held: &mut Decoded| {
+                held.insert(chunk, bytes);
+                Ok(())
+            };
+            let held = self.bring_with(&chunks, hold).await?;
+            for (start, bytes) in part.iter().filter_map(|(start, chunk)| Some((start, held.get(chunk)?))) {
                 let room = &mut stored[*start as usize..];
                 let bytes = &bytes[..bytes.len().min(room.len())];
                 room[..bytes.len()].copy_from_slice(bytes);
@@ -665,7 +738,7 @@ impl Lazy {
     /// error if the disk is full, or the repository does not answer or gives nothing.
     pub(super) async fn prefetch(self: &Arc<Lazy>, chunks: &[usize]) -> Result<bool> {
         let claimed = self.claim(chunks);
-        let done = self.bring(&claimed.chunks).await;
+        let done = self.bring_behind(&claimed.chunks).await;
         *self.counts.trouble.lock() = done.as_ref().err().map(ToString::to_string);
         let Err(error) = done else { return Ok(true) };
         if matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable) {
@@ -673,7 +746,7 @@ impl Lazy {
         }
         let mut failed = 0;
         for chunk in &claimed.chunks {
-            if let Err(error) = self.bring(std::slice::from_ref(chunk)).await
+            if let Err(error) = self.bring_behind(std::slice::from_ref(chunk)).await
                 && let Some(file) = self.of_chunk(*chunk)
             {
                 self.told(file, *chunk, &error);
@@ -892,6 +965,7 @@ impl Lazy {
     pub(super) fn checkpoint(&self) -> Result<usize> {
         let failed = |e: io::Error| scan::failed("sync", &self.absent, &e);
         let _held = self.lease.hold().map_err(|e| failed(e.into()))?;
+        self.place_unplaced();
         let words = self.pages.unsynced(0..self.tree.chunks.len());
         let lacks = |file: &LazyFile| !self.has(file, &(0..file.bytes));
         let (absent, full): (Vec<_>, Vec<_>) =

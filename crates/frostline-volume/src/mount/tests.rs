@@ -3,12 +3,12 @@
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 
-use frostline_base::ErrorKind;
 use frostline_store::OpenOptions;
 use proptest::prelude::*;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::Prune;
 use crate::testing::{Bench, noise, options, snapshot, tree};
 
 mod asked;
@@ -288,6 +288,66 @@ async fn damage_is_an_error_of_the_read_and_never_zeros() {
     assert!(mount_status(&target).unwrap().damaged_chunks >= 1);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_of_damage_promises_no_end_and_that_of_an_ended_mount_tells_of_no_fetches() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let target = folder.path().join("data");
+    let packs = bench.volumes().tree(&taken).await.unwrap().packs;
+    bench.volumes().repository.delete([packs.last().unwrap().object().key]).await.unwrap();
+    let (tell, mut told) = tokio::sync::watch::channel(None);
+    let tell = move |status: &MountStatus| drop(tell.send_replace(Some(status.clone())));
+    let mut served = mount_and(&bench.volumes(), &target, &MountOptions::default(), tell).await;
+    let is_damaged = |status: &Option<MountStatus>| status.as_ref().is_some_and(|s| s.damaged_chunks > 0);
+    let status = told.wait_for(is_damaged).await.unwrap().clone().unwrap();
+    assert_eq!((status.eta_s, status.is_whole), (None, false));
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    let status = mount_status(&target).unwrap();
+    assert!(status.damaged_chunks > 0 && !status.order.is_empty(), "{status:?}");
+    assert_eq!((status.filling, status.trouble), (None, None));
+    // Without what is damaged it is whole.
+    let (tell, mut told) = tokio::sync::watch::channel(None);
+    let tell = move |status: &MountStatus| drop(tell.send_replace(Some(status.clone())));
+    let mut served = mount_and(&bench.volumes(), &target, &MountOptions::default(), tell).await;
+    let is_paused = |status: &Option<MountStatus>| status.as_ref().is_some_and(|s| s.trouble.is_some());
+    told.wait_for(is_paused).await.unwrap();
+    let at = target.clone();
+    calls(move || {
+        for name in fs::read_dir(at).unwrap().map(|name| name.unwrap()) {
+            let is_folder = name.file_type().unwrap().is_dir();
+            if is_folder { fs::remove_dir_all(name.path()) } else { fs::remove_file(name.path()) }.unwrap();
+        }
+    })
+    .await;
+    let is_done = |status: &Option<MountStatus>| status.as_ref().is_some_and(|s| s.is_whole);
+    let status = told.wait_for(is_done).await.unwrap().clone().unwrap();
+    assert_eq!((status.filling, status.trouble, status.damaged_chunks), (None, None, 0));
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_that_goes_on_tells_of_newer_snapshots_and_that_its_own_was_removed() {
+    let Some((bench, source, _folder, target, mut served)) = mounted().await else { return };
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    fs::write(source.path().join("new"), b"new").unwrap();
+    let newest = snapshot(&bench.volumes(), source.path()).await.snapshot.name();
+    for (name, newer) in [("data", Some(&newest)), ("data@1", None)] {
+        let mount = bench.volumes().mount(&name.parse().unwrap(), &target, &lazily()).await.unwrap();
+        let Mount::Mounted(mounted) = mount else { panic!("it is whole") };
+        assert_eq!((mounted.snapshot().name().to_string().as_str(), mounted.newer()), ("data@1", newer));
+        let mut served = Served(target.clone(), tokio::spawn(mounted.serve(|_| {})));
+        assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    }
+    let pruned = Prune { remove: vec!["data@1".parse().unwrap()], retain_ms: 0, ..Prune::default() };
+    bench.volumes().prune(&pruned).await.unwrap();
+    let lost = bench.volumes().mount(&"data".parse().unwrap(), &target, &lazily()).await.err().unwrap();
+    assert_eq!(lost.kind(), ErrorKind::NotFound);
+    assert!(lost.what().contains("the repository has its snapshot no more"), "{lost}");
+}
+
 /// A file system of its own that is full soon.
 struct SmallDisk(tempfile::TempDir);
 
@@ -378,6 +438,43 @@ async fn on_a_full_disk_reads_are_served_and_the_status_tells_why_filling_pauses
     calls(move || assert!(all_but_times_of_f1(&at) == expected, "what was put in part has its times")).await;
     assert_eq!(served.unmount().await, Unmounted::Whole);
     assert!(all_but_times_of_f1(&target) == all_but_times_of_f1(source.path()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_disk_a_chunk_is_fetched_once_and_kept_when_there_is_room() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, disk) = (Bench::new(), tempfile::tempdir().unwrap(), SmallDisk::new(16 << 20));
+    let original = noise(1, 5 << 20);
+    fs::write(source.path().join("file"), &original).unwrap();
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let chunks = bench.volumes().tree(&taken).await.unwrap().chunks.len() as u64;
+    let target = disk.0.path().join("data");
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let (at, ballast) = (target.join("file"), disk.fill());
+    let before = bench.store.requests().gets;
+    calls(move || {
+        let file = fs::File::open(at).unwrap();
+        // Side by side, in small reads, and again.
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for (n, expected) in original.chunks(8_192).enumerate() {
+                        let mut bytes = vec![0; expected.len()];
+                        file.read_exact_at(&mut bytes, n as u64 * 8_192).unwrap();
+                        assert!(bytes == expected, "at {n}");
+                    }
+                });
+            }
+        });
+    })
+    .await;
+    assert_eq!(bench.store.requests().gets - before, chunks);
+    fs::remove_file(ballast).unwrap();
+    // Nothing is fetched behind the users: what is in memory is put in place.
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert!(tree(&target) == tree(source.path()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -636,6 +636,12 @@ async fn mount(config: &Config, given: VolumeMount, key: Option<&Path>) -> Resul
         }))?;
     } else if mounted.is_some() {
         say!("{} is mounted on {directory}", snapshot.name())?;
+        if let Some(newer) = mounted.as_ref().and_then(|mounted| mounted.newer()) {
+            note!(
+                "this goes on with the incomplete mount of {}; {newer} is newer: mount that on another directory",
+                snapshot.name()
+            );
+        }
     } else {
         say!("{} is in {directory}: all of its data was there, so nothing is mounted", snapshot.name())?;
     }
@@ -644,7 +650,7 @@ async fn mount(config: &Config, given: VolumeMount, key: Option<&Path>) -> Resul
     }
     session.note_cost(config);
     if let Some(mounted) = mounted {
-        note_unmounted(&directory, serve(*mounted).await?);
+        note_unmounted(&given.directory, serve(*mounted).await?)?;
         session.note_cost(config);
     }
     Ok(Outcome::Done)
@@ -713,11 +719,20 @@ fn show_order(status: &MountStatus) -> String {
     if shown.is_empty() { "not known".to_owned() } else { shown.join(", ") }
 }
 
-fn note_unmounted(directory: &str, unmounted: Unmounted) {
+fn note_unmounted(directory: &Path, unmounted: Unmounted) -> Result<()> {
+    let shown = directory.display();
     match unmounted {
-        Unmounted::Whole => note!("{directory} is an ordinary directory"),
-        Unmounted::Incomplete => note!("data of {directory} is absent: the same mount goes on with it"),
+        Unmounted::Whole => note!("{shown} is an ordinary directory"),
+        Unmounted::Incomplete => {
+            let status = frostline_volume::mount_status(directory)?;
+            note!(
+                "{shown} is not complete: {} absent; run frostline volume mount {} {shown} to go on",
+                show_bytes(status.bytes.saturating_sub(status.done_bytes)),
+                status.snapshot
+            );
+        }
     }
+    Ok(())
 }
 
 async fn umount(config: &Config, directory: &Path) -> Result<Outcome> {
@@ -726,7 +741,7 @@ async fn umount(config: &Config, directory: &Path) -> Result<Outcome> {
     if config.json {
         say_json(&json!({ "directory": shown, "is_whole": unmounted == Unmounted::Whole }))?;
     } else {
-        note_unmounted(&shown, unmounted);
+        note_unmounted(directory, unmounted)?;
     }
     Ok(Outcome::Done)
 }
@@ -738,28 +753,43 @@ fn status(config: &Config, directory: &Path) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let mut table = Table::new(&["snapshot", &status.snapshot]);
+    for (what, value) in status_rows(&status) {
+        table.row(vec![what.to_owned(), value]);
+    }
+    say!("{table}")?;
+    Ok(Outcome::Done)
+}
+
+fn status_rows(status: &MountStatus) -> Vec<(&'static str, String)> {
+    let damaged = match status.damaged_chunks {
+        damaged if damaged > 0 && !status.is_whole => {
+            Some(format!("{} cannot be read", show_count(damaged, "chunk")))
+        }
+        _ => None,
+    };
+    let left = match (&damaged, status.eta_s) {
+        _ if status.is_whole => "nothing".to_owned(),
+        (Some(damaged), _) => format!("never: {damaged}"),
+        (None, eta) => eta.map_or_else(|| "not known".to_owned(), |s| plan::duration(s as f64)),
+    };
     let served = if status.is_served { "yes" } else { "no: mount it again" };
-    for (what, value) in [
+    let mut rows = vec![
         ("mounted", served.to_owned()),
         ("with", if status.mode == MountMode::Fuse { "fuse" } else { "fanotify" }.to_owned()),
         ("in place", format!("{} of {}", show_bytes(status.done_bytes), show_bytes(status.bytes))),
         ("whole", if status.is_whole { "yes" } else { "no" }.to_owned()),
         ("a second", show_bytes(status.bytes_per_s)),
-        ("left", status.eta_s.map_or_else(|| "not known".to_owned(), |s| plan::duration(s as f64))),
+        ("left", left),
         ("reads and writes that found their data", status.demand_hits.to_string()),
         ("those that waited for it", status.demand_misses.to_string()),
         ("chunks that cannot be read", status.damaged_chunks.to_string()),
-        ("filled now", status.filling.map_or("nothing", stage_name).to_owned()),
-        ("filled in this order", show_order(&status)),
-        (
-            "filling pauses because",
-            status.trouble.as_deref().map_or_else(|| "it does not".to_owned(), printable),
-        ),
-    ] {
-        table.row(vec![what.to_owned(), value]);
-    }
-    say!("{table}")?;
-    Ok(Outcome::Done)
+        ("filled in this order", show_order(status)),
+    ];
+    rows.extend(status.filling.map(|stage| ("filled now", stage_name(stage).to_owned())));
+    let trouble = status.trouble.as_deref().map(printable);
+    let pause = trouble.or_else(|| damaged.filter(|_| status.is_served && status.filling.is_none()));
+    rows.extend(pause.map(|why| ("filling pauses because", why)));
+    rows
 }
 
 fn plan_restore(config: &Config, given: VolumePlan) -> Result<Outcome> {

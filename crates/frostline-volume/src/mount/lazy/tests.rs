@@ -481,6 +481,24 @@ async fn damage_fails_the_read_and_is_counted_and_the_rest_is_served() {
     assert_eq!((lazy.counts.damaged.lock().len(), lazy.checkpoint().unwrap()), (0, 0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_that_was_overwritten_is_none() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    rig.bench.volumes().repository.delete(rig.tree.packs.iter().map(|pack| pack.object().key)).await.unwrap();
+    let all: Vec<usize> = (0..rig.tree.chunks.len()).collect();
+    assert!(!lazy.prefetch(&all).await.unwrap());
+    assert_eq!(lazy.counts.damaged.lock().len(), all.len());
+    let (other, open) = named(&place, &lazy, "other");
+    write(&lazy, &other, &open, 0, &vec![7; PAGE_BYTES]).await;
+    assert_eq!(lazy.counts.damaged.lock().len(), all.len(), "the rest of it is lost");
+    write(&lazy, &other, &open, PAGE, &vec![7; 300_000 - PAGE_BYTES]).await;
+    assert_eq!(lazy.counts.damaged.lock().len(), all.len() - 1);
+    let (file, open) = named(&place, &lazy, "file");
+    truncate(&lazy, &file, &open, 0).await;
+    assert_eq!((lazy.counts.damaged.lock().len(), lazy.checkpoint().unwrap()), (0, 0));
+}
+
 /// A store's retries take long enough once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repository_that_does_not_answer_is_asked_once_for_each_read() {
@@ -557,7 +575,7 @@ async fn the_order_is_known_before_what_comes_first_is_fetched() {
             tokio::task::yield_now().await;
         }
     };
-    // At 1 byte a second, the second batch of the first stage would begin after years.
+    // At 1 byte a second, the first batch would begin after weeks.
     tokio::select! {
         () = hydrate(&lazy, &traces, Some(1)) => panic!("all is filled"),
         known = tokio::time::timeout(Duration::from_secs(30), known) => known.unwrap(),
@@ -655,12 +673,12 @@ async fn nothing_uses_the_files_of_a_place_that_another_process_may_have() {
     write(&lazy, &file, &open, 0, &[7; 2 * PAGE_BYTES]).await;
     let (other, other_open) = named(&place, &lazy, "other");
     lazy.need(&other, 0..u64::MAX).await.unwrap();
-    let fetched = lazy.fetch(&[file.chunks.start + 1]).await.unwrap();
+    let stored = lazy.stored(file.entry, 2 * CHUNK).await.unwrap();
     lazy.lease.end();
     let before = kept(&place);
     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let done = [
-        ("fill", lazy.fill(fetched[0].0, &fetched[0].1).is_ok()),
+        ("fill", lazy.fill(file.chunks.start + 1, &stored[CHUNK_BYTES..]).is_ok()),
         ("fetch", lazy.need(&file, 0..u64::MAX).await.is_ok()),
         ("prefetch", lazy.prefetch(&[file.chunks.start + 2]).await.is_ok()),
         ("write", lazy.write(&file, &open, CHUNK, &[8; PAGE_BYTES]).is_ok()),
