@@ -3,8 +3,8 @@
 //!
 //! Anything behind a symbolic link is not ours: listings skip links, and nothing is deleted through one.
 //!
-//! The directory itself is never created here. If its disk is unmounted while a store is open, writes and listings fail.
-//! Otherwise writes would fill the disk beneath, and listings would find it empty.
+//! The directory itself is never created here. If its disk is unmounted while a store is open, writes, listings and reads
+//! fail. Otherwise writes would fill the disk beneath, listings would find it empty, and every object would be lost.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -100,14 +100,15 @@ impl ObjectStore for Directory {
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let at_once = from_memory(&self.files.path_to_filesystem(location)?, location, &options);
-        match at_once {
+        let read = match at_once {
             Some(read) => read,
             None => self.files.get_opts(location, options).await,
-        }
+        };
+        self.present(read).await
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.files.get_ranges(location, ranges).await
+        self.present(self.files.get_ranges(location, ranges).await).await
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -170,6 +171,15 @@ impl Directory {
     async fn sync(&self, location: &Path) -> Result<()> {
         let file = self.files.path_to_filesystem(location)?;
         tokio::task::spawn_blocking(move || sync_file(&file)).await?.map_err(|e| named(location, e))
+    }
+
+    /// An object is absent only if the directory is there: without it, the error of a read names the directory.
+    async fn present<T>(&self, read: Result<T>) -> Result<T> {
+        if matches!(read, Err(Error::NotFound { .. })) {
+            let root = self.root.clone();
+            tokio::task::spawn_blocking(move || root.check()).await?.map_err(failed)?;
+        }
+        read
     }
 
     /// The inner store would create the root, too.

@@ -79,9 +79,12 @@ async fn a_file_in_the_way_of_a_key_is_no_fault_of_the_bytes() {
     assert_eq!(said.kind(), frostline_base::ErrorKind::Refused, "{said:?}");
 }
 
-/// Every operation that writes, and its error if the directory of the store is gone.
+/// Every operation but deletion, and its error if the directory of the store is gone.
 async fn refused(store: &Directory) -> Vec<frostline_base::Error> {
-    let (key, other) = (Path::from("a/b/new"), Path::from("a/other"));
+    let (key, other, old) = (Path::from("a/b/new"), Path::from("a/other"), Path::from("a/b/c"));
+    // What the kernel has in memory, and what a thread reads.
+    let ranged = GetOptions { range: Some((0..1).into()), ..GetOptions::default() };
+    let conditional = GetOptions { if_none_match: Some("x".into()), ..GetOptions::default() };
     let renamed = store.rename_opts(&other, &key, RenameOptions::default()).await;
     let listed: Result<Vec<ObjectMeta>> = store.list(None).try_collect().await;
     let errors = [
@@ -92,6 +95,11 @@ async fn refused(store: &Directory) -> Vec<frostline_base::Error> {
         renamed.unwrap_err(),
         listed.unwrap_err(),
         store.list_with_delimiter(None).await.unwrap_err(),
+        store.get(&old).await.unwrap_err(),
+        store.get_opts(&old, ranged).await.unwrap_err(),
+        store.get_opts(&old, conditional).await.unwrap_err(),
+        store.head(&old).await.unwrap_err(),
+        store.get_ranges(&old, &[0..1, 0..1]).await.unwrap_err(),
     ];
     errors.map(|error| crate::explain("dir", "write", "k", error)).into()
 }
@@ -113,6 +121,9 @@ async fn a_directory_that_is_gone_is_not_made_again() {
         assert!(!gone.exists(), "nothing is made");
         fs::rename(&away, &gone).unwrap();
         store.put(&Path::from("a/new/c"), "x".into()).await.unwrap();
+        assert_eq!(store.get(&Path::from("a/b/c")).await.unwrap().bytes().await.unwrap(), "x");
+        let absent = store.get_ranges(&Path::from("a/absent"), &[0..1, 0..1]).await.unwrap_err();
+        assert!(matches!(absent, Error::NotFound { .. }), "{absent:?}");
     }
 }
 
