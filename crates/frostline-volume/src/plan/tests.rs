@@ -82,7 +82,7 @@ fn the_other_ways_are_as_measured_or_published() {
 fn what_cannot_be_planned_is_told() {
     for (wrong, message) in [
         (question(0.0), "a snapshot must have 1 to 16384 GiB"),
-        (question(500.0 / (1_u64 << 30) as f64), "not of 500 B: write a size with its unit, such as 500GiB"),
+        (question(500.0 / (1_u64 << 30) as f64), "not 500 B: write a size with its unit, such as 500GiB"),
         (question(f64::NAN), "a snapshot must have 1 to 16384 GiB"),
         (question(20_000.0), "a snapshot must have 1 to 16384 GiB"),
         (RestoreQuestion { zones: 0, ..question(8.0) }, "cannot be spread over 0 zones"),

@@ -26,7 +26,10 @@ fn an_incomplete_restore_is_refused_wherever_it_is() {
     };
     for (path, exclude) in [("", "none"), ("a/restored", "none"), ("a", UNFINISHED)] {
         let refused = scanned(path, exclude).unwrap_err();
-        assert!(refused.what().contains("/a/restored is the directory of a restore"), "{path}: {refused}");
+        assert!(
+            refused.what().contains("/a/restored is the directory of an incomplete restore"),
+            "{path}: {refused}"
+        );
     }
     assert_eq!(scanned("", "restored").unwrap().entries.len(), 2);
 }
