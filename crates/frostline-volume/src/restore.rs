@@ -4,6 +4,7 @@
 //!   followed on the way, whatever somebody else puts there meanwhile.
 //! - Until it is whole, the directory has a file `.frostline-restore`. A restore that was stopped goes on when it is
 //!   run again: it reads what is there and fetches what differs.
+//! - Files that a run left out, because their data was damaged, get their names in a further run only when they are whole.
 
 mod beneath;
 mod place;
@@ -27,10 +28,11 @@ use crate::log::Snapshot;
 use crate::reader::{Fetched, Target, batches, fetch_sound, is_damage, targets};
 use crate::scan;
 use crate::snapshot::blocking;
-use crate::tree::{Node, Tree, show_path};
+use crate::tree::{Entry, Node, Tree, show_path};
 use crate::verify::{VolumeFault, fault};
 use crate::volumes::Volumes;
-use beneath::{Beneath, Roots};
+use beneath::Beneath;
+use place::Names;
 pub(crate) use place::{Place, times};
 pub use tablespace::{Tablespace, TablespaceMapping};
 
@@ -74,8 +76,8 @@ pub struct Restored {
     pub owners_not_set: u64,
     /// Extended attributes that could not be set.
     pub attributes_not_set: u64,
-    /// What is damaged or lost. Files that need it, and their further names, are left out, and the restore stays
-    /// unfinished.
+    /// What is damaged or lost, and the first of these for each further name of a file. The files that need it are left out,
+    /// under each of their names, and the restore stays unfinished.
     pub faults: Vec<VolumeFault>,
     /// Where the tablespaces of PostgreSQL are.
     pub tablespaces: Vec<Tablespace>,
@@ -106,7 +108,8 @@ impl Volumes {
         let tree = Arc::new(tree);
         let (id, path, of) = (snapshot.id, directory.to_owned(), Arc::clone(&tree));
         let (place, found) = blocking(move || {
-            let place = Place::claim_with(&path, id, &moved)?;
+            let mut place = Place::claim_with(&path, id, &moved)?;
+            place.set_aside(&of);
             let found = place.make(&of)?;
             Ok((place, found))
         })
@@ -119,11 +122,11 @@ impl Volumes {
         let mut at = RestoreProgress { bytes: total, done_bytes: done.found_bytes };
         progress(at);
         let writes = batches(&tree, missing, BATCH_BYTES).into_iter().map(|batch| {
-            let (tree, roots) = (Arc::clone(&tree), place.roots());
+            let (tree, names) = (Arc::clone(&tree), place.names());
             async move {
                 let chunks = batch.iter().map(|target| &tree.chunks[target.chunk]);
                 let fetched = fetch_sound(&self.repository, &tree.packs, chunks).await?;
-                blocking(move || write(&tree, roots, &batch, &fetched)).await
+                blocking(move || write(&tree, names, &batch, &fetched)).await
             }
         });
         let mut writes = futures::stream::iter(writes).buffer_unordered(options.batches.max(1));
@@ -143,10 +146,14 @@ impl Volumes {
         drop(writes);
         done.faults.extend(of_further_names(&tree, &damaged, &done.faults));
         done.faults.sort_by(|a, b| (&a.file, a.offset).cmp(&(&b.file, b.offset)));
-        let unset = match damaged.is_empty() {
-            true => blocking(move || place.finish(&tree)).await?,
-            false => blocking(move || place.finish_without(&tree, &damaged)).await?,
-        };
+        let unset = blocking(move || {
+            place.settle(&tree, &damaged)?;
+            match damaged.is_empty() {
+                true => place.finish(&tree),
+                false => place.dress_all(&tree, &damaged),
+            }
+        })
+        .await?;
         let (owners_not_set, attributes_not_set) = (unset.owners, unset.attributes);
         Ok(Restored { owners_not_set, attributes_not_set, tablespaces, ..done })
     }
@@ -156,8 +163,8 @@ impl Volumes {
         let (there, mut missing): (Vec<Target>, Vec<Target>) =
             targets(tree).into_iter().partition(|target| found[target.file]);
         let checks = there.chunks(64).map(|targets| {
-            let (tree, roots, targets) = (Arc::clone(tree), place.roots(), targets.to_vec());
-            blocking(move || differing(&tree, roots, targets))
+            let (tree, names, targets) = (Arc::clone(tree), place.names(), targets.to_vec());
+            blocking(move || differing(&tree, names, targets))
         });
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let checks: Vec<_> = checks.collect();
@@ -168,22 +175,28 @@ impl Volumes {
     }
 }
 
-/// The faults of damaged files again, for each further name of such a file.
+/// A fault of each damaged file again, for each further name of it.
 fn of_further_names(tree: &Tree, damaged: &HashSet<Vec<u8>>, faults: &[VolumeFault]) -> Vec<VolumeFault> {
-    let links = tree.entries.iter().filter_map(|entry| match &entry.node {
-        Node::HardLink(target) if damaged.contains(target) => Some((entry.show(), show_path(target))),
+    let mut first: HashMap<&str, &VolumeFault> = HashMap::new();
+    for fault in faults {
+        let known = first.entry(fault.file.as_deref().unwrap_or_default()).or_insert(fault);
+        if fault.offset < known.offset {
+            *known = fault;
+        }
+    }
+    let of_link = |entry: &Entry| match &entry.node {
+        Node::HardLink(target) if damaged.contains(target) => {
+            let fault = *first.get(show_path(target).as_str())?;
+            Some(VolumeFault { file: Some(entry.show()), ..fault.clone() })
+        }
         _ => None,
-    });
-    let of_link = |(link, target): (String, String)| {
-        let of_target = faults.iter().filter(move |fault| fault.file.as_ref() == Some(&target));
-        of_target.map(move |fault| VolumeFault { file: Some(link.clone()), ..fault.clone() })
     };
-    links.flat_map(of_link).collect()
+    tree.entries.iter().filter_map(of_link).collect()
 }
 
 /// Of these chunks those that the files do not have.
-fn differing(tree: &Tree, roots: Arc<Roots>, targets: Vec<Target>) -> Result<Vec<Target>> {
-    let mut files = Files::new(tree, roots);
+fn differing(tree: &Tree, names: Names, targets: Vec<Target>) -> Result<Vec<Target>> {
+    let mut files = Files::new(tree, names);
     let mut differing = Vec::new();
     for target in targets {
         let chunk = &tree.chunks[target.chunk];
@@ -199,11 +212,11 @@ fn differing(tree: &Tree, roots: Arc<Roots>, targets: Vec<Target>) -> Result<Vec
 /// Writes chunks where files have data. Returns the bytes written and the damaged chunks.
 fn write(
     tree: &Tree,
-    roots: Arc<Roots>,
+    names: Names,
     batch: &[Target],
     fetched: &Fetched,
 ) -> Result<(u64, Vec<(Target, Error)>)> {
-    let mut files = Files::new(tree, roots);
+    let mut files = Files::new(tree, names);
     let (mut written, mut damaged) = (0, Vec::new());
     for run in batch.chunk_by(|a, b| tree.chunks[a.chunk].pieces == tree.chunks[b.chunk].pieces) {
         let Some(first) = run.first() else { continue };
@@ -250,13 +263,14 @@ pub(crate) fn data_in(extents: &[ByteRange], range: ByteRange) -> impl Iterator<
 /// Open files of a tree; the last ones are kept open.
 struct Files<'a> {
     tree: &'a Tree,
+    names: Names,
     beneath: Beneath,
     open: HashMap<usize, File>,
 }
 
 impl<'a> Files<'a> {
-    fn new(tree: &'a Tree, roots: Arc<Roots>) -> Files<'a> {
-        Files { tree, beneath: Beneath::new(roots), open: HashMap::new() }
+    fn new(tree: &'a Tree, names: Names) -> Files<'a> {
+        Files { tree, beneath: names.beneath(), names, open: HashMap::new() }
     }
 
     fn get(&mut self, file: usize) -> Result<&File> {
@@ -267,7 +281,7 @@ impl<'a> Files<'a> {
         match self.open.entry(file) {
             std::collections::hash_map::Entry::Occupied(open) => Ok(open.into_mut()),
             std::collections::hash_map::Entry::Vacant(place) => {
-                let path = &self.tree.entries[file].path;
+                let path = self.names.of(self.tree, file);
                 let opened = self.beneath.open_file(path);
                 let opened = opened.map_err(|e| scan::failed("open", &shown(path), &e.into()))?;
                 Ok(place.insert(opened))

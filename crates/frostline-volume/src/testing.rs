@@ -51,6 +51,17 @@ impl Bench {
     }
 }
 
+/// Volumes in a directory. A request is made once.
+pub(crate) fn in_directory(repository: &Path) -> Volumes {
+    let options = OpenOptions {
+        create: true,
+        retry: RetryOptions { attempts_max: 1, ..RetryOptions::default() },
+        ..OpenOptions::default()
+    };
+    let repository = Repository::open(&repository.display().to_string(), &options).unwrap();
+    Volumes::new(&repository, Arc::new(SystemClock), Arc::new(rand::random::<u128>))
+}
+
 /// Small packs, so that there are several.
 pub(crate) fn options() -> SnapshotOptions {
     SnapshotOptions {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 
-use frostline_base::{Error, Result};
+use frostline_base::{Error, ErrorKind, Result};
 
 use crate::digest::Digest;
 use crate::log::Snapshot;
@@ -57,6 +57,8 @@ pub struct VolumeFault {
     /// The object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
+    /// Whether the object is gone. The next snapshot stores its data again.
+    pub gone: bool,
     /// What is wrong.
     pub what: String,
 }
@@ -167,6 +169,7 @@ pub(crate) fn fault(snapshot: &str, at: Option<(&Tree, Target)>, error: Error) -
         file: at.map(|(tree, target)| tree.entries[target.file].show()),
         offset: at.map(|(_, target)| target.offset),
         object,
+        gone: error.kind() == ErrorKind::NotFound,
         what,
     })
 }

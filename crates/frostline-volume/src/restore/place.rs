@@ -1,8 +1,8 @@
 //! The directory that is restored: claiming it, making every name, and setting what names have besides contents.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{DirBuilder, File};
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -16,18 +16,41 @@ use rustix::io::Errno;
 use frostline_base::{ByteRange, Error, Result};
 
 use super::beneath::{Beneath, Roots};
-use super::tablespace::Moved;
+use super::tablespace::{Moved, find};
 use super::{data_in, shown};
 use crate::scan::{self, UNFINISHED};
 use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree};
+
+/// Begins a line of [`UNFINISHED`] that has the files which a run left out, by entry of the tree.
+const LEFT_OUT: &str = "left out: ";
 
 /// A directory that is ours until it is whole.
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
+    names: Names,
+    /// Of these entries the last run left the files out.
+    left_out: Vec<usize>,
+    /// The files that say so, which nobody else can claim meanwhile. The first one is that of the directory itself.
+    claims: Vec<File>,
+}
+
+/// Where the files of a tree are while it is restored.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
     roots: Arc<Roots>,
-    /// The files that say so, which nobody else can claim meanwhile.
-    _claims: Vec<File>,
+    /// By entry, other names for files that were damaged: they get their own names only when they are whole.
+    aside: Arc<HashMap<usize, Vec<u8>>>,
+}
+
+impl Names {
+    pub(super) fn beneath(&self) -> Beneath {
+        Beneath::new(Arc::clone(&self.roots))
+    }
+
+    pub(super) fn of<'a>(&'a self, tree: &'a Tree, entry: usize) -> &'a [u8] {
+        self.aside.get(&entry).unwrap_or(&tree.entries[entry].path)
+    }
 }
 
 /// What could not be set.
@@ -45,69 +68,130 @@ impl Place {
 
     /// The same, and a directory of its own for each of these tablespaces.
     pub(super) fn claim_with(path: &Path, id: SnapshotId, tablespaces: &[Moved]) -> Result<Place> {
-        let (root, first) = claim(path, id)?;
+        let (root, first, left_out) = claim(path, id)?;
         let (mut roots, mut claims) = (Roots::new(root), vec![first]);
         for tablespace in tablespaces {
-            let (root, marker) = claim(&tablespace.place, id)?;
+            let (root, marker, _) = claim(&tablespace.place, id)?;
             roots.add(&tablespace.path, root);
             claims.push(marker);
         }
-        Ok(Place { path: path.to_owned(), roots: Arc::new(roots), _claims: claims })
+        let names = Names { roots: Arc::new(roots), aside: Arc::default() };
+        Ok(Place { path: path.to_owned(), names, left_out, claims })
     }
 
-    pub(super) fn roots(&self) -> Arc<Roots> {
-        Arc::clone(&self.roots)
+    pub(super) fn names(&self) -> Names {
+        self.names.clone()
     }
 
-    /// Makes every name. For each entry, whether it is a file that was there before.
+    /// Has the files that the last run left out made under other names.
+    pub(super) fn set_aside(&mut self, tree: &Tree) {
+        let is_file = |number: &&usize| {
+            tree.entries.get(**number).is_some_and(|entry| matches!(entry.node, Node::File { .. }))
+        };
+        let aside = self.left_out.iter().filter(is_file).map(|number| (*number, aside(tree, *number)));
+        self.names.aside = Arc::new(aside.collect());
+    }
+
+    /// The paths of the files that are set aside.
+    fn left_out(&self, tree: &Tree) -> HashSet<Vec<u8>> {
+        self.names.aside.keys().map(|number| tree.entries[*number].path.clone()).collect()
+    }
+
+    /// Makes every name. For each entry, whether it is a file that was there before. Files that are set aside, and their
+    /// further names, lose a name that they have from a run which was killed.
     pub(crate) fn make(&self, tree: &Tree) -> Result<Vec<bool>> {
-        let mut beneath = Beneath::new(self.roots());
+        let (mut beneath, left_out) = (self.names.beneath(), self.left_out(tree));
         let mut found = Vec::with_capacity(tree.entries.len());
-        for entry in &tree.entries {
-            let made = make(&mut beneath, entry).map_err(|e| self.failed("make", entry, e))?;
-            found.push(made);
+        for (number, entry) in tree.entries.iter().enumerate() {
+            let is_aside = is_of(entry, &left_out);
+            if is_aside {
+                self.withdraw(&mut beneath, tree, number).map_err(|e| self.failed("set aside", entry, e))?;
+            }
+            let made = match &entry.node {
+                Node::HardLink(_) if is_aside => Ok(false),
+                node => make(&mut beneath, self.names.of(tree, number), node),
+            };
+            found.push(made.map_err(|e| self.failed("make", entry, e))?);
         }
         Ok(found)
     }
 
+    /// Gives the files that were set aside their names, and makes their further ones: of all but the damaged ones, which are
+    /// noted for the next run, and removed.
+    pub(super) fn settle(&self, tree: &Tree, damaged: &HashSet<Vec<u8>>) -> Result<()> {
+        let mut beneath = self.names.beneath();
+        if !damaged.is_empty() {
+            self.note(tree, damaged)?;
+        }
+        let left_out = self.left_out(tree);
+        if !left_out.is_empty() {
+            // Not even a power cut leaves a name without its data.
+            self.sync()?;
+        }
+        for (number, entry) in tree.entries.iter().enumerate() {
+            let (is_damaged, is_aside) = (is_of(entry, damaged), is_of(entry, &left_out));
+            let settled = match (&entry.node, is_damaged, is_aside) {
+                (Node::HardLink(_), true, true) | (_, false, false) => Ok(()),
+                (_, true, _) => remove(&mut beneath, self.names.of(tree, number)),
+                (Node::HardLink(_), false, true) => make(&mut beneath, &entry.path, &entry.node).map(drop),
+                (_, false, true) => rename(&mut beneath, self.names.of(tree, number), &entry.path),
+            };
+            settled.map_err(|e| self.failed(if is_damaged { "remove" } else { "name" }, entry, e))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the name of a file that is set aside from it, or removes a further one.
+    fn withdraw(&self, beneath: &mut Beneath, tree: &Tree, number: usize) -> rustix::io::Result<()> {
+        let path = &tree.entries[number].path;
+        let withdrawn = match self.names.aside.get(&number) {
+            Some(aside) => rename(beneath, path, aside),
+            None => remove(beneath, path),
+        };
+        match withdrawn {
+            Err(Errno::NOENT) => Ok(()),
+            withdrawn => withdrawn,
+        }
+    }
+
+    /// Appends which files this run leaves out. The last whole line counts.
+    fn note(&self, tree: &Tree, damaged: &HashSet<Vec<u8>>) -> Result<()> {
+        let Some(mut marker) = self.claims.first() else { return Ok(()) };
+        let entries = tree.entries.iter().enumerate().filter(|(_, entry)| damaged.contains(&entry.path));
+        let numbers: Vec<String> = entries.map(|(number, _)| number.to_string()).collect();
+        let noted = marker
+            .seek(SeekFrom::End(0))
+            .and_then(|_| marker.write_all(format!("\n{LEFT_OUT}{}.\n", numbers.join(" ")).as_bytes()))
+            .and_then(|()| marker.sync_all());
+        noted.map_err(|e| scan::failed("write", &self.path.join(UNFINISHED), &e))
+    }
+
     /// Sets owners, modes, attributes and times, and gives the directory up.
     pub(crate) fn finish(self, tree: &Tree) -> Result<Unset> {
-        let mut beneath = Beneath::new(self.roots());
-        let is_root = |entry: &&Entry| self.roots.has(&entry.path);
+        let mut beneath = self.names.beneath();
+        let is_root = |entry: &&Entry| self.names.roots.has(&entry.path);
         let of_root = |e: Errno| scan::failed("finish", &self.path, &e.into());
         let mut unset = self.dress_all(tree, &HashSet::new())?;
         // The directory first: with it, the restore is over.
-        for root in self.roots.all() {
+        for root in self.names.roots.all() {
             rustix::fs::unlinkat(root, UNFINISHED, AtFlags::empty()).map_err(of_root)?;
         }
         // That changed its time.
         for root in tree.entries.iter().filter(is_root) {
             dress(&mut beneath, root, &mut unset).map_err(of_root)?;
         }
-        for root in self.roots.all() {
+        for root in self.names.roots.all() {
             rustix::fs::fsync(root).map_err(of_root)?;
         }
         Ok(unset)
     }
 
-    /// The same without the damaged files and their further names, which are removed. The directory stays claimed.
-    pub(super) fn finish_without(self, tree: &Tree, damaged: &HashSet<Vec<u8>>) -> Result<Unset> {
-        let mut beneath = Beneath::new(self.roots());
-        for entry in tree.entries.iter().filter(|entry| is_of(entry, damaged)) {
-            let removed = beneath
-                .parent(&entry.path)
-                .and_then(|(parent, name)| rustix::fs::unlinkat(parent, name, AtFlags::empty()));
-            removed.map_err(|e| self.failed("remove", entry, e))?;
-        }
-        self.dress_all(tree, damaged)
-    }
-
     /// Sets owners, modes, attributes and times of all names but the damaged files, and syncs. The roots stay open for their
     /// owner.
-    fn dress_all(&self, tree: &Tree, damaged: &HashSet<Vec<u8>>) -> Result<Unset> {
-        let mut beneath = Beneath::new(self.roots());
+    pub(super) fn dress_all(&self, tree: &Tree, damaged: &HashSet<Vec<u8>>) -> Result<Unset> {
+        let mut beneath = self.names.beneath();
         let mut unset = Unset::default();
-        let is_root = |entry: &&Entry| self.roots.has(&entry.path);
+        let is_root = |entry: &&Entry| self.names.roots.has(&entry.path);
         // What is in a directory comes before it: making names moves its time.
         let others = tree.entries.iter().rev().filter(|entry| !is_root(entry));
         for entry in others.filter(|entry| !is_of(entry, damaged)) {
@@ -120,10 +204,13 @@ impl Place {
             root.meta.mode |= 0o700;
             dress(&mut beneath, &root, &mut Unset::default()).map_err(of_root)?;
         }
-        for root in self.roots.all() {
-            rustix::fs::syncfs(root).map_err(of_root)?;
-        }
+        self.sync()?;
         Ok(unset)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let synced = self.names.roots.all().try_for_each(rustix::fs::syncfs);
+        synced.map_err(|e| scan::failed("finish", &self.path, &e.into()))
     }
 
     fn failed(&self, verb: &str, entry: &Entry, e: Errno) -> Error {
@@ -146,8 +233,20 @@ fn is_of(entry: &Entry, files: &HashSet<Vec<u8>>) -> bool {
     }
 }
 
-/// Claims a directory for the restore of a snapshot: the open directory, and the file that says so.
-fn claim(path: &Path, id: SnapshotId) -> Result<(OwnedFd, File)> {
+/// The name of a file that is set aside, in the same directory: no entry has it.
+fn aside(tree: &Tree, number: usize) -> Vec<u8> {
+    let path = &tree.entries[number].path;
+    let name = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let mut aside = [&path[..name], format!("{UNFINISHED}-{number}").as_bytes()].concat();
+    while find(tree, &aside).is_some() {
+        aside.push(b'-');
+    }
+    aside
+}
+
+/// Claims a directory for the restore of a snapshot: the open directory, the file that says so, and the entries that it
+/// says were left out.
+fn claim(path: &Path, id: SnapshotId) -> Result<(OwnedFd, File, Vec<usize>)> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {}
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -172,14 +271,18 @@ fn claim(path: &Path, id: SnapshotId) -> Result<(OwnedFd, File)> {
     let mut text = Vec::new();
     file.read_to_end(&mut text).map_err(|e| failed("read", e))?;
     let text = String::from_utf8_lossy(&text);
-    match text.trim_matches(['\n', '\0']) {
+    let (of, notes) = text.split_once('\n').unwrap_or((&text, ""));
+    let mut left_out = Vec::new();
+    match of.trim_matches('\0') {
         "" => {
             // New, or the process ended before anything was made.
             check_names(path, 1)?;
             file.write_all_at(format!("{id}\n").as_bytes(), 0).map_err(|e| failed("write", e))?;
             file.sync_all().map_err(|e| failed("write", e))?;
         }
-        text if text == id.to_string() => {}
+        of if of == id.to_string() => {
+            left_out = notes.lines().rev().find_map(noted).unwrap_or_default();
+        }
         _ => {
             return Err(Error::invalid(format!(
                 "{} is the directory of a restore of another snapshot: restore into another one",
@@ -187,7 +290,12 @@ fn claim(path: &Path, id: SnapshotId) -> Result<(OwnedFd, File)> {
             )));
         }
     }
-    Ok((root, file))
+    Ok((root, file, left_out))
+}
+
+/// The entries of a line of [`Place::note`].
+fn noted(line: &str) -> Option<Vec<usize>> {
+    line.strip_prefix(LEFT_OUT)?.strip_suffix('.')?.split(' ').map(|number| number.parse().ok()).collect()
 }
 
 /// `Invalid` where a directory has more names.
@@ -221,16 +329,16 @@ fn lock(marker: &File, path: &Path) -> Result<()> {
 }
 
 /// Makes a name; whether it is a file that was there.
-fn make(beneath: &mut Beneath, entry: &Entry) -> rustix::io::Result<bool> {
-    if beneath.roots().has(&entry.path) {
+fn make(beneath: &mut Beneath, path: &[u8], node: &Node) -> rustix::io::Result<bool> {
+    if beneath.roots().has(path) {
         return Ok(false);
     }
-    match &entry.node {
-        Node::Directory => make_directory(beneath, &entry.path).map(|()| false),
-        Node::File { bytes, extents, .. } => make_file(beneath, &entry.path, *bytes, extents),
+    match node {
+        Node::Directory => make_directory(beneath, path).map(|()| false),
+        Node::File { bytes, extents, .. } => make_file(beneath, path, *bytes, extents),
         Node::Symlink(target) => {
-            replace(beneath, &entry.path, |beneath| {
-                let (parent, name) = beneath.parent(&entry.path)?;
+            replace(beneath, path, |beneath| {
+                let (parent, name) = beneath.parent(path)?;
                 rustix::fs::symlinkat(target.as_slice(), parent, name)
             })?;
             Ok(false)
@@ -238,9 +346,9 @@ fn make(beneath: &mut Beneath, entry: &Entry) -> rustix::io::Result<bool> {
         Node::HardLink(target) => {
             // The parent of the one is needed while that of the other is open.
             let mut other = Beneath::new(beneath.roots());
-            replace(beneath, &entry.path, |beneath| {
+            replace(beneath, path, |beneath| {
                 let (from, old) = other.parent(target)?;
-                let (to, new) = beneath.parent(&entry.path)?;
+                let (to, new) = beneath.parent(path)?;
                 rustix::fs::linkat(from, old, to, new, AtFlags::empty())
             })?;
             Ok(false)
@@ -256,12 +364,23 @@ fn replace(
 ) -> rustix::io::Result<()> {
     match make(beneath) {
         Err(Errno::EXIST) => {
-            let (parent, name) = beneath.parent(path)?;
-            rustix::fs::unlinkat(parent, name, AtFlags::empty())?;
+            remove(beneath, path)?;
             make(beneath)
         }
         made => made,
     }
+}
+
+fn remove(beneath: &mut Beneath, path: &[u8]) -> rustix::io::Result<()> {
+    let (parent, name) = beneath.parent(path)?;
+    rustix::fs::unlinkat(parent, name, AtFlags::empty())
+}
+
+fn rename(beneath: &mut Beneath, from: &[u8], to: &[u8]) -> rustix::io::Result<()> {
+    let mut other = Beneath::new(beneath.roots());
+    let (old_parent, old) = beneath.parent(from)?;
+    let (new_parent, new) = other.parent(to)?;
+    rustix::fs::renameat(old_parent, old, new_parent, new)
 }
 
 fn make_directory(beneath: &mut Beneath, path: &[u8]) -> rustix::io::Result<()> {

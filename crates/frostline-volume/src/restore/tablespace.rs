@@ -100,7 +100,7 @@ fn lines(map: &[u8]) -> Vec<(String, Vec<u8>)> {
     lines.into_iter().filter_map(parts).collect()
 }
 
-fn find<'a>(tree: &'a Tree, path: &[u8]) -> Option<&'a Entry> {
+pub(super) fn find<'a>(tree: &'a Tree, path: &[u8]) -> Option<&'a Entry> {
     let at = tree.entries.binary_search_by(|entry| entry.path.as_slice().cmp(path)).ok()?;
     tree.entries.get(at)
 }

@@ -210,6 +210,117 @@ async fn all_that_can_be_had_is_restored_and_a_second_run_goes_on() {
     }
 }
 
+/// Restores into a directory, and stops after the first batch.
+async fn stopped(volumes: &Volumes, snapshot: &Snapshot, target: &Path) {
+    let options = RestoreOptions { batches: 1, ..RestoreOptions::default() };
+    options.cancel.store(true, Ordering::Relaxed);
+    let error = volumes.restore(snapshot, target, &options, |_| {}).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_file_gets_its_names_only_when_it_is_whole() {
+    let bench = Bench::new();
+    let source = tempfile::tempdir().unwrap();
+    fs::create_dir(source.path().join("a")).unwrap();
+    for (name, seed, bytes) in [("a/damaged", 1, 1_200_000), ("a/sound", 2, 9_000_000)] {
+        fs::write(source.path().join(name), noise(seed, bytes)).unwrap();
+    }
+    // A name that would be taken while the third entry is set aside.
+    fs::write(source.path().join("a/.frostline-restore-3"), b"mine").unwrap();
+    fs::hard_link(source.path().join("a/damaged"), source.path().join("a/z-link")).unwrap();
+    fs::hard_link(source.path().join("a/damaged"), source.path().join("z-link")).unwrap();
+    fs::set_permissions(source.path().join("a"), fs::Permissions::from_mode(0o555)).unwrap();
+    let volumes = bench.volumes();
+    let snapshot = snapshot(&volumes, source.path()).await.snapshot;
+    let of = volumes.tree(&snapshot).await.unwrap();
+    assert_eq!(of.entries[3].path, b"a/damaged");
+    let Node::File { chunks, .. } = &of.entries[3].node else { panic!("no file") };
+    let pack = of.packs[of.chunks[chunks.start + 1].pieces[0].pack as usize].object().key;
+    let sound = bench.store.read(&pack).await;
+    bench.store.remove(&pack).await;
+
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("target");
+    let names = ["a/damaged", "a/z-link", "z-link"];
+    let check = |when: &str| {
+        for name in names {
+            assert!(!target.join(name).exists(), "{name} {when}");
+        }
+        assert_eq!(fs::read(target.join("a/.frostline-restore-3")).unwrap(), b"mine");
+        assert!(target.join(scan::UNFINISHED).exists(), "{when}");
+    };
+    let options = RestoreOptions::default();
+    let restore = || volumes.restore(&snapshot, &target, &options, |_| {});
+    assert!(!restore().await.unwrap().faults.is_empty());
+    check("after a run that ended");
+    let is_aside = || target.join("a/.frostline-restore-3-").exists();
+    assert!(!is_aside());
+    stopped(&volumes, &snapshot, &target).await;
+    check("after one that was stopped");
+    assert!(is_aside());
+    // Where a run was killed between names and notes.
+    let marker = target.join(scan::UNFINISHED);
+    let noted = fs::read(&marker).unwrap();
+    fs::write(&marker, [&noted, &b"\nleft out: 2"[..]].concat()).unwrap();
+    fs::set_permissions(target.join("a"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(target.join("a/damaged"), noise(3, 1_200_000)).unwrap();
+    fs::hard_link(target.join("a/damaged"), target.join("z-link")).unwrap();
+    stopped(&volumes, &snapshot, &target).await;
+    check("after one that was killed");
+    bench.store.fault_reads(".pack", ReadFault::Unanswered);
+    assert_eq!(restore().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    check("while the store does not answer");
+    bench.store.mend_reads();
+    assert_eq!(restore().await.unwrap().faults.len(), 1 + 2);
+    check("after another run that ended");
+    assert!(!is_aside());
+    bench.store.write(&pack, sound).await;
+    stopped(&volumes, &snapshot, &target).await;
+    check("although its data is there again");
+    assert_eq!(restore().await.unwrap().faults, []);
+    assert_eq!(tree(&target), tree(source.path()));
+}
+
+#[tokio::test]
+async fn each_further_name_of_a_damaged_file_is_told_once() {
+    let (bench, source) = (Bench::new(), tempfile::tempdir().unwrap());
+    fs::write(source.path().join("file"), noise(1, 2_000_000)).unwrap();
+    for n in 0..20 {
+        fs::hard_link(source.path().join("file"), source.path().join(format!("link-{n}"))).unwrap();
+    }
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    for key in bench.store.keys().await.iter().filter(|key| key.ends_with(".pack")) {
+        bench.store.remove(key).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let restored = bench.volumes().restore(&taken, folder.path(), &RestoreOptions::default(), |_| {}).await;
+    let faults = restored.unwrap().faults;
+    assert_eq!(faults.len(), 4 + 20);
+    assert!(faults[4..].iter().all(|fault| fault.offset == Some(0) && fault.gone), "{faults:?}");
+}
+
+#[tokio::test]
+async fn a_repository_directory_that_disappears_ends_a_restore_and_costs_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name| folder.path().join(name);
+    let volumes = crate::testing::in_directory(&at("repository"));
+    fs::create_dir(at("source")).unwrap();
+    fs::write(at("source/file"), noise(1, 300_000)).unwrap();
+    let snapshot = snapshot(&volumes, &at("source")).await.snapshot;
+    let (target, options) = (at("target"), RestoreOptions::default());
+    let restored = volumes.restore(&snapshot, &target, &options, |_| {
+        let _ = fs::rename(at("repository"), at("away"));
+    });
+    let error = restored.await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert!(format!("{error:?}").contains("no longer exists"), "{error:?}");
+    assert!(target.join("file").exists(), "it goes on");
+    fs::rename(at("away"), at("repository")).unwrap();
+    crate::testing::restore(&volumes, &snapshot, &target).await;
+    assert_eq!(tree(&target), tree(&at("source")));
+}
+
 #[tokio::test]
 async fn a_pack_that_is_gone_is_asked_for_once_by_a_batch() {
     let bench = Bench::new();

@@ -44,6 +44,8 @@ async fn damage_is_found_by_file_and_offset() {
                 found.faults
             );
             assert!(found.faults.iter().all(|fault| !fault.what.contains("object=")), "{:?}", found.faults);
+            let is_gone = damage == "missing";
+            assert!(found.faults.iter().all(|fault| fault.gone == is_gone), "{damage} {:?}", found.faults);
             let of_files = found.faults.iter().filter(|fault| fault.file.is_some()).count();
             assert_eq!(of_files > 0, key.ends_with(".pack"), "{key} {damage} {:?}", found.faults);
             bench.store.write(key, sound.clone()).await;
@@ -67,6 +69,27 @@ async fn a_store_that_does_not_answer_is_no_damage() {
     let error = fault("data@1", None, Error::unavailable("no answer")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(bench.volumes().verify(&[taken], |_, _| {}).await.unwrap().chunks, 1);
+}
+
+#[tokio::test]
+async fn a_repository_directory_that_disappears_is_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name| folder.path().join(name);
+    let volumes = crate::testing::in_directory(&at("repository"));
+    fs::create_dir(at("source")).unwrap();
+    let mut taken = Vec::new();
+    for n in 0..2 {
+        fs::write(at("source/file"), noise(n, 300_000)).unwrap();
+        taken.push(snapshot(&volumes, &at("source")).await.snapshot);
+    }
+    let checked = volumes.verify(&taken, |_, _| {
+        let _ = fs::rename(at("repository"), at("away"));
+    });
+    let error = checked.await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert!(format!("{error:?}").contains("no longer exists"), "{error:?}");
+    fs::rename(at("away"), at("repository")).unwrap();
+    assert_eq!(volumes.verify(&taken, |_, _| {}).await.unwrap().faults, []);
 }
 
 #[tokio::test]

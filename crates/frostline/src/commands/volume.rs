@@ -425,10 +425,8 @@ async fn verify(config: &Config, names: &[String], key: Option<&Path>) -> Result
             show_bytes(verified.bytes),
             show_count(verified.faults.len() as u64, "fault")
         )?;
-        if verified.faults.iter().any(is_of_pack) {
-            note!(
-                "to repair data that the directory still has: delete the damaged packs, then take a snapshot of the volume"
-            );
+        if let Some(advice) = repair(&verified.faults) {
+            note!("to repair data that the directory still has: {advice}");
         }
         session.note_cost(config);
     }
@@ -469,8 +467,18 @@ fn say_faults(faults: &[VolumeFault]) -> Result<()> {
     Ok(())
 }
 
-fn is_of_pack(fault: &VolumeFault) -> bool {
-    fault.object.as_ref().is_some_and(|object| object.ends_with(".pack"))
+/// What to do about damaged packs. A pack that is gone needs no deletion.
+fn repair(faults: &[VolumeFault]) -> Option<&'static str> {
+    let of_packs =
+        || faults.iter().filter(|fault| fault.object.as_ref().is_some_and(|o| o.ends_with(".pack")));
+    match (of_packs().any(|fault| !fault.gone), of_packs().any(|fault| fault.gone)) {
+        (true, false) => Some("delete the damaged packs, then take a snapshot of the volume"),
+        (true, true) => {
+            Some("delete the damaged packs that are still there, then take a snapshot of the volume")
+        }
+        (false, true) => Some("take a snapshot of the volume"),
+        (false, false) => None,
+    }
 }
 
 async fn prune(config: &Config, given: VolumePrune) -> Result<Outcome> {
@@ -572,8 +580,8 @@ async fn restore(
     say_faults(&restored.faults)?;
     if !restored.faults.is_empty() {
         note!(
-            "the restore is not complete: run it again once these objects are back, or remove {}/.frostline-restore to do \
-             without these files",
+            "the restore is not complete: run it again once these objects are back. To do without these files, remove \
+             {}/.frostline-restore, but only if the last run ended with status 3, as this one did",
             directory.display()
         );
     }

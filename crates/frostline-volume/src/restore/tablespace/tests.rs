@@ -80,6 +80,32 @@ async fn a_stopped_restore_goes_on_in_its_tablespaces() {
 }
 
 #[tokio::test]
+async fn a_damaged_file_of_a_tablespace_is_left_out_until_it_is_whole() {
+    let (bench, source, folder) = (Bench::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let taken = taken(&bench, source.path()).await;
+    let (target, ssd) = (folder.path().join("target"), folder.path().join("ssd"));
+    let of = bench.volumes().tree(&taken).await.unwrap();
+    let entry = find(&of, b"frostline_tablespaces/2/PG_15_1/5/16384").unwrap();
+    let Node::File { chunks, .. } = &entry.node else { panic!("no file") };
+    let pack = of.packs[of.chunks[chunks.start].pieces[0].pack as usize].object().key;
+    let sound = bench.store.read(&pack).await;
+    bench.store.write(&pack, sound.slice(..1_000)).await;
+    let restored = restore(&bench, &taken, &target, &[("2", &ssd)]).await.unwrap();
+    assert!(!restored.faults.is_empty());
+    let mapping = TablespaceMapping { old: "2".into(), new: ssd.clone() };
+    let options = RestoreOptions { tablespaces: vec![mapping], ..RestoreOptions::default() };
+    options.cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+    bench.volumes().restore(&taken, &target, &options, |_| {}).await.unwrap_err();
+    assert!(!ssd.join("PG_15_1/5/16384").exists());
+    bench.store.write(&pack, sound).await;
+    assert!(restore(&bench, &taken, &target, &[("2", &ssd)]).await.unwrap().faults.is_empty());
+    assert_eq!(
+        crate::testing::tree(&ssd),
+        crate::testing::tree(&source.path().join("frostline_tablespaces/2"))
+    );
+}
+
+#[tokio::test]
 async fn a_mapping_that_cannot_be_meant_is_refused_before_anything_is_made() {
     let (bench, source, folder) = (Bench::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let taken = taken(&bench, source.path()).await;
