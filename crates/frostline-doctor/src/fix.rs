@@ -43,25 +43,42 @@ const HEAD: &str = "#!/bin/sh
 # sh FILE        fixes what is not commented out, where the host is as it was when it was examined
 # sh FILE undo   sets back what this script has changed, of which it keeps a record in FILE.changed
 set -uf
+# Where blkid, ethtool and losetup are, which not every user's PATH has.
+PATH=$PATH:/usr/sbin:/sbin
 record=$0.changed
 status=0
 ";
 
 const FUNCTIONS: &str = r#"
+# read_now NUMBER: what it holds
+read_now() {
+    now=$(get_"$1") && [ -n "$now" ] && return
+    echo "$name cannot be read" >&2
+    return 1
+}
+
+# is_of NUMBER OWNER ELSE: whether it is of this device or file system, or of any if it is not known which
+is_of() {
+    present=$(whose_"$1")
+    told=$?
+    [ -n "$2" ] && [ "$present" != "$2" ] || return 0
+    [ "$told" != 2 ] || { echo "$name: cannot tell of which file system: blkid is not in PATH" >&2; return 1; }
+    echo "$name $3" >&2
+    return 1
+}
+
 # change NUMBER: sets it, if it still holds what it held
 change() {
     eval "was=\$was_$1 to=\$to_$1 back=\$back_$1 name=\$name_$1 owner=\$owner_$1"
-    [ ! -e "$record/$1" ] || return 0
-    now=$(get_"$1") || { echo "$name cannot be read" >&2; return 1; }
+    if [ -e "$record/$1" ]; then [ ! -e "$record/options.$1" ]; return; fi
+    step=$1
+    read_now "$1" || return 1
     if [ "$now" != "$was" ]; then
         echo "$name was $was when the host was examined and is $now now: examine the host again" >&2
         return 1
     fi
-    present=$(whose_"$1")
-    if [ -n "$owner" ] && [ "$present" != "$owner" ]; then
-        echo "$name is of another device or file system than when the host was examined: examine it again" >&2
+    is_of "$1" "$owner" "is of another device or file system than when the host was examined: examine it again" ||
         return 1
-    fi
     mkdir -p "$record" && printf '%s\n' "$present" > "$record/$1" || return 1
     if set_"$1" "$to" && now=$(get_"$1") && [ "$now" != "$was" ]; then
         echo "$now" >> "$record/$1"
@@ -77,29 +94,26 @@ change() {
 revert() {
     [ -e "$record/$1" ] || return 0
     eval "was=\$was_$1 back=\$back_$1 name=\$name_$1"
-    owner= left=
+    step=$1 owner= left=
     { IFS= read -r owner; IFS= read -r left; } < "$record/$1"
-    if [ -n "$owner" ] && [ "$(whose_"$1")" != "$owner" ]; then
-        echo "$name is gone, or of another device or file system now: left alone" >&2
-        status=1
+    set_back "$1" && rm -f "$record/$1" && return
+    status=1
+    return 1
+}
+set_back() {
+    is_of "$1" "$owner" "is gone, or of another device or file system now: left alone" && read_now "$1" || return 1
+    [ "$now" != "$was" ] || [ -e "$record/options.$1" ] || return 0
+    if [ "$now" != "$was" ] && [ -n "$left" ] && [ "$now" != "$left" ]; then
+        echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
         return 1
     fi
-    now=$(get_"$1")
-    if [ "$now" != "$was" ]; then
-        if [ -n "$left" ] && [ "$now" != "$left" ]; then
-            echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
-            status=1
-            return 1
-        fi
-        set_"$1" "$back"
-        if [ "$(get_"$1")" != "$was" ]; then
-            echo "$name could not be set back to $was" >&2
-            status=1
-            return 1
-        fi
-        echo "$name: $now -> $was"
+    set_"$1" "$back"
+    if [ "$(get_"$1")" != "$was" ]; then
+        echo "$name could not be set back to $was" >&2
+        return 1
     fi
-    rm -f "$record/$1"
+    [ ! -e "$record/options.$1" ] || return 1
+    [ "$now" = "$was" ] || echo "$name: $now -> $was"
 }
 "#;
 

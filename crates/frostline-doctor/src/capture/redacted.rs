@@ -22,12 +22,15 @@ const MOUNT_OPTIONS: &[&str] = &[
     "dirsync",
     "discard",
     "grpquota",
+    "i_version",
     "inode32",
+    "inlinecrypt",
     "inode64",
     "journal_async_commit",
     "lazytime",
     "mand",
     "noatime",
+    "noacl",
     "nobarrier",
     "nodatacow",
     "nodatasum",
@@ -374,7 +377,9 @@ impl Redactor {
                 };
                 format!("sys/block/{disk}/{rest}")
             }
-            ["sys", "fs", "ext4", disk, file] => format!("sys/fs/ext4/{}/{file}", names.disk(disk)),
+            [root @ ("proc" | "sys"), "fs", "ext4", disk, file] => {
+                format!("{root}/fs/ext4/{}/{file}", names.disk(disk))
+            }
             ["sys", "fs", "cgroup", ref group @ ..] => {
                 format!("sys/fs/cgroup/{}", names.group(&group.join("/")))
             }
@@ -393,6 +398,9 @@ impl Redactor {
         match parts[..] {
             ["proc", "mounts"] | ["etc", "fstab"] => self.mounts(text),
             ["proc", "self", "mountinfo"] => lines(text, |line| self.mountinfo(line)),
+            ["proc", "fs", "ext4", _, "options"] => {
+                lines(text, |option| mount_option(option, &mut self.names))
+            }
             ["proc", "swaps"] => lines(text, |line| {
                 Some(if line.starts_with("Filename") { "Filename" } else { "swap" }.to_owned())
             }),
@@ -575,13 +583,16 @@ fn lines(text: &str, mut one: impl FnMut(&str) -> Option<String>) -> String {
 }
 
 fn mount_options(options: &[String], names: &mut Names) -> String {
-    let one = |option: &String| match option.split_once('=') {
+    let kept: Vec<String> = options.iter().filter_map(|option| mount_option(option, names)).collect();
+    if kept.is_empty() { "defaults".to_owned() } else { kept.join(",") }
+}
+
+fn mount_option(option: &str, names: &mut Names) -> Option<String> {
+    match option.split_once('=') {
         Some(("subvol", folder)) => Some(format!("subvol={}", names.path(&facts::unescape(folder)))),
         Some((name, of)) if MOUNT_VALUES.contains(&name) => Some(format!("{name}={}", value(of))),
-        _ => MOUNT_OPTIONS.contains(&option.as_str()).then(|| option.clone()),
-    };
-    let kept: Vec<String> = options.iter().filter_map(one).collect();
-    if kept.is_empty() { "defaults".to_owned() } else { kept.join(",") }
+        _ => MOUNT_OPTIONS.contains(&option).then(|| option.to_owned()),
+    }
 }
 
 fn kernel_options(text: &str) -> String {
