@@ -177,9 +177,16 @@ fn fix_lines(finding: &Finding, numbers: &BTreeMap<&str, usize>) -> String {
     out
 }
 
-/// Applies the fixes of the rules that are named, each finding's first that works, and returns what was changed.
+/// What a script changed, and whether that is all that it should.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) changed: Vec<String>,
+    pub(crate) all: Result<()>,
+}
+
+/// Applies the fixes of the rules that are named, each finding's first that works.
 /// The script is written to `saved`, which must be new, and run from there; it can undo what it did.
-pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<Vec<String>> {
+pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<Applied> {
     for name in names {
         let rule = rules::find(name)
             .ok_or_else(|| Error::invalid(format!("there is no rule {name}: see doctor rules")))?;
@@ -221,14 +228,16 @@ pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<V
     let said = |bytes: &[u8]| -> Vec<String> {
         String::from_utf8_lossy(bytes).lines().map(|text| line(text, 4096)).collect()
     };
-    if !output.status.success() {
-        return Err(Error::invalid(format!(
+    let all = if output.status.success() {
+        Ok(())
+    } else {
+        Err(Error::invalid(format!(
             "{}; to undo what was done: sh {} undo",
             said(&output.stderr).join("; "),
             shell_word(&saved.to_string_lossy())
-        )));
-    }
-    Ok(said(&output.stdout))
+        )))
+    };
+    Ok(Applied { changed: said(&output.stdout), all })
 }
 
 #[cfg(test)]

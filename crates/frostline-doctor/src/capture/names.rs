@@ -160,7 +160,9 @@ const GROUPS: &[&str] = &[
 
 static DISK: LazyLock<Regex> = LazyLock::new(|| {
     let whole = [
-        r"(?:sd|hd|vd|xvd)[a-z]{1,2}\d{0,3}",
+        // A fourth letter comes after 18,278 disks.
+        r"sd[a-z]{1,4}\d{0,3}",
+        r"(?:hd|vd|xvd)[a-z]{1,2}\d{0,3}",
         r"nvme\d{1,4}(?:c\d{1,4})?n\d{1,4}(?:p\d{1,3})?",
         r"(?:md|loop|mmcblk|nbd|rbd|bcache|drbd|zd|pmem|ublkb|cciss!c\d+d)\d{1,6}(?:p\d{1,3})?",
         r"md_d\d{1,3}(?:p\d{1,3})?",
@@ -194,9 +196,15 @@ fn pattern(whole: &str) -> Regex {
 #[derive(Debug, Default)]
 pub(super) struct Names {
     numbers: BTreeMap<&'static str, BTreeMap<String, usize>>,
+    /// The disks, of which partitions have names of their own.
+    disks: Vec<String>,
 }
 
 impl Names {
+    pub(super) fn new(disks: Vec<String>) -> Names {
+        Names { disks, ..Names::default() }
+    }
+
     fn number(&mut self, what: &'static str, name: &str) -> usize {
         let known = self.numbers.entry(what).or_default();
         let next = known.len();
@@ -229,8 +237,21 @@ impl Names {
 
     /// A block device or a partition, as the kernel calls it.
     pub(super) fn disk(&mut self, name: &str) -> String {
+        let partition = |disk: &String| {
+            let number = name.strip_prefix(disk)?;
+            let digits = number.strip_prefix('p').unwrap_or(number);
+            let is_number =
+                (1..4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then(|| (disk.clone(), digits.to_owned()))
+        };
         match name {
             known if DISK.is_match(known) => known.to_owned(),
+            part if !self.disks.iter().any(|disk| disk == part)
+                && let Some((disk, number)) =
+                    self.disks.iter().filter_map(partition).max_by_key(|(disk, _)| disk.len()) =>
+            {
+                format!("{}p{number}", self.disk(&disk))
+            }
             // A named array.
             array if array.starts_with("md") => format!("md_{}", self.number("array", array)),
             other => self.numbered("disk", other),
@@ -240,10 +261,10 @@ impl Names {
     /// A path below `/dev`.
     pub(super) fn device(&mut self, path: &str) -> String {
         let name = path.strip_prefix("/dev/").unwrap_or(path);
-        if DISK.is_match(name) {
-            format!("/dev/{name}")
-        } else {
+        if name.contains('/') {
             format!("/dev/mapper/{}", self.numbered("device", name))
+        } else {
+            format!("/dev/{}", self.disk(name))
         }
     }
 

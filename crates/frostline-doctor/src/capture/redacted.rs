@@ -329,7 +329,7 @@ pub(super) struct Redactor {
 
 impl Redactor {
     pub(super) fn new(tree: &Tree) -> Redactor {
-        let mut names = Names::default();
+        let mut names = Names::new(tree.list("sys/block").unwrap_or_default());
         let mut renamed = Vec::new();
         for nic in tree.list("sys/class/net").unwrap_or_default() {
             if let Ok(device) = tree.link(&format!("sys/class/net/{nic}/device")) {

@@ -189,7 +189,7 @@ fn a_record_of_another_script_is_not_taken_for_its_own() {
     // A command that can be pasted, whatever the file's name.
     fs::remove_dir_all(settings.path("undo it.sh.changed")).unwrap();
     settings.put("a", "15");
-    let error = apply(&report, &["N05".to_owned()], &saved).unwrap_err().to_string();
+    let error = apply(&report, &["N05".to_owned()], &saved).unwrap().all.unwrap_err().to_string();
     assert!(error.contains(&format!("sh '{}' undo", saved.display())), "{error}");
 }
 
@@ -214,7 +214,8 @@ fn only_what_is_named_is_applied_and_its_undo_is_saved_first() {
         assert!(settings.get("a") == "10" && !saved.exists());
     }
     let ran = apply(&report, &["no-packet-steering".to_owned()], &saved).unwrap();
-    assert_eq!(ran, [format!("{}: 10 -> 20", settings.path("a").display())]);
+    assert!(ran.all.is_ok());
+    assert_eq!(ran.changed, [format!("{}: 10 -> 20", settings.path("a").display())]);
     assert_eq!(settings.get("a"), "20");
     // What is typed elsewhere is there to be read only.
     let text = fs::read_to_string(&saved).unwrap();
@@ -225,7 +226,7 @@ fn only_what_is_named_is_applied_and_its_undo_is_saved_first() {
     assert!(apply(&report, &["N05".to_owned()], &saved).is_err());
     fs::remove_file(&saved).unwrap();
     settings.put("a", "15");
-    let error = apply(&report, &["N05".to_owned()], &saved).unwrap_err().to_string();
+    let error = apply(&report, &["N05".to_owned()], &saved).unwrap().all.unwrap_err().to_string();
     assert!(error.contains("is 15 now") && error.contains("not fixed: N05"), "{error}");
 }
 
@@ -481,4 +482,14 @@ fn what_cannot_be_read_is_not_taken_for_another() {
     settings.put("a", "20");
     assert!(run("undo").0);
     assert_eq!(settings.get("a"), "10");
+}
+
+#[test]
+fn what_was_changed_is_known_also_if_another_fix_fails() {
+    let settings = Settings::new(&[("a", "10"), ("b", "15")]);
+    let mut report = report(vec![here(vec![settings.step("a", "10", "20")])]);
+    report.findings.extend(self::report(vec![here(vec![settings.step("b", "10", "20")])]).findings);
+    let ran = apply(&report, &["N05".to_owned()], &settings.path("undo.sh")).unwrap();
+    assert!(ran.all.unwrap_err().to_string().contains("is 15 now"));
+    assert_eq!(ran.changed, [format!("{}: 10 -> 20", settings.path("a").display())]);
 }
