@@ -120,6 +120,151 @@ const SOURCES: &[&str] = &[
     "udev",
 ];
 
+/// Kinds of file systems.
+const KINDS: &[&str] = &[
+    "9p",
+    "aufs",
+    "auto",
+    "autofs",
+    "bcachefs",
+    "binfmt_misc",
+    "bpf",
+    "btrfs",
+    "ceph",
+    "cgroup",
+    "cgroup2",
+    "cifs",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "ecryptfs",
+    "efivarfs",
+    "erofs",
+    "exfat",
+    "ext2",
+    "ext3",
+    "ext4",
+    "f2fs",
+    "fuse",
+    "fuseblk",
+    "fusectl",
+    "gfs2",
+    "glusterfs",
+    "hfsplus",
+    "hugetlbfs",
+    "iso9660",
+    "jfs",
+    "lustre",
+    "mqueue",
+    "nfs",
+    "nfs4",
+    "nfsd",
+    "nilfs2",
+    "none",
+    "nsfs",
+    "ntfs",
+    "ntfs-3g",
+    "ntfs3",
+    "ocfs2",
+    "overlay",
+    "proc",
+    "pstore",
+    "ramfs",
+    "reiserfs",
+    "rootfs",
+    "rpc_pipefs",
+    "securityfs",
+    "selinuxfs",
+    "smb3",
+    "squashfs",
+    "swap",
+    "sysfs",
+    "tmpfs",
+    "tracefs",
+    "udf",
+    "vboxsf",
+    "vfat",
+    "virtiofs",
+    "xfs",
+    "zfs",
+];
+
+/// What controllers and drivers call interrupts, in lower case, beside the names of devices.
+const INTERRUPTS: &[&str] = &[
+    "acpi",
+    "ahci",
+    "apic",
+    "arch_timer",
+    "async",
+    "bus",
+    "comp",
+    "config",
+    "control",
+    "ctrl",
+    "deflate",
+    "dmar",
+    "dyn",
+    "edge",
+    "ehci_hcd",
+    "event",
+    "eventq",
+    "fasteoi",
+    "fp",
+    "ged",
+    "gic",
+    "gicv2",
+    "gicv3",
+    "gpio",
+    "hpet",
+    "i8042",
+    "i40e",
+    "iavf",
+    "ice",
+    "idpf",
+    "inflate",
+    "input",
+    "io",
+    "ipi",
+    "ir",
+    "irq",
+    "its",
+    "ixgbe",
+    "level",
+    "md",
+    "megasas",
+    "mgmnt",
+    "mgmt",
+    "mpt3sas",
+    "msi",
+    "msix",
+    "net",
+    "output",
+    "pci",
+    "pciehp",
+    "pcie",
+    "pciex",
+    "percpu",
+    "pirq",
+    "pme",
+    "reporting_vq",
+    "req",
+    "requests",
+    "rtc0",
+    "rx",
+    "rxtx",
+    "stats",
+    "timer",
+    "tx",
+    "txrx",
+    "uhci_hcd",
+    "vfio",
+    "virq",
+    "x",
+    "xen",
+    "xhci_hcd",
+];
+
 /// Programs behind FUSE that packages have.
 const FUSE_PROGRAMS: &[&str] = &[
     "curlftpfs",
@@ -190,6 +335,32 @@ static GROUP: LazyLock<Regex> =
 
 fn pattern(whole: &str) -> Regex {
     Regex::new(&format!("^(?:{whole})$")).expect("a constant pattern is one")
+}
+
+static PCI: LazyLock<Regex> = LazyLock::new(|| {
+    let part = r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b";
+    Regex::new(part).expect("a constant pattern is one")
+});
+
+static INTERRUPT: LazyLock<Regex> = LazyLock::new(|| {
+    let numbers = r"\d{1,4}(?:\.\d{1,3})?|q\d{1,4}|net\d{1,4}|virtio\d{1,4}|nvme\d{1,4}q\d{1,4}";
+    let drivers = r"mlx[45]_[a-z]{1,6}\d{0,4}|ttyS\d{1,2}|(?:input|output|req|request|requests)\.\d{1,4}";
+    pattern(&format!("{numbers}|{drivers}"))
+});
+
+const SEPARATORS: [char; 11] = [' ', '-', ':', '@', '/', ',', '[', ']', '(', ')', '\t'];
+
+fn interrupt_words(text: &str) -> String {
+    let mut out = String::new();
+    for part in text.split_inclusive(SEPARATORS) {
+        let word = part.trim_end_matches(SEPARATORS);
+        let known = [&*INTERRUPT, &*NIC, &*DISK, &*BUS].iter().any(|pattern| pattern.is_match(word));
+        let is_known = word.is_empty() || known || INTERRUPTS.contains(&&*word.to_ascii_lowercase());
+        let kind = ["async", "mgmnt"].into_iter().find(|kind| word.contains(kind));
+        out += if is_known { word } else { kind.unwrap_or("other") };
+        out += &part[word.len()..];
+    }
+    out
 }
 
 /// The numbers that names were given, by what they are names of.
@@ -288,13 +459,26 @@ impl Names {
 
     /// The kind of a file system, of which FUSE's name their program.
     pub(super) fn kind(&mut self, kind: &str) -> String {
-        match kind.strip_prefix("fuse.") {
-            Some(program) => match FUSE_PROGRAMS.iter().find(|known| program.contains(**known)) {
-                Some(known) => format!("fuse.{known}"),
-                None => format!("fuse.{}", self.numbered("program", program)),
-            },
-            None => kind.to_owned(),
+        let (kind, program) =
+            kind.split_once('.').map_or((kind, None), |(kind, program)| (kind, Some(program)));
+        let kind = if KINDS.contains(&kind) { kind.to_owned() } else { self.numbered("kind", kind) };
+        let Some(program) = program else { return kind };
+        match FUSE_PROGRAMS.iter().find(|known| program.contains(**known)) {
+            Some(known) => format!("{kind}.{known}"),
+            None => format!("{kind}.{}", self.numbered("program", program)),
         }
+    }
+
+    /// Controller and devices of an interrupt, of which network devices and buses have their new names.
+    pub(super) fn interrupt(&self, what: &str) -> String {
+        let mut out = String::new();
+        let mut rest = what;
+        while let Some(address) = PCI.find(rest) {
+            out += &interrupt_words(&rest[..address.start()]);
+            out += address.as_str();
+            rest = &rest[address.end()..];
+        }
+        out + &interrupt_words(rest)
     }
 
     /// A network device. A name with a hyphen keeps one, since interrupts cannot be told by it.

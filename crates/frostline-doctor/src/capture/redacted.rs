@@ -158,8 +158,10 @@ fn version(text: &str) -> &str {
 pub(super) fn value(text: &str) -> &str {
     let is_plain = |word: &str| {
         let letters = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+        // An address has more dots.
         let is_size = letters.len() < word.len()
             && letters.len() < 4
+            && word.bytes().filter(|byte| *byte == b'.').count() < 2
             && letters.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'%');
         is_size || VALUES.iter().any(|known| known.eq_ignore_ascii_case(word))
     };
@@ -490,7 +492,15 @@ impl Redactor {
                 };
             }
         }
-        line
+        // Those of the CPUs themselves are explained by the kernel, and no device is named.
+        let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
+        let Some((id, rest)) = line.split_once(':').filter(|(id, _)| is_number(&id.trim())) else {
+            return line;
+        };
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let counts = words.iter().take_while(|word| is_number(word)).count();
+        let (counts, what) = (words[..counts].join(" "), words[counts..].join(" "));
+        format!("{id}: {counts} {}", self.names.interrupt(&what))
     }
 
     fn bond(&mut self, line: &str) -> Option<String> {
