@@ -32,6 +32,7 @@ const FORMAT: u32 = 2;
 const FILES: &[&str] = &[
     "proc/cmdline",
     "proc/cpuinfo",
+    "proc/fs/ext4/*/options",
     "proc/meminfo",
     "proc/mounts",
     "proc/mdstat",

@@ -343,12 +343,20 @@ fn run_fix(
         let text = if json { format!("{}\n", serde_json::json!({ "script": script })) } else { script };
         return print(out, &text).map(|()| 0);
     }
-    let ran = fix::apply(&report, apply, undo)?;
-    let text = match json {
-        true => format!("{}\n", serde_json::json!({"ran": ran, "undo": undo})),
-        false => format!("{}\nto undo: sh {} undo\n", ran.join("\n"), undo.display()),
-    };
-    print(out, &text).map(|()| 0)
+    applied(fix::apply(&report, apply, undo)?, undo, json, out)
+}
+
+/// Prints what was changed, also where that is not all.
+fn applied(applied: fix::Applied, undo: &Path, json: bool, out: &mut dyn Write) -> Result<u8> {
+    let fix::Applied { changed, all } = applied;
+    if all.is_ok() || !changed.is_empty() {
+        let text = match json {
+            true => format!("{}\n", serde_json::json!({"ran": changed, "undo": undo})),
+            false => format!("{}\nto undo: sh {} undo\n", changed.join("\n"), undo.display()),
+        };
+        print(out, &text)?;
+    }
+    all.map(|()| 0)
 }
 
 /// The report of the rules of virtual machines on one definition.

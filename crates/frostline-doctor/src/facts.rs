@@ -130,6 +130,16 @@ pub(crate) struct Disk {
     pub(crate) busy_ms: f64,
 }
 
+/// The names of block devices by their numbers (`8:1`), from `/proc/diskstats`.
+pub(crate) fn device_numbers(text: &str) -> BTreeMap<String, &str> {
+    let lines = text.lines().map(|line| line.split_whitespace().take(3).collect::<Vec<_>>());
+    let one = |words: Vec<_>| match words[..] {
+        [major, minor, name] => Some((format!("{major}:{minor}"), name)),
+        _ => None,
+    };
+    lines.filter_map(one).collect()
+}
+
 /// `/proc/diskstats` by device name (Documentation/admin-guide/iostats.rst).
 pub(crate) fn diskstats(text: &str) -> BTreeMap<String, Disk> {
     let mut disks = BTreeMap::new();
@@ -153,7 +163,9 @@ pub(crate) struct Mount {
     pub(crate) kind: String,
     /// As `/proc/mounts` shows them: `ro` where the mount or its file system is read-only.
     pub(crate) options: Vec<String>,
-    /// Known only if `mountinfo` was read.
+    /// Whether these are all: tables of mounts lack what is a default in the superblock of an ext4.
+    pub(crate) is_complete: bool,
+    /// Where `mountinfo` was read.
     pub(crate) info: Option<MountInfo>,
 }
 
@@ -209,6 +221,7 @@ pub(crate) fn mounts(text: &str) -> Vec<Mount> {
                 point: unescape(point),
                 kind: kind.to_owned(),
                 options,
+                is_complete: kind != "ext4",
                 info: None,
             });
         }
@@ -275,7 +288,8 @@ pub(crate) fn mountinfo_line(line: &str) -> Option<(MountId, Mount)> {
     let info =
         MountInfo { number: number.to_owned(), root: root.to_owned(), flags, shared, is_hidden: false };
     let (device, point) = (unescape(device), unescape(point));
-    Some((at, Mount { device, point, kind: kind.to_owned(), options, info: Some(info) }))
+    let (kind, is_complete) = (kind.to_owned(), kind != "ext4");
+    Some((at, Mount { device, point, kind, options, is_complete, info: Some(info) }))
 }
 
 /// The directories above a path.

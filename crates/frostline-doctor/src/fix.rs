@@ -43,25 +43,42 @@ const HEAD: &str = "#!/bin/sh
 # sh FILE        fixes what is not commented out, where the host is as it was when it was examined
 # sh FILE undo   sets back what this script has changed, of which it keeps a record in FILE.changed
 set -uf
+# Where blkid, ethtool and losetup are, which not every user's PATH has.
+PATH=$PATH:/usr/sbin:/sbin
 record=$0.changed
 status=0
 ";
 
 const FUNCTIONS: &str = r#"
+# read_now NUMBER: what it holds
+read_now() {
+    now=$(get_"$1") && [ -n "$now" ] && return
+    echo "$name cannot be read" >&2
+    return 1
+}
+
+# is_of NUMBER OWNER ELSE: whether it is of this device or file system, or of any if it is not known which
+is_of() {
+    present=$(whose_"$1")
+    told=$?
+    [ -n "$2" ] && [ "$present" != "$2" ] || return 0
+    [ "$told" != 2 ] || { echo "$name: cannot tell of which file system: blkid is not in PATH" >&2; return 1; }
+    echo "$name $3" >&2
+    return 1
+}
+
 # change NUMBER: sets it, if it still holds what it held
 change() {
     eval "was=\$was_$1 to=\$to_$1 back=\$back_$1 name=\$name_$1 owner=\$owner_$1"
-    [ ! -e "$record/$1" ] || return 0
-    now=$(get_"$1") || { echo "$name cannot be read" >&2; return 1; }
+    if [ -e "$record/$1" ]; then [ ! -e "$record/options.$1" ]; return; fi
+    step=$1
+    read_now "$1" || return 1
     if [ "$now" != "$was" ]; then
         echo "$name was $was when the host was examined and is $now now: examine the host again" >&2
         return 1
     fi
-    present=$(whose_"$1")
-    if [ -n "$owner" ] && [ "$present" != "$owner" ]; then
-        echo "$name belongs to another device or file system than when the host was examined: examine it again" >&2
+    is_of "$1" "$owner" "is of another device or file system than when the host was examined: examine it again" ||
         return 1
-    fi
     mkdir -p "$record" && printf '%s\n' "$present" > "$record/$1" || return 1
     if set_"$1" "$to" && now=$(get_"$1") && [ "$now" != "$was" ]; then
         echo "$now" >> "$record/$1"
@@ -77,29 +94,26 @@ change() {
 revert() {
     [ -e "$record/$1" ] || return 0
     eval "was=\$was_$1 back=\$back_$1 name=\$name_$1"
-    owner= left=
+    step=$1 owner= left=
     { IFS= read -r owner; IFS= read -r left; } < "$record/$1"
-    if [ -n "$owner" ] && [ "$(whose_"$1")" != "$owner" ]; then
-        echo "$name is gone, or belongs to another device or file system now: left alone" >&2
-        status=1
+    set_back "$1" && rm -f "$record/$1" && return
+    status=1
+    return 1
+}
+set_back() {
+    is_of "$1" "$owner" "is gone, or of another device or file system now: left alone" && read_now "$1" || return 1
+    [ "$now" != "$was" ] || [ -e "$record/options.$1" ] || return 0
+    if [ "$now" != "$was" ] && [ -n "$left" ] && [ "$now" != "$left" ]; then
+        echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
         return 1
     fi
-    now=$(get_"$1")
-    if [ "$now" != "$was" ]; then
-        if [ -n "$left" ] && [ "$now" != "$left" ]; then
-            echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
-            status=1
-            return 1
-        fi
-        set_"$1" "$back"
-        if [ "$(get_"$1")" != "$was" ]; then
-            echo "$name could not be set back to $was" >&2
-            status=1
-            return 1
-        fi
-        echo "$name: $now -> $was"
+    set_"$1" "$back"
+    if [ "$(get_"$1")" != "$was" ]; then
+        echo "$name could not be set back to $was" >&2
+        return 1
     fi
-    rm -f "$record/$1"
+    [ ! -e "$record/options.$1" ] || return 1
+    [ "$now" = "$was" ] || echo "$name: $now -> $was"
 }
 "#;
 
@@ -163,9 +177,16 @@ fn fix_lines(finding: &Finding, numbers: &BTreeMap<&str, usize>) -> String {
     out
 }
 
-/// Applies the fixes of the rules that are named, each finding's first that works, and returns what was changed.
+/// What a script changed, and whether that is all that it should.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) changed: Vec<String>,
+    pub(crate) all: Result<()>,
+}
+
+/// Applies the fixes of the rules that are named, each finding's first that works.
 /// The script is written to `saved`, which must be new, and run from there; it can undo what it did.
-pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<Vec<String>> {
+pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<Applied> {
     for name in names {
         let rule = rules::find(name)
             .ok_or_else(|| Error::invalid(format!("there is no rule {name}: see doctor rules")))?;
@@ -207,14 +228,16 @@ pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<V
     let said = |bytes: &[u8]| -> Vec<String> {
         String::from_utf8_lossy(bytes).lines().map(|text| line(text, 4096)).collect()
     };
-    if !output.status.success() {
-        return Err(Error::invalid(format!(
+    let all = if output.status.success() {
+        Ok(())
+    } else {
+        Err(Error::invalid(format!(
             "{}; to undo what was done: sh {} undo",
             said(&output.stderr).join("; "),
             shell_word(&saved.to_string_lossy())
-        )));
-    }
-    Ok(said(&output.stdout))
+        )))
+    };
+    Ok(Applied { changed: said(&output.stdout), all })
 }
 
 #[cfg(test)]

@@ -735,10 +735,22 @@ impl Host {
 /// The mounts, from `mountinfo`. Captures of earlier builds have only `/proc/mounts`.
 pub(crate) fn mounts(tree: &Tree) -> Fact<Vec<Mount>> {
     let path = "proc/self/mountinfo";
-    let (path, mounts) = match tree.text_up_to(path, TABLE_BYTES_MAX) {
+    let (path, mut mounts) = match tree.text_up_to(path, TABLE_BYTES_MAX) {
         Err(e) if e.is_missing() => ("proc/mounts", facts::mounts(&tree.text("proc/mounts")?)),
         text => (path, facts::mountinfo(&text?)),
     };
+    let disks = tree.text_up_to("proc/diskstats", TABLE_BYTES_MAX).unwrap_or_default();
+    let numbers = facts::device_numbers(&disks);
+    for mount in mounts.iter_mut().filter(|mount| mount.kind == "ext4") {
+        let disk = mount.info.as_ref().and_then(|info| numbers.get(&info.number));
+        let options = disk.and_then(|disk| tree.text(&format!("proc/fs/ext4/{disk}/options")).ok());
+        mount.is_complete = options.is_some();
+        for option in options.iter().flat_map(|options| options.lines()) {
+            if !["ro", "rw"].contains(&option) && !mount.has(option) {
+                mount.options.push(option.to_owned());
+            }
+        }
+    }
     // A host has at least its root.
     if mounts.is_empty() { Err(Absent::damaged(path, "names no mount")) } else { Ok(mounts) }
 }

@@ -39,6 +39,8 @@ pub(crate) const COUNTERS: &[&str] = &[
 const COMMAND_MAX: Duration = Duration::from_secs(2);
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 const DEVICES_MAX: usize = 16;
+/// How long disks may take to say their UUIDs.
+const UUIDS_MAX: Duration = Duration::from_secs(30);
 
 /// The files of `tree` that match `patterns`, each up to its limit.
 pub(crate) fn snapshot(tree: &Tree, patterns: &[&str]) -> BTreeMap<String, Vec<u8>> {
@@ -155,12 +157,13 @@ pub(crate) fn uuid_path(number: &str) -> String {
 pub(crate) fn uuids(tree: &Tree) -> Files {
     let mounts = tree.text("proc/self/mountinfo").map(|text| crate::facts::mountinfo(&text));
     let mut files = Files::new();
+    let started = Instant::now();
     for mount in mounts.unwrap_or_default() {
         let is_fixed = ["ext4", "xfs", "btrfs"].contains(&mount.kind.as_str());
         let Some(info) = mount.info.filter(|_| is_fixed && mount.device.starts_with("/dev/")) else {
             continue;
         };
-        if files.len() < DEVICES_MAX && !files.contains_key(&uuid_path(&info.number)) {
+        if started.elapsed() < UUIDS_MAX && !files.contains_key(&uuid_path(&info.number)) {
             let printed = output(tree, &["blkid", "-p", "-s", "UUID", "-o", "value", &mount.device]);
             files.insert(uuid_path(&info.number), printed.unwrap_or_default());
         }

@@ -208,6 +208,10 @@ impl Setting {
                 )
             }
             Setting::FileSystem(with, without) => {
+                // XFS ignores these at a remount, and changes others.
+                if mounted(host, values)?.kind == "xfs" {
+                    return Ok(Vec::new());
+                }
                 let mount = remountable(host, values)?;
                 let name = format!("{} of {}", without.trim_start_matches("no"), mount.point);
                 let remount = Remount::new(mount, with, &[without], false)?;
@@ -285,14 +289,26 @@ struct Remount {
     root: String,
 }
 
-/// Options that a remount resets unless it names them. It keeps all others.
-const KEPT: [&str; 9] =
-    ["nosuid", "nodev", "noexec", "nosymfollow", "nodiratime", "sync", "dirsync", "mand", "lazytime"];
+/// Options that a remount resets if it does not name them; all others stay.
+const KEPT: [&str; 12] = [
+    "nosuid",
+    "nodev",
+    "noexec",
+    "nosymfollow",
+    "nodiratime",
+    "sync",
+    "dirsync",
+    "mand",
+    "lazytime",
+    "noacl",
+    "i_version",
+    "inlinecrypt",
+];
 
 impl Remount {
     fn new(mount: &Mount, otherwise: &'static str, shown: &[&'static str], is_own: bool) -> Fact<Remount> {
         let info = mount.info.as_ref().ok_or_else(|| Absent::new("proc/self/mountinfo", Why::Missing))?;
-        let options = if is_own { &info.flags } else { &info.shared };
+        let options = if is_own { &info.flags } else { &mount.options };
         let now = shown.iter().find(|option| options.iter().any(|one| one == *option)).unwrap_or(&otherwise);
         let atimes = ["noatime", "relatime"];
         let mut kept: Vec<&str> = info.flags.first().into_iter().map(String::as_str).collect();
@@ -319,7 +335,7 @@ impl Remount {
 
     fn whose(&self, host: &Host) -> (String, String) {
         let command = if self.is_own { "directory_of" } else { "fs_of" };
-        let command = format!("{command} {} {}", shell_word(&self.point), shell_word(&self.device));
+        let command = format!("{command} {}", shell_word(&self.point));
         let Ok(uuid) = host.text(&live::uuid_path(&self.number)) else { return (command, String::new()) };
         let number = if self.number.starts_with("0:") { "" } else { &self.number };
         let directory = if self.is_own { &self.root } else { "" };
@@ -435,7 +451,7 @@ impl Target {
                 let typed = |value: &str| format!("mount -o remount,{kept},{value} {device} {point}");
                 (
                     format!("option_of {point} {options}"),
-                    format!("remount {point} {device} \"$1\" {options}"),
+                    format!("remount {point} \"$1\" {options}"),
                     typed(&to),
                     typed(&was),
                 )
@@ -513,38 +529,56 @@ set_direct() { if [ "$2" = 1 ]; then losetup --direct-io=on "$1"; else losetup -
 # block_of DEV, nic_of DEV: what no other device has that gets the same name
 block_of() { cat "/sys/block/$1/diskseq" 2> /dev/null || readlink "/sys/block/$1"; }
 nic_of() { readlink "/sys/class/net/$1/device" || cat "/sys/class/net/$1/ifindex"; }
-# mount_at POINT: what this path leads to: id, directory, flags, file system and its options
+# mount_at POINT: what this path leads to: id, directory, flags, device, the options of its file system that are shown,
+# and all of them
 mount_at() {
     [ -d "$1" ] || [ -f "$1" ] || return 1
     id=$(sed -n 's/^mnt_id:[[:space:]]*//p' /proc/self/fdinfo/9 9< "$1")
     [ -n "$id" ] || return 1
     while read -r mount _ number root _ flags rest; do
         [ "$mount" = "$id" ] || continue
-        options=${rest##* }
+        options=${rest##* } rest=${rest% *}
+        device=$(printf '%b' "$(printf '%s\n' "${rest##* }" | sed 's/\\/\\0/g')")
+        case $rest in
+        *'- ext4 '*) all=$options,$(ext4_options) ;;
+        *) all=$options ;;
+        esac
         return 0
     done < /proc/self/mountinfo
     return 1
 }
-# fs_of POINT DEVICE, directory_of POINT DEVICE: which file system is mounted there, and which directory of it
+# ext4_options: those of the ext4 of mount_at, also those that it has by default and does not show
+ext4_options() {
+    while read -r major minor disk _; do
+        [ "$major:$minor" != "$number" ] || tr '\n' , < "/proc/fs/ext4/$disk/options"
+    done < /proc/diskstats
+}
+# fs_of POINT, directory_of POINT: which file system is mounted there, and which directory of it; 2 where that cannot
+# be told
 fs_of() {
     mount_at "$1" || return 1
     # Numbers of btrfs are drawn at each mount.
     case $number in 0:*) number= ;; esac
-    echo "$number/$(blkid -p -s UUID -o value "$2" 2> /dev/null)"
+    echo "$number/$(blkid -p -s UUID -o value "$device" 2> /dev/null)"
+    command -v blkid > /dev/null || return 2
 }
-directory_of() { fs=$(fs_of "$1" "$2") && mount_at "$1" && printf '%s\n' "$fs$root"; }
+directory_of() {
+    fs=$(fs_of "$1")
+    told=$?
+    mount_at "$1" && printf '%s\n' "$fs$root" && return "$told"
+}
 # option_of POINT OTHERWISE OPTION...: the one of the options that is shown
 option_of() {
     mount_at "$1" || return 1
     found=$2
     shift 2
     for option; do
-        case ,$flags,$options, in *,"$option",*) found=$option ;; esac
+        case ,$flags,$all, in *,"$option",*) found=$option ;; esac
     done
     echo "$found"
 }
 # without LIST OPTION...: the list without the options
-without() {
+without() (
     list=$1 left=
     shift
     IFS=,
@@ -552,10 +586,10 @@ without() {
         for option; do
             [ "$word" != "$option" ] || continue 2
         done
-        left=$left,$word
+        [ -z "$word" ] || left=$left,$word
     done
     printf '%s\n' "$left"
-}
+)
 # others OPTION...: all mounts of the file system of mount_at with all options but these
 others() {
     while read -r mount _ of directory point own rest; do
@@ -564,11 +598,12 @@ others() {
         printf '%s\n' "$mount $directory $point $own ${rest% *} $(without "${rest##* }" "$@")"
     done < /proc/self/mountinfo
 }
-# remount POINT DEVICE VALUE OPTION...: sets this one of the options, and changes nothing else of the file system and
-# its mounts. With the device named, mount does not look into fstab.
+# remount POINT VALUE OPTION...: sets this one of the options, and changes nothing else of the file system and its
+# mounts. If something else cannot be set back, what was there is recorded, and tried again the next time. With the
+# device named, mount does not look into fstab.
 remount() (
-    point=$1 device=$2 value=$3
-    shift 3
+    point=$1 value=$2 lasting=$record/options.$step
+    shift 2
     mount_at "$point" && was=$(option_of "$point" "$@") && before=$(others "$@") || exit 1
     mode=${flags%%,*}
     case $value in
@@ -583,19 +618,30 @@ remount() (
     for option in $list; do
         case $option in
         nosuid | nodev | noexec | nosymfollow | nodiratime) kept=$kept,$option ;;
-        sync | dirsync | mand | lazytime) kept=$kept,$option ;;
+        sync | dirsync | mand | lazytime | noacl | i_version | inlinecrypt) kept=$kept,$option ;;
         # Neither is shown where strictatime is in effect; nodiratime alone would make it relatime.
         noatime | relatime) [ -z "$atime" ] || atime=,$option ;;
         esac
     done
     unset IFS
     kept=$kept$atime
-    mount -o "remount,$kept,$value" "$device" "$point" && [ "$(others "$@")" = "$before" ] && exit
-    if [ "$(others "$@")" != "$before" ]; then
+    if [ -e "$lasting" ]; then
+        was=$value
+    else
+        mount -o "remount,$kept,$value" "$device" "$point" && [ "$(others "$@")" = "$before" ] && exit
+        [ "$(others "$@")" != "$before" ] || exit 1
         echo "$point: other options changed with it and are set back" >&2
-        mount -o "remount,$kept,$was" "$device" "$point"
-        [ "$(others "$@")" = "$before" ] || echo "$point: other options could not be set back" >&2
+        without "$list" "$@" > "$lasting" || exit 1
     fi
-    exit 1
+    list=$(cat "$lasting")
+    mount -o "remount,$kept$(gone),$was" "$device" "$point"
+    lost=$(gone) new=$(come "$@")
+    if [ -z "$lost$new" ]; then rm -f "$lasting"; else
+        echo "$point: could not be set back:${lost:+ lacks ${lost#,}}${new:+ has ${new#,}}" >&2
+    fi
+    [ "$value" = "$was" ] && [ -z "$lost$new" ]
 )
+# gone, come OPTION...: what mount_at lacks of the list, and has beside it
+gone() ( mount_at "$point" && IFS=, && without "$list" $flags $options )
+come() ( mount_at "$point" && IFS=, && without "$flags,$options" $list "$@" )
 "#;

@@ -246,8 +246,8 @@ impl Volumes {
             .await?
         };
         // If not all names were made, any snapshot may be mounted instead.
-        let found = found.filter(|(_, record)| record.is_made);
-        let snapshot = match &found {
+        let mut found = found.filter(|(_, record)| record.is_made);
+        let snapshot = match &mut found {
             Some((place, record)) => {
                 check_same(place, record, name, self.repository.url())?;
                 match fanotify::finish(place, record)? {
@@ -486,8 +486,8 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
             return refused(format!("no snapshot is mounted on {}", directory.display()));
         }
         Ending::new(&directory, &state).wait()?;
-        let Some((place, record)) = Place::open(&directory)? else { return Ok(Unmounted::Whole) };
-        match place.finish(&record)? {
+        let Some((place, mut record)) = Place::open(&directory)? else { return Ok(Unmounted::Whole) };
+        match place.finish(&mut record)? {
             true if place.is_finished(&record) => Ok(Unmounted::Whole),
             true => {
                 refused(format!("{} was moved away after all of its data was in place", directory.display()))
@@ -643,7 +643,7 @@ impl Mounted {
 
     /// Serves it until it is unmounted, and fills it meanwhile.
     pub async fn serve(self, progress: impl Fn(&MountStatus)) -> Result<Unmounted> {
-        let Mounted { session, held, record, options, traces, .. } = self;
+        let Mounted { session, held, mut record, options, traces, .. } = self;
         let (lazy, traces) = (Arc::clone(&held.lazy), Arc::new(traces));
         let asked = match &session {
             Session::Fuse(_) => None,
@@ -713,7 +713,7 @@ impl Mounted {
                 asked.let_go();
                 asked.dismiss();
             }
-            match fanotify::finish(&held.place, &record)? {
+            match fanotify::finish(&held.place, &mut record)? {
                 true => Ok(Unmounted::Whole),
                 false => Ok(Unmounted::Incomplete),
             }

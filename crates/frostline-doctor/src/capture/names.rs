@@ -120,7 +120,152 @@ const SOURCES: &[&str] = &[
     "udev",
 ];
 
-/// FUSE programs that packages install.
+/// Kinds of file systems.
+const KINDS: &[&str] = &[
+    "9p",
+    "aufs",
+    "auto",
+    "autofs",
+    "bcachefs",
+    "binfmt_misc",
+    "bpf",
+    "btrfs",
+    "ceph",
+    "cgroup",
+    "cgroup2",
+    "cifs",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "ecryptfs",
+    "efivarfs",
+    "erofs",
+    "exfat",
+    "ext2",
+    "ext3",
+    "ext4",
+    "f2fs",
+    "fuse",
+    "fuseblk",
+    "fusectl",
+    "gfs2",
+    "glusterfs",
+    "hfsplus",
+    "hugetlbfs",
+    "iso9660",
+    "jfs",
+    "lustre",
+    "mqueue",
+    "nfs",
+    "nfs4",
+    "nfsd",
+    "nilfs2",
+    "none",
+    "nsfs",
+    "ntfs",
+    "ntfs-3g",
+    "ntfs3",
+    "ocfs2",
+    "overlay",
+    "proc",
+    "pstore",
+    "ramfs",
+    "reiserfs",
+    "rootfs",
+    "rpc_pipefs",
+    "securityfs",
+    "selinuxfs",
+    "smb3",
+    "squashfs",
+    "swap",
+    "sysfs",
+    "tmpfs",
+    "tracefs",
+    "udf",
+    "vboxsf",
+    "vfat",
+    "virtiofs",
+    "xfs",
+    "zfs",
+];
+
+/// What controllers and drivers call interrupts, in lower case, beside the names of devices.
+const INTERRUPTS: &[&str] = &[
+    "acpi",
+    "ahci",
+    "apic",
+    "arch_timer",
+    "async",
+    "bus",
+    "comp",
+    "config",
+    "control",
+    "ctrl",
+    "deflate",
+    "dmar",
+    "dyn",
+    "edge",
+    "ehci_hcd",
+    "event",
+    "eventq",
+    "fasteoi",
+    "fp",
+    "ged",
+    "gic",
+    "gicv2",
+    "gicv3",
+    "gpio",
+    "hpet",
+    "i8042",
+    "i40e",
+    "iavf",
+    "ice",
+    "idpf",
+    "inflate",
+    "input",
+    "io",
+    "ipi",
+    "ir",
+    "irq",
+    "its",
+    "ixgbe",
+    "level",
+    "md",
+    "megasas",
+    "mgmnt",
+    "mgmt",
+    "mpt3sas",
+    "msi",
+    "msix",
+    "net",
+    "output",
+    "pci",
+    "pciehp",
+    "pcie",
+    "pciex",
+    "percpu",
+    "pirq",
+    "pme",
+    "reporting_vq",
+    "req",
+    "requests",
+    "rtc0",
+    "rx",
+    "rxtx",
+    "stats",
+    "timer",
+    "tx",
+    "txrx",
+    "uhci_hcd",
+    "vfio",
+    "virq",
+    "x",
+    "xen",
+    "xhci_hcd",
+];
+
+/// Programs behind FUSE that packages have.
 const FUSE_PROGRAMS: &[&str] = &[
     "curlftpfs",
     "davfs",
@@ -160,7 +305,9 @@ const GROUPS: &[&str] = &[
 
 static DISK: LazyLock<Regex> = LazyLock::new(|| {
     let whole = [
-        r"(?:sd|hd|vd|xvd)[a-z]{1,2}\d{0,3}",
+        // A fourth letter comes after 18,278 disks.
+        r"sd[a-z]{1,4}\d{0,3}",
+        r"(?:hd|vd|xvd)[a-z]{1,2}\d{0,3}",
         r"nvme\d{1,4}(?:c\d{1,4})?n\d{1,4}(?:p\d{1,3})?",
         r"(?:md|loop|mmcblk|nbd|rbd|bcache|drbd|zd|pmem|ublkb|cciss!c\d+d)\d{1,6}(?:p\d{1,3})?",
         r"md_d\d{1,3}(?:p\d{1,3})?",
@@ -190,13 +337,45 @@ fn pattern(whole: &str) -> Regex {
     Regex::new(&format!("^(?:{whole})$")).expect("a constant pattern is one")
 }
 
-/// The number of each name, by the kind of object that it names.
+static PCI: LazyLock<Regex> = LazyLock::new(|| {
+    let part = r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b";
+    Regex::new(part).expect("a constant pattern is one")
+});
+
+static INTERRUPT: LazyLock<Regex> = LazyLock::new(|| {
+    let numbers = r"\d{1,4}(?:\.\d{1,3})?|q\d{1,4}|net\d{1,4}|virtio\d{1,4}|nvme\d{1,4}q\d{1,4}";
+    let drivers = r"mlx[45]_[a-z]{1,6}\d{0,4}|ttyS\d{1,2}|(?:input|output|req|request|requests)\.\d{1,4}";
+    pattern(&format!("{numbers}|{drivers}"))
+});
+
+const SEPARATORS: [char; 11] = [' ', '-', ':', '@', '/', ',', '[', ']', '(', ')', '\t'];
+
+fn interrupt_words(text: &str) -> String {
+    let mut out = String::new();
+    for part in text.split_inclusive(SEPARATORS) {
+        let word = part.trim_end_matches(SEPARATORS);
+        let known = [&*INTERRUPT, &*NIC, &*DISK, &*BUS].iter().any(|pattern| pattern.is_match(word));
+        let is_known = word.is_empty() || known || INTERRUPTS.contains(&&*word.to_ascii_lowercase());
+        let kind = ["async", "mgmnt"].into_iter().find(|kind| word.contains(kind));
+        out += if is_known { word } else { kind.unwrap_or("other") };
+        out += &part[word.len()..];
+    }
+    out
+}
+
+/// The numbers that names were given, by what they are names of.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     numbers: BTreeMap<&'static str, BTreeMap<String, usize>>,
+    /// The disks, of which partitions have names of their own.
+    disks: Vec<String>,
 }
 
 impl Names {
+    pub(super) fn new(disks: Vec<String>) -> Names {
+        Names { disks, ..Names::default() }
+    }
+
     fn number(&mut self, what: &'static str, name: &str) -> usize {
         let known = self.numbers.entry(what).or_default();
         let next = known.len();
@@ -229,8 +408,21 @@ impl Names {
 
     /// A block device or a partition, as the kernel calls it.
     pub(super) fn disk(&mut self, name: &str) -> String {
+        let partition = |disk: &String| {
+            let number = name.strip_prefix(disk)?;
+            let digits = number.strip_prefix('p').unwrap_or(number);
+            let is_number =
+                (1..4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then(|| (disk.clone(), digits.to_owned()))
+        };
         match name {
             known if DISK.is_match(known) => known.to_owned(),
+            part if !self.disks.iter().any(|disk| disk == part)
+                && let Some((disk, number)) =
+                    self.disks.iter().filter_map(partition).max_by_key(|(disk, _)| disk.len()) =>
+            {
+                format!("{}p{number}", self.disk(&disk))
+            }
             // A named array.
             array if array.starts_with("md") => format!("md_{}", self.number("array", array)),
             other => self.numbered("disk", other),
@@ -240,10 +432,10 @@ impl Names {
     /// A path below `/dev`.
     pub(super) fn device(&mut self, path: &str) -> String {
         let name = path.strip_prefix("/dev/").unwrap_or(path);
-        if DISK.is_match(name) {
-            format!("/dev/{name}")
-        } else {
+        if name.contains('/') {
             format!("/dev/mapper/{}", self.numbered("device", name))
+        } else {
+            format!("/dev/{}", self.disk(name))
         }
     }
 
@@ -267,16 +459,29 @@ impl Names {
 
     /// The type of a file system; a FUSE type names its program.
     pub(super) fn kind(&mut self, kind: &str) -> String {
-        match kind.strip_prefix("fuse.") {
-            Some(program) => match FUSE_PROGRAMS.iter().find(|known| program.contains(**known)) {
-                Some(known) => format!("fuse.{known}"),
-                None => format!("fuse.{}", self.numbered("program", program)),
-            },
-            None => kind.to_owned(),
+        let (kind, program) =
+            kind.split_once('.').map_or((kind, None), |(kind, program)| (kind, Some(program)));
+        let kind = if KINDS.contains(&kind) { kind.to_owned() } else { self.numbered("kind", kind) };
+        let Some(program) = program else { return kind };
+        match FUSE_PROGRAMS.iter().find(|known| program.contains(**known)) {
+            Some(known) => format!("{kind}.{known}"),
+            None => format!("{kind}.{}", self.numbered("program", program)),
         }
     }
 
-    /// A network device. A name with a hyphen keeps a hyphen, because interrupts cannot be matched to such a name.
+    /// Controller and devices of an interrupt, of which network devices and buses have their new names.
+    pub(super) fn interrupt(&self, what: &str) -> String {
+        let mut out = String::new();
+        let mut rest = what;
+        while let Some(address) = PCI.find(rest) {
+            out += &interrupt_words(&rest[..address.start()]);
+            out += address.as_str();
+            rest = &rest[address.end()..];
+        }
+        out + &interrupt_words(rest)
+    }
+
+    /// A network device. A name with a hyphen keeps one, since interrupts cannot be told by it.
     pub(super) fn nic(&mut self, name: &str) -> String {
         match name {
             known if NIC.is_match(known) => known.to_owned(),

@@ -22,12 +22,15 @@ const MOUNT_OPTIONS: &[&str] = &[
     "dirsync",
     "discard",
     "grpquota",
+    "i_version",
     "inode32",
+    "inlinecrypt",
     "inode64",
     "journal_async_commit",
     "lazytime",
     "mand",
     "noatime",
+    "noacl",
     "nobarrier",
     "nodatacow",
     "nodatasum",
@@ -155,8 +158,10 @@ fn version(text: &str) -> &str {
 pub(super) fn value(text: &str) -> &str {
     let is_plain = |word: &str| {
         let letters = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+        // An address has more dots.
         let is_size = letters.len() < word.len()
             && letters.len() < 4
+            && word.bytes().filter(|byte| *byte == b'.').count() < 2
             && letters.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'%');
         is_size || VALUES.iter().any(|known| known.eq_ignore_ascii_case(word))
     };
@@ -326,7 +331,7 @@ pub(super) struct Redactor {
 
 impl Redactor {
     pub(super) fn new(tree: &Tree) -> Redactor {
-        let mut names = Names::default();
+        let mut names = Names::new(tree.list("sys/block").unwrap_or_default());
         let mut renamed = Vec::new();
         for nic in tree.list("sys/class/net").unwrap_or_default() {
             if let Ok(device) = tree.link(&format!("sys/class/net/{nic}/device")) {
@@ -374,7 +379,9 @@ impl Redactor {
                 };
                 format!("sys/block/{disk}/{rest}")
             }
-            ["sys", "fs", "ext4", disk, file] => format!("sys/fs/ext4/{}/{file}", names.disk(disk)),
+            [root @ ("proc" | "sys"), "fs", "ext4", disk, file] => {
+                format!("{root}/fs/ext4/{}/{file}", names.disk(disk))
+            }
             ["sys", "fs", "cgroup", ref group @ ..] => {
                 format!("sys/fs/cgroup/{}", names.group(&group.join("/")))
             }
@@ -393,6 +400,9 @@ impl Redactor {
         match parts[..] {
             ["proc", "mounts"] | ["etc", "fstab"] => self.mounts(text),
             ["proc", "self", "mountinfo"] => lines(text, |line| self.mountinfo(line)),
+            ["proc", "fs", "ext4", _, "options"] => {
+                lines(text, |option| mount_option(option, &mut self.names))
+            }
             ["proc", "swaps"] => lines(text, |line| {
                 Some(if line.starts_with("Filename") { "Filename" } else { "swap" }.to_owned())
             }),
@@ -482,7 +492,15 @@ impl Redactor {
                 };
             }
         }
-        line
+        // Those of the CPUs themselves are explained by the kernel, and no device is named.
+        let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
+        let Some((id, rest)) = line.split_once(':').filter(|(id, _)| is_number(&id.trim())) else {
+            return line;
+        };
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let counts = words.iter().take_while(|word| is_number(word)).count();
+        let (counts, what) = (words[..counts].join(" "), words[counts..].join(" "));
+        format!("{id}: {counts} {}", self.names.interrupt(&what))
     }
 
     fn bond(&mut self, line: &str) -> Option<String> {
@@ -575,13 +593,16 @@ fn lines(text: &str, mut one: impl FnMut(&str) -> Option<String>) -> String {
 }
 
 fn mount_options(options: &[String], names: &mut Names) -> String {
-    let one = |option: &String| match option.split_once('=') {
+    let kept: Vec<String> = options.iter().filter_map(|option| mount_option(option, names)).collect();
+    if kept.is_empty() { "defaults".to_owned() } else { kept.join(",") }
+}
+
+fn mount_option(option: &str, names: &mut Names) -> Option<String> {
+    match option.split_once('=') {
         Some(("subvol", folder)) => Some(format!("subvol={}", names.path(&facts::unescape(folder)))),
         Some((name, of)) if MOUNT_VALUES.contains(&name) => Some(format!("{name}={}", value(of))),
-        _ => MOUNT_OPTIONS.contains(&option.as_str()).then(|| option.clone()),
-    };
-    let kept: Vec<String> = options.iter().filter_map(one).collect();
-    if kept.is_empty() { "defaults".to_owned() } else { kept.join(",") }
+        _ => MOUNT_OPTIONS.contains(&option).then(|| option.to_owned()),
+    }
 }
 
 fn kernel_options(text: &str) -> String {

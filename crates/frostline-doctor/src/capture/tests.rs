@@ -596,3 +596,32 @@ proptest! {
         prop_assert!(outcome != crate::rule::Outcome::Quiet, "{} without {}", rule.id, path.display());
     }
 }
+
+#[test]
+fn a_disk_has_one_name_in_a_capture() {
+    for (disk, part) in [
+        ("md_payroll", "md_payroll"),
+        ("md_payroll", "md_payroll1"),
+        ("sdaaab", "sdaaab1"),
+        ("etherd!e0", "acme7"),
+    ] {
+        let source = |part: &str| format!("30 1 9:1 / /srv rw - ext4 /dev/{part} rw,nobarrier\n");
+        let files = |part: &str, cache: &str| {
+            Files::from([
+                ("proc/self/mountinfo".to_owned(), source(part).into_bytes()),
+                ("sys/block/acme/queue/write_cache".to_owned(), b"write through\n".to_vec()),
+                (format!("sys/block/{disk}/queue/write_cache"), format!("{cache}\n").into_bytes()),
+                ("sys/block/sda/queue/write_cache".to_owned(), b"write back\n".to_vec()),
+            ])
+        };
+        for (cache, expected) in [("write back", 1), ("write through", 0)] {
+            let is_of_disk = part.starts_with(disk);
+            let report = compared([files(part, cache), Files::new()], Said::default(), part);
+            let found = report.findings.iter().filter(|finding| finding.rule == "F01").count();
+            assert_eq!(found, if is_of_disk { expected } else { 0 }, "{part} {cache}");
+        }
+        let (samples, _) = kept([files(part, "write back"), Files::new()], Said::default());
+        let all = samples[0].iter().map(|(path, bytes)| format!("{path}{}", String::from_utf8_lossy(bytes)));
+        assert!(!all.collect::<String>().contains("payroll"));
+    }
+}

@@ -193,3 +193,17 @@ fn what_the_user_says_is_checked() {
         assert!(parse(wrong).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn what_a_fix_changed_is_printed_also_where_another_failed() {
+    let printed = |changed: &[&str], all: Result<()>| {
+        let changed = changed.iter().map(|text| (*text).to_owned()).collect();
+        let mut out = Vec::new();
+        let result = applied(fix::Applied { changed, all }, Path::new("undo.sh"), false, &mut out);
+        (String::from_utf8(out).unwrap(), result.is_ok())
+    };
+    let said = "a: 1 -> 2\nto undo: sh undo.sh undo\n".to_owned();
+    assert_eq!(printed(&["a: 1 -> 2"], Ok(())), (said.clone(), true));
+    assert_eq!(printed(&["a: 1 -> 2"], Err(Error::invalid("not fixed: F01"))), (said, false));
+    assert_eq!(printed(&[], Err(Error::invalid("not fixed: F01"))), (String::new(), false));
+}

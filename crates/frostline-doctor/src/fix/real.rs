@@ -263,6 +263,17 @@ fn ran(script: &Path, argument: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
+/// Makes a btrfs of a file. mkfs.btrfs asks for the file of each loop device that is mounted, also where that is on a file
+/// system of another test that has ended. It does not see them in a namespace of its own.
+fn mkfs_btrfs(file: &str) -> String {
+    let mounted = "$(sed -n \"s#^/dev/loop[^ ]* \\([^ ]*\\) .*#\\1#p\" /proc/self/mounts)";
+    format!(
+        "unshare --mount --propagation private sh -c '
+             for point in {mounted}; do umount -l $point || :; done
+             mkfs.btrfs -q {file}'"
+    )
+}
+
 /// Writable and read-only mounts of one file system: a fix changes only the option, also when it is typed.
 fn check_several_mounts(folder: &Path) {
     let at = folder.join("several");
@@ -270,11 +281,8 @@ fn check_several_mounts(folder: &Path) {
     sh(&format!("mkdir -p {there}/st {there}/ro {there}/rw && truncate -s 256M {there}/ext4 {there}/btrfs"));
     let ext4 = "mkfs.ext4 -qF ext4 && mount -o loop,nobarrier,nosuid,strictatime,sync ext4 st && mkdir st/sub 'st/all x'
          mount --bind st/sub ro && mount -o remount,bind,ro,nodev ro && mount --bind 'st/all x' rw && umount st";
-    // mkfs.btrfs asks for the file of each loop device that is mounted, also where that is on a file system of another
-    // test that has ended. It does not see them in a namespace of its own.
-    let btrfs = "unshare --mount --propagation private sh -c '
-             for point in $(sed -n \"s#^/dev/loop[^ ]* \\([^ ]*\\) .*#\\1#p\" /proc/self/mounts); do umount -l $point || :; done
-             mkfs.btrfs -q btrfs'
+    let btrfs = mkfs_btrfs("btrfs")
+        + "
          mount -o loop,nobarrier btrfs st
          btrfs -q subvolume create st/snap
          btrfs -q subvolume create st/data
@@ -283,7 +291,7 @@ fn check_several_mounts(folder: &Path) {
          mount -o rw,subvol=data,nobarrier,strictatime $loop rw
          umount st";
     let has_btrfs = Command::new("mkfs.btrfs").arg("-V").output().is_ok();
-    for (kind, worse) in [("ext4", ext4), ("btrfs", btrfs)] {
+    for (kind, worse) in [("ext4", ext4), ("btrfs", &btrfs)] {
         if kind == "btrfs" && !has_btrfs {
             eprintln!("skipped: no mkfs.btrfs");
             continue;
@@ -384,6 +392,120 @@ fn check_more_than_was_wanted(folder: &Path) {
     assert!(ran(&script, "undo").0 && mounts(&there.to_string()) == before);
     sh(&format!("umount {there}/at"));
     eprintln!("what changes with an option is set back");
+}
+
+/// Options that are a default in the superblock of an ext4 are found, and set there and back: on one of many file
+/// systems, and with a PATH that has no blkid.
+fn check_defaults(folder: &Path) {
+    let at = folder.join("defaults");
+    let there = at.display();
+    sh(&format!(
+        "mkdir -p {there} && cd {there} && truncate -s 1M disk0 && mkfs.ext4 -qF disk0
+         for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do
+             cp --sparse=always disk0 disk$n && mkdir at$n
+             [ $n != 17 ] || tune2fs -o nobarrier,discard disk17 > disk0
+             mount -o loop disk$n at$n
+         done"
+    ));
+    let block = sh(&format!("basename $(findmnt -no SOURCE {there}/at17)"));
+    let all = || mounts(&there.to_string()) + &sh(&format!("cat /proc/fs/ext4/{block}/options"));
+    let before = all();
+    assert!(!mounts(&block).contains("barrier") && before.contains("\nnobarrier"), "{before}");
+    let report = found("F01", &at);
+    assert!(report.findings.len() == 1, "{:?} of {before}", report.findings);
+    assert!(report.findings[0].fixes[0].steps[0].owner.contains('-'), "the UUID is not known");
+    let script = folder.join("defaults.sh");
+    fs::write(&script, super::script(&report, &[])).unwrap();
+    let run = |argument: &str| {
+        let output = Command::new("/bin/sh").arg(&script).arg(argument).env("PATH", "/usr/bin:/bin").output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    for _ in 0..2 {
+        run("fix");
+        assert!(all().contains("\nbarrier") && found("F01", &at).findings.is_empty(), "{}", all());
+        run("undo");
+        assert_eq!(all(), before);
+    }
+    sh(&format!("umount {there}/at*"));
+    eprintln!("defaults of a superblock are set and set back");
+}
+
+/// XFS has no option that a remount could set without a change of others.
+fn check_xfs(folder: &Path) {
+    let at = folder.join("xfs");
+    let there = at.display();
+    if Command::new("mkfs.xfs").arg("-V").output().is_err() {
+        eprintln!("skipped: no mkfs.xfs");
+        return;
+    }
+    sh(&format!(
+        "mkdir -p {there}/at && cd {there} && truncate -s 320M disk && mkfs.xfs -qf disk && mount -o loop,discard,inode32 disk at"
+    ));
+    let before = mounts(&there.to_string());
+    let report = report(&host(), "F03", Found::default().with("point", format!("{there}/at")));
+    assert!(
+        report.findings[0]
+            .fixes
+            .iter()
+            .all(|fix| fix.steps.is_empty() && fix.run.iter().all(|run| !run.contains("remount")))
+    );
+    let script = folder.join("xfs.sh");
+    fs::write(&script, super::script(&report, &[])).unwrap();
+    assert!(ran(&script, "fix").0 && mounts(&there.to_string()) == before);
+    sh(&format!("umount {there}/at"));
+    eprintln!("XFS is not remounted");
+}
+
+/// A btrfs keeps its options: also where `mount` loses one, which is recorded, and where its first device is removed.
+fn check_btrfs(folder: &Path) {
+    let at = folder.join("btrfs");
+    let there = at.display();
+    if Command::new("mkfs.btrfs").arg("-V").output().is_err() {
+        eprintln!("skipped: no mkfs.btrfs");
+        return;
+    }
+    sh(&format!("mkdir -p {there}/at {there}/bin && cd {there} && truncate -s 300M one two"));
+    sh(&format!("cd {there}\n{}\nmount -o loop,nobarrier,noacl one at", mkfs_btrfs("one")));
+    let all = || mounts(&there.to_string());
+    let before = all();
+    let report = found("F01", &at);
+    let script = folder.join("btrfs.sh");
+    fs::write(&script, super::script(&report, &[])).unwrap();
+    let fixed = before.replace(",nobarrier", "");
+    assert!(ran(&script, "fix").0 && all() == fixed, "{}", all());
+    assert!(ran(&script, "undo").0 && all() == before, "{}", all());
+    let step = &report.findings[0].fixes[0].steps[0];
+    sh(&step.run);
+    assert_eq!(all(), fixed, "{}", step.run);
+    sh(&step.undo);
+    assert_eq!(all(), before, "{}", step.undo);
+    // A mount that loses an option, and cannot set it back.
+    let mount = sh("command -v mount");
+    let wrong = format!("#!/bin/sh\nexec {mount} -o \"$(echo \"$2\" | sed s/,noacl//g)\" \"$3\" \"$4\"\n");
+    fs::write(at.join("bin/mount"), wrong).unwrap();
+    sh(&format!("chmod +x {there}/bin/mount"));
+    let path = format!("{there}/bin:{}", std::env::var("PATH").unwrap());
+    for argument in ["fix", "undo", "undo"] {
+        let output = Command::new("/bin/sh").arg(&script).arg(argument).env("PATH", &path).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && said.contains("could not be set back: lacks noacl"),
+            "{argument}: {said}"
+        );
+        assert_eq!(all(), before.replace(",noacl", ""));
+    }
+    let (worked, said) = ran(&script, "undo");
+    assert!(worked && all() == before, "{said}{}", all());
+    assert!(!script.with_extension("sh.changed").exists());
+    assert!(ran(&script, "fix").0);
+    sh(&format!(
+        "cd {there} && btrfs -q device add -f $(losetup --show -f two) at && btrfs -q device remove $(findmnt -no SOURCE at) at"
+    ));
+    let (worked, said) = ran(&script, "undo");
+    assert!(worked && all().contains(",nobarrier") && all().contains(",noacl"), "{said}{}", all());
+    sh(&format!("cd {there} && umount at && losetup -d $(losetup -n -O NAME -j two)"));
+    eprintln!("btrfs keeps its options");
 }
 
 /// A loop device with a small ext4 on it, mounted at `folder`/mnt.
@@ -493,6 +615,9 @@ fn inside() {
             check_several_mounts(folder.path());
             check_another_disk(folder.path());
             check_more_than_was_wanted(folder.path());
+            check_defaults(folder.path());
+            check_xfs(folder.path());
+            check_btrfs(folder.path());
         }
     });
     sh(&format!("umount '{point}' && losetup -d /dev/{block}"));
@@ -520,6 +645,7 @@ fn every_fix_is_undone() {
         "one mount of several is fixed",
         "another disk is left alone",
         "what changes with an option is set back",
+        "defaults of a superblock are set and set back",
     ] {
         assert!(said.contains(done), "{said}");
     }

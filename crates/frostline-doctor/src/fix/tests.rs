@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::host::{Host, Role, Said};
 use crate::report::Finding;
-use crate::rule::{Confidence, Found, Severity, Side};
+use crate::rule::{Confidence, Found, Outcome, Severity, Side};
 use crate::setting::Step;
 use crate::tree::Tree;
 
@@ -189,7 +189,7 @@ fn a_record_of_another_script_is_not_taken_for_its_own() {
     // A command that can be pasted, whatever the file's name.
     fs::remove_dir_all(settings.path("undo it.sh.changed")).unwrap();
     settings.put("a", "15");
-    let error = apply(&report, &["N05".to_owned()], &saved).unwrap_err().to_string();
+    let error = apply(&report, &["N05".to_owned()], &saved).unwrap().all.unwrap_err().to_string();
     assert!(error.contains(&format!("sh '{}' undo", saved.display())), "{error}");
 }
 
@@ -214,7 +214,8 @@ fn only_what_is_named_is_applied_and_its_undo_is_saved_first() {
         assert!(settings.get("a") == "10" && !saved.exists());
     }
     let ran = apply(&report, &["no-packet-steering".to_owned()], &saved).unwrap();
-    assert_eq!(ran, [format!("{}: 10 -> 20", settings.path("a").display())]);
+    assert!(ran.all.is_ok());
+    assert_eq!(ran.changed, [format!("{}: 10 -> 20", settings.path("a").display())]);
     assert_eq!(settings.get("a"), "20");
     // What is typed elsewhere is there to be read only.
     let text = fs::read_to_string(&saved).unwrap();
@@ -225,7 +226,7 @@ fn only_what_is_named_is_applied_and_its_undo_is_saved_first() {
     assert!(apply(&report, &["N05".to_owned()], &saved).is_err());
     fs::remove_file(&saved).unwrap();
     settings.put("a", "15");
-    let error = apply(&report, &["N05".to_owned()], &saved).unwrap_err().to_string();
+    let error = apply(&report, &["N05".to_owned()], &saved).unwrap().all.unwrap_err().to_string();
     assert!(error.contains("is 15 now") && error.contains("not fixed: N05"), "{error}");
 }
 
@@ -424,7 +425,74 @@ fn devices_and_file_systems_are_known_by_more_than_their_names() {
     assert_eq!(owner("N11", "dev", "eth0"), "nic_of eth0: ../../../virtio0");
     assert_eq!(owner("N11", "dev", "veth"), "nic_of veth: 4");
     assert_eq!(owner("N14", "dev", "eth0"), ":: ");
-    assert_eq!(owner("F01", "point", "/a"), "fs_of /a /dev/sdb1: 8:2/1234-5678");
-    assert_eq!(owner("F06", "point", "/a"), r"directory_of /a /dev/sdb1: 8:2/1234-5678/s\040b");
-    assert_eq!(owner("F01", "point", "/b"), "fs_of /b /dev/sdc: /abcd");
+    assert_eq!(owner("F01", "point", "/a"), "fs_of /a: 8:2/1234-5678");
+    assert_eq!(owner("F06", "point", "/a"), r"directory_of /a: 8:2/1234-5678/s\040b");
+    assert_eq!(owner("F01", "point", "/b"), "fs_of /b: /abcd");
+}
+
+#[test]
+fn xfs_is_not_remounted() {
+    let host = host("1 1 8:2 / /a rw,relatime - xfs /dev/sdb1 rw,discard,inode32\n");
+    assert_eq!(remedies(&host, "F03"), [("/a".to_owned(), Vec::new())]);
+    let report = crate::examine(&host);
+    let script = script(&report, &["F03".to_owned()]);
+    assert!(script.contains("configuration: ") && !script.contains("mount -o remount,rw"), "{script}");
+}
+
+/// What ext4 has by default is in its superblock, and no table of mounts shows it.
+#[test]
+fn defaults_of_an_ext4_are_read() {
+    let outcome = |options: Option<&str>, fstab: &str, rule: &str| {
+        let mut files = vec![
+            ("proc/self/mountinfo", "1 1 8:2 / /a rw,relatime - ext4 /dev/root rw\n"),
+            ("proc/diskstats", "8 2 sdb2 1 0 8 1 1 0 8 1 0 1 1\n"),
+            ("etc/fstab", fstab),
+        ];
+        files.extend(options.map(|options| ("proc/fs/ext4/sdb2/options", options)));
+        let files = files.into_iter().map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()));
+        let host = Host::once(Tree::from_files(files), Said::default());
+        let run = remedies(&host, rule).into_iter().flat_map(|(_, commands)| commands).collect::<Vec<_>>();
+        (crate::examine(&host).outcome(rule), run)
+    };
+    let off = Some("rw\nnobarrier\ndiscard\ndata=writeback\n");
+    let command = |option: &str| vec![format!("mount -o remount,rw,relatime,{option} /dev/root /a")];
+    assert_eq!(outcome(off, "", "F01"), (Outcome::Finding(1), command("barrier")));
+    assert_eq!(outcome(off, "", "F03"), (Outcome::Finding(1), command("nodiscard")));
+    let fstab = "/dev/sdb2 /a ext4 data=writeback,nobarrier 0 0\n";
+    assert_eq!(outcome(off, fstab, "F08").0, Outcome::Quiet);
+    assert_eq!(outcome(Some("rw\nbarrier\ndata=ordered\n"), fstab, "F08").0, Outcome::Finding(1));
+    for rule in ["F01", "F03", "F08"] {
+        assert!(matches!(outcome(None, fstab, rule).0, Outcome::Unknown(_)), "{rule}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_not_taken_for_another() {
+    let settings = Settings::new(&[("a", "10"), ("a.owner", "7")]);
+    let path = settings.path("a").display().to_string();
+    // As `fs_of` does without blkid.
+    let whose = format!("cat {path}.owner; [ ! -e {path}.blind ] || return 2");
+    let run = settings.script(vec![here(vec![Step { whose, ..settings.step("a", "10", "20") }])]);
+    assert!(run("").0);
+    settings.put("a.owner", "");
+    settings.put("a.blind", "");
+    let (worked, said) = run("undo");
+    assert!(!worked && said.contains("cannot tell of which file system"), "{said}");
+    settings.put("a.owner", "7");
+    settings.put("a", "");
+    let (worked, said) = run("undo");
+    assert!(!worked && said.contains("cannot be read") && !said.contains("somebody"), "{said}");
+    settings.put("a", "20");
+    assert!(run("undo").0);
+    assert_eq!(settings.get("a"), "10");
+}
+
+#[test]
+fn what_was_changed_is_known_also_if_another_fix_fails() {
+    let settings = Settings::new(&[("a", "10"), ("b", "15")]);
+    let mut report = report(vec![here(vec![settings.step("a", "10", "20")])]);
+    report.findings.extend(self::report(vec![here(vec![settings.step("b", "10", "20")])]).findings);
+    let ran = apply(&report, &["N05".to_owned()], &settings.path("undo.sh")).unwrap();
+    assert!(ran.all.unwrap_err().to_string().contains("is 15 now"));
+    assert_eq!(ran.changed, [format!("{}: 10 -> 20", settings.path("a").display())]);
 }

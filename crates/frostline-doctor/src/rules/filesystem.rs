@@ -3,7 +3,7 @@
 use super::database::buffers;
 use super::{NOTHING, ROOT, TWO};
 use crate::facts::{self, Mount};
-use crate::host::{Host, Role};
+use crate::host::{FileSystem, Host, Role};
 use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
 use crate::setting::{Change, Setting, Want};
 use crate::tree::{Absent, Why};
@@ -18,7 +18,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "F01",
         name: "no-barrier",
         title: "A file system does not flush the disk's cache",
-        reads: &["/proc/self/mountinfo", "/sys/block/*/queue/write_cache"],
+        reads: &["/proc/self/mountinfo", "/proc/fs/ext4/*/options", "/sys/block/*/queue/write_cache"],
         threshold: "ext4 or btrfs with nobarrier on a device that is write back; high for a log or database, low for a cache (--role PATH=cache)",
         severity: Severity::High,
         confidence: Confidence::High,
@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "F03",
         name: "discard-at-once",
         title: "Every deletion waits for the disk to discard",
-        reads: &["/proc/self/mountinfo"],
+        reads: &["/proc/self/mountinfo", "/proc/fs/ext4/*/options"],
         threshold: "ext4 or xfs with discard on a device that is not a loop device",
         severity: Severity::Low,
         confidence: Confidence::Medium,
@@ -63,6 +63,12 @@ pub(super) const RULES: &[Rule] = &[
             Fix::here(
                 "Do not discard at each deletion (and remove it from fstab)",
                 &[Change(Setting::FileSystem("nodiscard", "discard"), Want::Exactly("nodiscard"))],
+            ),
+            Fix::typed(
+                Side::Service,
+                "Remove it from fstab for the next mount (on XFS, a remount does not change it)",
+                &[],
+                &[],
             ),
             Fix::typed(
                 Side::Service,
@@ -104,7 +110,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "F05",
         name: "stale-data-after-crash",
         title: "Data may be written long after its metadata",
-        reads: &["/proc/self/mountinfo"],
+        reads: &["/proc/self/mountinfo", "/proc/fs/ext4/*/options"],
         threshold: "ext4 with data=writeback on a mount for a log or a database",
         severity: Severity::Medium,
         confidence: Confidence::Medium,
@@ -170,7 +176,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "F08",
         name: "fstab-not-in-effect",
         title: "A mount has other options than fstab says",
-        reads: &["/etc/fstab", "/proc/mounts"],
+        reads: &["/etc/fstab", "/proc/self/mountinfo", "/proc/fs/ext4/*/options"],
         threshold: "noatime, nobarrier, data= or compress= of a line of fstab that the mount does not have",
         severity: Severity::Low,
         confidence: Confidence::High,
@@ -368,9 +374,30 @@ fn flushable(host: &Host, mount: &Mount) -> Option<String> {
     disks.into_iter().find(|disk| host.queue(disk, "write_cache").is_some_and(|cache| cache == "write back"))
 }
 
+/// Those of the file systems that have an option. A rule that finds none and does not know all options of one is
+/// unknown.
+fn having<'a>(
+    host: &Host,
+    file_systems: impl Iterator<Item = &'a FileSystem<'a>>,
+    has: impl Fn(&Mount) -> bool,
+) -> Vec<&'a FileSystem<'a>> {
+    let (with, without): (Vec<_>, Vec<_>) = file_systems.partition(|all| has(all.first));
+    without.iter().for_each(|all| note_unknown(host, all.first));
+    with
+}
+
+/// Notes that not all options of a mount are known.
+fn note_unknown(host: &Host, mount: &Mount) {
+    if !mount.is_complete {
+        let what = format!("lacks the options of {}", mount.device);
+        host.tree().note(&Absent::damaged("proc/fs/ext4", &what));
+    }
+}
+
 fn nobarrier(host: &Host) -> Checked {
     let mut found = Vec::new();
-    for file_system in host.file_systems()?.iter().filter(|all| all.first.is_nobarrier()) {
+    let file_systems = host.file_systems()?;
+    for file_system in having(host, file_systems.iter(), Mount::is_nobarrier) {
         let (role, mount) = (host.role_of_all(file_system), file_system.first);
         let known =
             host.disks_below(&mount.device).iter().any(|disk| host.queue(disk, "write_cache").is_some());
@@ -423,11 +450,12 @@ fn will_not_mount(host: &Host) -> Checked {
 }
 
 fn discard(host: &Host) -> Checked {
-    let eager = |mount: &Mount| matches!(mount.kind.as_str(), "ext4" | "xfs") && mount.has("discard");
     let file_systems = host.file_systems()?;
-    let disks =
-        file_systems.iter().filter(|all| eager(all.first) && !all.first.device.starts_with("/dev/loop"));
-    Ok(disks.map(|all| all.found("discards when files are deleted")).collect())
+    let on_disk = file_systems.iter().filter(|all| {
+        matches!(all.first.kind.as_str(), "ext4" | "xfs") && !all.first.device.starts_with("/dev/loop")
+    });
+    let eager = having(host, on_disk, |mount| mount.has("discard"));
+    Ok(eager.iter().map(|all| all.found("discards when files are deleted")).collect())
 }
 
 fn full(host: &Host) -> Checked {
@@ -465,11 +493,15 @@ fn full(host: &Host) -> Checked {
 
 fn writeback(host: &Host) -> Checked {
     let file_systems = host.file_systems()?;
-    let loose = file_systems
+    let durable = file_systems
         .iter()
-        .filter(|all| all.first.kind == "ext4" && all.first.value("data") == Some("writeback"))
+        .filter(|all| all.first.kind == "ext4")
         .filter(|all| matches!(host.role_of_all(all), Some(Role::Log | Role::Database)));
-    Ok(loose.map(|all| all.found("files of a log or database may hold old blocks after a crash")).collect())
+    let loose = having(host, durable, |mount| mount.value("data") == Some("writeback"));
+    Ok(loose
+        .iter()
+        .map(|all| all.found("files of a log or database may hold old blocks after a crash"))
+        .collect())
 }
 
 /// The output of `zfs get -Hp -o name,property,value`: (data set, property, value).
@@ -553,7 +585,13 @@ fn not_in_effect(host: &Host) -> Checked {
             None if option.as_str() == "noatime" => !mount.has("noatime"),
             _ => false,
         };
-        if let Some(option) = line.options.iter().find(lacks) {
+        let is_default = |option: &String| option == "nobarrier" || option.starts_with("data=");
+        let (unknown, known): (Vec<_>, Vec<_>) =
+            line.options.iter().filter(lacks).partition(|option| !mount.is_complete && is_default(option));
+        if !unknown.is_empty() {
+            note_unknown(host, mount);
+        }
+        if let Some(option) = known.first() {
             found.push(
                 Found::new(&mount.point, format!("fstab says {option}, the mount does not"))
                     .with("point", &mount.point),

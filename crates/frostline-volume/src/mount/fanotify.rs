@@ -383,7 +383,7 @@ impl Session {
 /// Puts a whole directory in its place, on which it may still be mounted. At no moment is anything else there: the
 /// directories change places where nothing is mounted, in a namespace of mounts that only this thread has, and the mount
 /// goes with the directory that it is on. Whoever works in it goes on. False if files are absent.
-pub(super) fn finish(place: &Place, record: &Record) -> Result<bool> {
+pub(super) fn finish(place: &Place, record: &mut Record) -> Result<bool> {
     if !is_shown(&place.directory, &place.root()) {
         return place.finish(record);
     }

@@ -293,7 +293,7 @@ impl Place {
             }
             Err(_) if fanotify::is_shown(&self.directory, &self.root()) => Ok(()),
             Err(_) => {
-                check_free(&self.directory, &self.hidden.name)?;
+                check_empty(&self.directory)?;
                 if self.directory.join(NOTE).exists() { Ok(()) } else { self.close() }
             }
         }
@@ -446,7 +446,7 @@ impl Place {
     }
 
     /// Puts a whole directory where users expect it. False if files are absent. Nothing may be mounted on it.
-    pub(super) fn finish(&self, record: &Record) -> Result<bool> {
+    pub(super) fn finish(&self, record: &mut Record) -> Result<bool> {
         // A thread with mounts of its own needs a descriptor of them.
         let hidden = self.hidden.again()?;
         let (root, absent) = (hidden.path().join("root"), hidden.path().join("absent"));
@@ -465,6 +465,8 @@ impl Place {
         };
         let is_moved = self.is_moved(&root, record)?;
         if !is_moved {
+            // Copies have other ones.
+            record.root = inode(&root)?;
             if !has_list {
                 let what = format!("{} is gone, so it is unknown which files are whole", absent.display());
                 return Err(Error::corrupt(what));
@@ -696,9 +698,21 @@ fn noted(directory: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
-/// The mode of a directory that is empty and can be exchanged with one beside it; `Invalid` for others, and `Conflict` for
-/// one that was moved away from its hidden directory.
+/// The mode of a directory that a mount can claim; `Conflict` for one that was moved away from its hidden directory.
 fn check_free(directory: &Path, state: &Path) -> Result<u32> {
+    let mode = check_empty(directory)?;
+    match noted(directory).filter(|other| other != state && other.join(RECORD).exists()) {
+        Some(other) => Err(Error::conflict(format!(
+            "{} was moved: its files are in {}. Move it back, or mount on a new directory",
+            directory.display(),
+            other.display()
+        ))),
+        None => Ok(mode),
+    }
+}
+
+/// The mode of a directory that is empty and can be exchanged with one beside it; `Invalid` for others.
+fn check_empty(directory: &Path) -> Result<u32> {
     let refused = |what: &str| Err(Error::invalid(format!("{} {what}", directory.display())));
     let failed = |e: std::io::Error| scan::failed("look at", directory, &e);
     refuse_link(directory)?;
@@ -706,13 +720,6 @@ fn check_free(directory: &Path, state: &Path) -> Result<u32> {
     let names: Vec<_> = names.flatten().map(|name| name.file_name()).collect();
     if names.iter().any(|name| name != NOTE) {
         return refused("is not empty: move away what is in it, or mount on a new directory");
-    }
-    if let Some(other) = noted(directory).filter(|other| other != state && other.join(RECORD).exists()) {
-        return Err(Error::conflict(format!(
-            "{} was moved: its files are in {}. Move it back, or mount on a new directory",
-            directory.display(),
-            other.display()
-        )));
     }
     let place = |path: &Path| {
         let stat = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)?;

@@ -864,7 +864,7 @@ async fn a_crash_at_any_moment_of_making_or_finishing_is_mended_by_the_next_moun
     // Killed before any name is made.
     drop(Place::claim(&target, "memory:", &taken).unwrap());
     let (place, mut record) = Place::open(&target).unwrap().unwrap();
-    assert!(!place.finish(&record).unwrap(), "nothing is there");
+    assert!(!place.finish(&mut record).unwrap(), "nothing is there");
     // Killed while names are made: some are there, and no record says that all are.
     let unmade = record.clone();
     made(&place, &mut record);
@@ -874,15 +874,15 @@ async fn a_crash_at_any_moment_of_making_or_finishing_is_mended_by_the_next_moun
     let (place, mut record) = Place::open(&target).unwrap().unwrap();
     made(&place, &mut record);
     assert!(place.root().join("a/b/f1").exists());
-    assert!(!place.finish(&record).unwrap(), "data is absent");
+    assert!(!place.finish(&mut record).unwrap(), "data is absent");
     // Whole, and killed after the exchange.
     fs::remove_dir_all(place.absent()).unwrap();
     fs::create_dir(place.absent()).unwrap();
     let (root, cwd) = (place.root(), rustix::fs::CWD);
     rustix::fs::renameat_with(cwd, &root, cwd, &target, rustix::fs::RenameFlags::EXCHANGE).unwrap();
     drop(place);
-    let (place, record) = Place::open(&target).unwrap().unwrap();
-    assert!(place.finish(&record).unwrap());
+    let (place, mut record) = Place::open(&target).unwrap().unwrap();
+    assert!(place.finish(&mut record).unwrap());
     assert_eq!(fs::metadata(target.join("a/b/f1")).unwrap().len(), 700_000);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     assert!(Place::open(&target).unwrap().is_none());

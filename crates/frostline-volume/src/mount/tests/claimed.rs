@@ -157,11 +157,11 @@ async fn a_link_that_takes_the_place_of_the_directory_is_not_replaced() {
     }
     fs::rename(&target, &moved).unwrap();
     symlink(&moved, &target).unwrap();
-    assert_eq!(place.finish(&record).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(place.finish(&mut record).unwrap_err().kind(), ErrorKind::Invalid);
     assert!(fs::symlink_metadata(&target).unwrap().is_symlink());
     fs::remove_file(&target).unwrap();
     fs::rename(&moved, &target).unwrap();
-    assert!(place.finish(&record).unwrap());
+    assert!(place.finish(&mut record).unwrap());
 }
 
 /// The device of no file system.
@@ -662,7 +662,8 @@ async fn a_directory_that_is_given_back_can_be_claimed_wherever_that_was_cut_off
     let (place, mut record) = Place::claim(&target, bench.volumes().repository.url(), &first).unwrap();
     place.make(&bench.volumes().tree(&first).await.unwrap(), &mut record).unwrap();
     // A directory that cannot be removed, with something mounted in it, stands for a kill.
-    let (inner, state) = (place.root().join("a"), place.hidden().name().to_owned());
+    let state = place.hidden().name().to_owned();
+    let inner = state.join("root/a");
     rustix::mount::mount_bind(source.path(), &inner).unwrap();
     place.give_back();
     unmount(&inner, UnmountFlags::DETACH).unwrap();
@@ -698,7 +699,7 @@ async fn whoever_gives_the_name_of_the_hidden_directory_to_something_else_change
             place.give_back();
             assert_eq!(fs::read_dir(at("moved")).unwrap().count(), 0);
         } else {
-            assert_eq!(place.finish(&record).unwrap_err().kind(), ErrorKind::Invalid);
+            assert_eq!(place.finish(&mut record).unwrap_err().kind(), ErrorKind::Invalid);
             assert!(at("moved/status.json").exists());
         }
         assert_eq!(listed(&at("victim")), before);

@@ -199,7 +199,7 @@ impl Mounting {
                 None => Place::claim(target, self.volumes.repository.url(), &self.snapshot)?,
             },
         };
-        if place.finish(&record)? {
+        if place.finish(&mut record)? {
             return files(target, target).map_err(io);
         }
         assert!(seen.is_none(), "what is not whole is not readable");
