@@ -22,7 +22,7 @@
 
 use frostline_base::{Error, Result};
 
-use crate::document::{Document, Done, Failure, READ, Stop, failure, limit, unfit};
+use crate::document::{Document, Done, Failure, READ, Stop, failure, unfit};
 use crate::limits::{SCRIPT_BYTES_MAX, UPDATE_READ_BYTES_MAX};
 use crate::original::Original;
 use crate::value::{Map, Value};
@@ -141,8 +141,9 @@ impl Script {
         }
     }
 
-    /// Changes a document in a pipeline. What it did before it failed is done.
+    /// Changes a document in a pipeline. What it did before it failed is done, unless that cannot be stored.
     pub(crate) fn change(&self, document: &mut Document) -> Done {
+        let original = document.source().clone();
         let Value::Object(mut members) = document.take_source() else { return Ok(()) };
         members.insert("_index".to_owned(), document.index().into());
         if let Some(id) = document.id() {
@@ -161,14 +162,10 @@ impl Script {
                 }
                 document.put_id(id)
             }
-            // There is no document that a handler could see.
-            other => {
-                document.set_source(Value::Object(Map::new()));
+            unstored => {
+                document.set_source(original);
                 done?;
-                match other {
-                    Err(Stop::Fail(failure)) => Err(limit(failure.reason)),
-                    _ => Err(limit("the script leaves no document".to_owned())),
-                }
+                Err(unstored.err().unwrap_or_else(|| unfit("the script leaves no document")))
             }
         }
     }

@@ -606,6 +606,19 @@ fn failures_are_ignored_or_handled() {
     let shown = shown(&document);
     let told = shown["e"].as_str().unwrap_or_default();
     assert!(told.starts_with("conditional t p: "), "{told}");
+    // A document that cannot be stored is as it was before its script.
+    let script = |handled: Value| {
+        let mut script = json!({ "source": "ctx.b = 2; ctx.a = Math.max(1.0, 1.0 / 0)" });
+        script.as_object_mut().unwrap().extend(handled.as_object().unwrap().clone());
+        json!([{ "script": script }, { "set": { "field": "after", "value": 1 } }])
+    };
+    check(script(json!({ "ignore_failure": true })), json!({ "a": 1 }), json!({ "a": 1, "after": 1 }));
+    let told = json!({ "set": { "field": "e", "value": "{{{_ingest.on_failure_message}}}" } });
+    check(
+        script(json!({ "on_failure": [told] })),
+        json!({ "a": 1 }),
+        json!({ "a": 1, "e": "a number that is infinite or none cannot be stored", "after": 1 }),
+    );
     // What handles a failure may fail itself.
     let pipeline = json!({ "processors": [{ "fail": { "message": "x", "on_failure": [{ "fail": { "message": "y" } }] } }] });
     assert!(

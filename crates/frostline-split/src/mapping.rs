@@ -374,12 +374,19 @@ impl Mapping {
     #[must_use]
     pub fn seen(&self, is_seen: impl Fn(&str) -> bool) -> Mapping {
         let mut seen = self.clone();
-        seen.fields.retain(|path, _| is_seen(path));
+        // An alias tells the name of its field.
+        let is_of_seen =
+            |path: &str| self.alias_of(path).into_iter().chain(self.field_of_alias(path)).all(&is_seen);
+        seen.fields.retain(|path, _| is_seen(path) && is_of_seen(path));
+        let mut sees_names = true;
+        for (path, field) in &mut seen.fields {
+            sees_names &= field.see_names(|name| is_seen(&format!("{path}.{name}")));
+        }
         let hidden = self.fields.keys().filter(|path| !seen.fields.contains_key(*path)).cloned();
         seen.hidden = hidden.collect();
         seen.definitions =
             self.definitions.named_only(&seen.fields.values().flat_map(Field::all_analyses).collect());
-        if seen.hides() {
+        if seen.hides() || !sees_names {
             // Their conditions name fields.
             seen.rules = Rules::default();
             seen.aliases.retain(|alias, _| seen.fields.contains_key(alias));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use frostline_base::{Error, ErrorKind, IndexName, wildcard_matches};
-use frostline_catalog::{Access, Alias, DataStream, Index, RecordChange, Records, Settings};
+use frostline_catalog::{Access, Alias, DataStream, Index, RecordChange, Records, Settings, Wildcards};
 use frostline_ingest::{own_retention, retaining};
 use frostline_split::TIME_FIELD;
 use http::StatusCode;
@@ -18,10 +18,9 @@ use crate::api::names::{exists, make_stream, next_backing, parse, resolved};
 use crate::api::settings;
 use crate::api::stream_settings::OwnSettings;
 use crate::api::template::{Composed, compose};
-use crate::api::{blocks, lifecycle};
+use crate::api::{blocks, indices, lifecycle};
 use crate::error::{ApiError, Result};
 use crate::params::duration;
-use crate::scope::Scope;
 use crate::state::{Call, only, only_in};
 
 /// `PUT /_data_stream/{name}`.
@@ -103,7 +102,7 @@ fn migratable<'a>(
 /// `GET /_data_stream/{name}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
     let records = call.state.node.records().await?;
-    let each = matching(&records, &call.client.scope, call.part("name").unwrap_or("*"))?;
+    let each = matching(&records, &call, Wildcards::ALL)?;
     let each = each.into_iter().map(|(name, stream)| {
         let managed_by = match &stream.lifecycle {
             Some(lifecycle) if lifecycle.enabled => "Data stream lifecycle",
@@ -144,7 +143,7 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
 /// `GET /_data_stream/{name}/_stats`: how much data streams hold, and the time of their last document.
 pub(crate) async fn stats(call: Call) -> Result<Answer> {
     let records = call.state.node.records().await?;
-    let found = matching(&records, &call.client.scope, call.part("name").unwrap_or("*"))?;
+    let found = matching(&records, &call, Wildcards::ALL)?;
     let mut streams = Vec::with_capacity(found.len());
     let (mut backing, mut bytes) = (0, 0);
     for (name, stream) in found {
@@ -168,13 +167,16 @@ pub(crate) async fn stats(call: Call) -> Result<Answer> {
     }))
 }
 
-/// The data streams of an expression that may be known; an error of status 404 where there is none of a name without a wildcard.
+/// The data streams that the path of a request names and that may be known; an error of status 404 where there is none of a
+/// name without a wildcard. `default` is what wildcards name where the URL does not say it.
 pub(crate) fn matching<'a>(
     records: &'a Records,
-    scope: &Scope,
-    wanted: &str,
+    call: &Call,
+    default: Wildcards,
 ) -> Result<Vec<(&'a IndexName, &'a DataStream)>> {
+    let (scope, wanted) = (&call.client.scope, call.part("name").unwrap_or("*"));
     let wanted: Vec<&str> = wanted.split(',').map(|name| if name == "_all" { "*" } else { name }).collect();
+    let wildcards = indices::wildcards(&call.params, default)?;
     let streams = records.data_streams();
     let is_there = |name: &str| name.parse().is_ok_and(|name: IndexName| streams.contains_key(&name));
     let spelled = wanted.iter().filter(|name| !name.contains('*'));
@@ -182,18 +184,26 @@ pub(crate) fn matching<'a>(
     match wanted.iter().find(|name| !name.contains('*') && !is_there(name)) {
         Some(name) => Err(ApiError::no_such_index(name)),
         None => {
-            let is_wanted = |name: &IndexName| wanted.iter().any(|w| wildcard_matches(w, name.as_str()));
-            let found = streams.iter().filter(|(name, _)| is_wanted(name) && scope.allows(name));
-            Ok(found.map(|(name, stream)| (name, stream.as_ref())).collect())
+            // A data stream is never closed itself.
+            let by_wildcard = |stream: &DataStream| {
+                (wildcards.open || wildcards.closed) && (wildcards.hidden || !stream.hidden)
+            };
+            let is_wanted = |name: &IndexName, stream: &DataStream| {
+                wanted.iter().any(|wanted| match wanted.contains('*') {
+                    true => by_wildcard(stream) && wildcard_matches(wanted, name.as_str()),
+                    false => *wanted == name.as_str(),
+                })
+            };
+            let found = streams.iter().map(|(name, stream)| (name, stream.as_ref()));
+            Ok(found.filter(|(name, stream)| is_wanted(name, stream) && scope.allows(name)).collect())
         }
     }
 }
 
 /// `DELETE /_data_stream/{name}`, with its indices.
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
-    let (catalog, wanted) = (call.state.node.catalog(), call.part("name").unwrap_or_default());
-    let records = catalog.records().await?;
-    let found = matching(&records, &call.client.scope, wanted)?;
+    let records = call.state.node.catalog().records().await?;
+    let found = matching(&records, &call, Wildcards::OPEN)?;
     for (_, stream) in &found {
         stream.indices.iter().try_for_each(|index| records.check_deletion(index))?;
     }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use frostline_catalog::Access;
 use frostline_node::Stored;
 use frostline_split::FieldBytes;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::cat::readable_bytes;
-use crate::api::{indices, tasks};
+use crate::api::{blocks, indices, tasks};
 use crate::error::{ApiError, Result};
 use crate::searches::Task;
 use crate::state::Call;
@@ -27,6 +28,7 @@ pub(crate) async fn disk_usage(call: Call) -> Result<Answer> {
         )));
     }
     let found = indices::named(&call).await?;
+    blocks::check(&call.state, found.iter().map(|index| index.name()), Access::Read)?;
     let task = Task {
         about: format!("POST /{}/_disk_usage", call.index()),
         ..tasks::own(&call, "indices.disk_usage")

@@ -27,7 +27,7 @@ pub(crate) fn how(params: &Params) -> Result<Resolve> {
 /// The same for who wants to know of closed indices too. `default` is what wildcards name where the URL does not say it.
 pub(crate) fn how_of_any(params: &Params, default: Wildcards) -> Result<Resolve> {
     Ok(Resolve {
-        wildcards: params.list("expand_wildcards").map_or(Ok(default), |wanted| expands(&wanted, default))?,
+        wildcards: wildcards(params, default)?,
         closed: true,
         allow_no_indices: params.flag("allow_no_indices")?.unwrap_or(true),
         ignore_unavailable: params.flag("ignore_unavailable")?.unwrap_or(false),
@@ -38,6 +38,11 @@ pub(crate) fn how_of_any(params: &Params, default: Wildcards) -> Result<Resolve>
 pub(crate) fn how_of_change(params: &Params) -> Result<Resolve> {
     let allow_no_indices = params.flag("allow_no_indices")?.unwrap_or(false);
     Ok(Resolve { allow_no_indices, ..how_of_any(params, Wildcards::SHOWN)? })
+}
+
+/// What wildcards name, as the URL says it.
+pub(crate) fn wildcards(params: &Params, default: Wildcards) -> Result<Wildcards> {
+    params.list("expand_wildcards").map_or(Ok(default), |wanted| expands(&wanted, default))
 }
 
 /// What wildcards name; `default` where nothing is said.

@@ -17,7 +17,7 @@ use crate::state::{Call, only_in};
 /// `GET /_data_stream/{name}/_lifecycle`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
     let records = call.state.node.records().await?;
-    let each = matching(&records, &call.client.scope, call.part("name").unwrap_or("*"))?;
+    let each = matching(&records, &call, Wildcards::ALL)?;
     let each = each.into_iter().map(|(name, stream)| {
         let mut of_stream = json!({ "name": name });
         if let Some(lifecycle) = &stream.lifecycle {
@@ -42,7 +42,7 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
 async fn set(call: &Call, lifecycle: Option<&Lifecycle>) -> Result<Answer> {
     let catalog = call.state.node.catalog();
     let records = catalog.records().await?;
-    let found = matching(&records, &call.client.scope, call.part("name").unwrap_or_default())?;
+    let found = matching(&records, call, Wildcards::OPEN)?;
     let names: Vec<IndexName> = found.into_iter().map(|(name, _)| name.clone()).collect();
     set_lifecycle(catalog, &names, lifecycle).await?;
     Answer::json(&json!({ "acknowledged": true }))

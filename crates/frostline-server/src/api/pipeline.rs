@@ -118,13 +118,22 @@ impl Compiled {
 /// What an error says of the processor that it is about.
 const FACTS: [&str; 4] = ["at", "processor_type", "processor_tag", "property_name"];
 
-/// A pipeline as it was put. The repository keeps its text, so numbers keep their spelling.
+/// A pipeline as it was put.
 fn kept(record: &Value) -> Result<Written> {
     Ok(match record {
         Value::String(text) => Written::read(text.as_bytes())?,
-        // Earlier builds kept it as a JSON object.
         other => other.clone().into(),
     })
+}
+
+/// How a pipeline is kept: as an object, which earlier builds read too, or as its text where that would spell its numbers
+/// otherwise.
+fn record(pipeline: &Written) -> Value {
+    let text = pipeline.to_string();
+    let object = serde_json::from_str(&text).ok().filter(|object: &Value| {
+        object.to_string() == text && Written::from(object.clone()).to_string() == text
+    });
+    object.unwrap_or(Value::String(text))
 }
 
 fn parsed(json: &Written) -> Result<Pipeline> {
@@ -195,7 +204,7 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + 
 /// `PUT /_ingest/pipeline/{id}`.
 pub(crate) async fn put(call: Call) -> Result<Answer> {
     let (id, body) = (KEPT.named(&call)?, Written::Object(call.written_object()?));
-    let text = body.to_string();
+    let record = record(&body);
     aside({
         let state = Arc::clone(&call.state);
         move || {
@@ -211,7 +220,7 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
         }
     })
     .await?;
-    KEPT.put(&call, id, &text.into()).await
+    KEPT.put(&call, id, &record).await
 }
 
 /// `GET /_ingest/pipeline/{id}`.

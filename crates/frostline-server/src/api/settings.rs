@@ -1,13 +1,14 @@
 //! The settings of an index. Its pipelines, its blocks, and whether it is hidden have an effect, and so has its analysis, which
 //! the mapping keeps. What a client says of others is kept and shown, for clients that compare what they find with what they said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use frostline_base::{IndexName, wildcard_matches};
 use frostline_catalog::{INDEX_SETTINGS, RecordChange, Records};
 use frostline_split::Definitions;
 use serde_json::{Map, Value};
 
+use crate::api::template::overlay;
 use crate::error::{ApiError, Result};
 use crate::params::duration;
 
@@ -176,6 +177,11 @@ impl IndexSettings {
     pub(crate) fn read(json: Option<&Value>) -> Result<IndexSettings> {
         let mut said = BTreeMap::new();
         for (name, value) in flat(json) {
+            if name.contains('*') && !value.is_null() && !is_of_analysis(&name) {
+                return Err(ApiError::invalid(format!(
+                    "unknown setting [index.{name}]: a name with [*] resets settings, and its value is null"
+                )));
+            }
             let Some((_, form)) = KNOWN.iter().chain(&OF_SHARDS).find(|(known, _)| *known == name) else {
                 if said.len() < KEPT_MAX && can_be_kept(&name, value) {
                     let checked = CHECKED.iter().find(|(pattern, _)| wildcard_matches(pattern, &name));
@@ -213,6 +219,7 @@ impl IndexSettings {
 
     /// The same with what `over` says.
     pub(crate) fn with(mut self, over: IndexSettings) -> IndexSettings {
+        self.0.retain(|name, _| !is_reset(&over.0, Option::is_none, name));
         self.0.extend(over.0);
         self
     }
@@ -229,9 +236,9 @@ impl IndexSettings {
         (IndexSettings(later), IndexSettings(at_once))
     }
 
-    /// Their full names.
+    /// Their full names, without those of wildcards.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.0.keys().map(|name| format!("index.{name}")).collect()
+        self.0.keys().filter(|name| !name.contains('*')).map(|name| format!("index.{name}")).collect()
     }
 
     /// The number of shards that was asked for, which every index has one of.
@@ -275,10 +282,9 @@ impl IndexSettings {
     /// What is kept of an index with these over it, and without those of `ignored`, which may have `*`.
     pub(crate) fn over(&self, kept: Option<&Value>, ignored: &[String]) -> Option<Value> {
         let mut members = kept.and_then(Value::as_object).cloned().unwrap_or_default();
-        let short = |name: &str| name.strip_prefix(KEPT).unwrap_or(name).to_owned();
-        let is_ignored =
-            |name: &str| ignored.iter().any(|pattern| wildcard_matches(&short(pattern), &short(name)));
-        members.retain(|member, _| !is_setting(member) || !is_ignored(member));
+        let is_ignored = |name: &str| ignored.iter().any(|pattern| wildcard_matches(short(pattern), name));
+        let is_left = |name: &str| !is_ignored(name) && !is_reset(&self.0, Option::is_none, name);
+        members.retain(|member, _| !is_setting(member) || is_left(short(member)));
         lay(&mut members, self.0.iter().map(|(name, value)| (member(name), value.clone())));
         (!members.is_empty()).then_some(Value::Object(members))
     }
@@ -291,14 +297,8 @@ impl IndexSettings {
         preserve: bool,
     ) -> Option<RecordChange> {
         let kept = IndexSettings::of(records, index);
-        // On an open index, wildcards reset only settings that can change there.
-        let is_open = !records.is_closed(index);
-        let patterns: Vec<&String> = self.0.keys().filter(|name| name.contains('*')).collect();
-        let is_reset = |name: &&String| {
-            patterns.iter().any(|pattern| wildcard_matches(pattern, name)) && !(is_open && is_static(name))
-        };
-        let resets = kept.0.keys().filter(|name| !preserve && !self.0.contains_key(*name)).filter(is_reset);
-        let resets: Vec<(String, Option<Value>)> = resets.map(|name| (member(name), None)).collect();
+        let resets = if preserve { Vec::new() } else { self.resets(records, index, &kept) };
+        let resets = resets.into_iter().map(|name| (member(name), None));
         let mut room = KEPT_MAX.saturating_sub(kept.0.len());
         let said = self.0.iter().filter(|(name, _)| match kept.0.contains_key(*name) {
             true => !preserve,
@@ -310,8 +310,30 @@ impl IndexSettings {
             }
         });
         let said = said.map(|(name, value)| (member(name), value.clone()));
-        change(records, index, resets.into_iter().chain(said))
+        change(records, index, resets.chain(said))
     }
+
+    /// Which settings of an index, which are `kept`, its wildcards reset. Of an open one, only those that can change there.
+    fn resets<'a>(&self, records: &Records, index: &IndexName, kept: &'a IndexSettings) -> Vec<&'a str> {
+        let is_open = !records.is_closed(index);
+        let names = kept.0.keys().map(String::as_str);
+        names
+            .filter(|name| is_reset(&self.0, Option::is_none, name) && !(is_open && is_static(name)))
+            .collect()
+    }
+
+    /// The full names of the settings that it changes of an index: those that it says and those that its wildcards reset.
+    pub(crate) fn names_of_change(&self, records: &Records, index: &IndexName) -> BTreeSet<String> {
+        let kept = IndexSettings::of(records, index);
+        let resets = self.resets(records, index, &kept).into_iter().map(|name| format!("index.{name}"));
+        self.names().into_iter().chain(resets).collect()
+    }
+}
+
+/// Whether settings, by their names, reset one of that name by a wildcard: those that they say themselves they do not.
+fn is_reset<V>(said: &BTreeMap<String, V>, is_null: impl Fn(&V) -> bool, name: &str) -> bool {
+    let mut patterns = said.iter().filter(|(pattern, value)| pattern.contains('*') && is_null(value));
+    !said.contains_key(name) && patterns.any(|(pattern, _)| wildcard_matches(pattern, name))
 }
 
 fn is_static(name: &str) -> bool {
@@ -319,6 +341,11 @@ fn is_static(name: &str) -> bool {
         Some(_) => name.starts_with(of),
         None => name == *of,
     })
+}
+
+/// A name without `index.`.
+fn short(name: &str) -> &str {
+    name.strip_prefix(KEPT).unwrap_or(name)
 }
 
 /// Whether a setting has an effect.
@@ -439,9 +466,20 @@ pub(crate) fn time_field(json: Option<&Value>) -> Result<Option<String>> {
     }
 }
 
-/// Settings in the one form in which they can be laid over others.
-pub(crate) fn of_one_form(json: &Value) -> Value {
-    nested(by_name(json), false)
+/// Settings with `over` laid over them, each inside of the objects that its name has dots for. Of a name with `*` and null
+/// nothing is left.
+pub(crate) fn laid(under: &Value, over: &Value) -> Value {
+    let (mut under, mut over) = (by_name(under), by_name(over));
+    under.retain(|name, _| !is_reset(&over, Value::is_null, name));
+    over.retain(|name, value| !(name.contains('*') && value.is_null()));
+    let mut all = nested(under, false);
+    overlay(&mut all, &nested(over, false));
+    all
+}
+
+/// Whether a setting, by its full name, is for new indices alone.
+pub(crate) fn is_of_new_indices(name: &str) -> bool {
+    is_static(short(name))
 }
 
 /// Settings by their full names.
@@ -551,6 +589,9 @@ mod tests {
         assert_eq!(over(&["index.cod*"]), without);
         assert_eq!(over(&["codec", "index.refresh_interval"]), without, "what is said counts");
         assert_eq!(IndexSettings::default().over(None, &[]), None);
+        let said = json!({ "default_*": null, "index": { "cod*": null, "hid*": null, "hidden": true } });
+        let reset = IndexSettings::read(Some(&said)).unwrap().over(Some(&kept), &[]).unwrap();
+        assert_eq!(reset, json!({ "closed": true, "hidden": true }));
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! It goes over what their templates say, for the indices that come. Settings that can be changed later are changed for the
 //! indices that are there, too.
 
+use std::collections::BTreeSet;
+
 use frostline_base::IndexName;
-use frostline_catalog::{RecordChange, Records};
-use serde_json::{Value, json};
+use frostline_catalog::{RecordChange, Records, Wildcards};
+use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::data_stream::matching;
@@ -59,6 +61,11 @@ impl OwnSettings {
         records.other(KIND, stream.as_str()).map(|_| RecordChange::Other { kind: KIND, name, value: None })
     }
 
+    /// The full names of its settings.
+    fn names(&self) -> impl Iterator<Item = &String> {
+        self.settings.as_object().into_iter().flat_map(Map::keys)
+    }
+
     fn keep(&self, stream: &IndexName) -> RecordChange {
         let value = json!({ "settings": self.settings, "mappings": self.mappings });
         RecordChange::Other { kind: KIND, name: stream.to_string(), value: Some(value) }
@@ -69,8 +76,7 @@ impl OwnSettings {
         match part {
             Part::Mappings => overlay(&mut self.mappings, said),
             Part::Settings => {
-                let mut all = settings::by_name(&self.settings);
-                all.extend(settings::by_name(said));
+                let mut all = settings::by_name(&settings::laid(&self.settings, said));
                 all.retain(|_, value| !value.is_null());
                 self.settings = Value::Object(all.into_iter().collect());
             }
@@ -94,7 +100,7 @@ impl OwnSettings {
 /// `GET /_data_stream/{name}/_settings`, `GET /_data_stream/{name}/_mappings`.
 pub(crate) async fn get(call: Call, part: Part) -> Result<Answer> {
     let records = call.state.node.records().await?;
-    let found = matching(&records, &call.client.scope, call.part("name").unwrap_or("*"))?;
+    let found = matching(&records, &call, Wildcards::ALL)?;
     let each = found.into_iter().map(|(name, _)| {
         let (own, effective) = OwnSettings::of(&records, name).shown(&records, name, part)?;
         let mut shown = json!({ "name": name });
@@ -110,8 +116,8 @@ pub(crate) async fn put(call: Call, part: Part) -> Result<Answer> {
     let said = Value::Object(call.object()?);
     let catalog = call.state.node.catalog();
     let records = catalog.records().await?;
-    let found = matching(&records, &call.client.scope, call.part("name").unwrap_or_default())?;
-    let names: Vec<IndexName> = found.into_iter().map(|(name, _)| name.clone()).collect();
+    let found = matching(&records, &call, Wildcards::OPEN)?;
+    let names: Vec<IndexName> = found.iter().map(|(name, _)| (*name).clone()).collect();
     let of_indices = match part {
         Part::Settings => IndexSettings::read(Some(&said))?,
         Part::Mappings => IndexSettings::default(),
@@ -122,24 +128,31 @@ pub(crate) async fn put(call: Call, part: Part) -> Result<Answer> {
         ));
     }
     let (later, at_once) = of_indices.split();
-    let of_analysis = settings::names_of_analysis(&said).into_iter();
+    let of_analysis = settings::names_of_analysis(&said).into_iter().filter(|name| !name.contains('*'));
     let of_analysis = of_analysis.map(|name| name.trim_matches(['[', ']']).to_owned());
-    let later: Vec<String> = later.names().into_iter().chain(of_analysis).collect();
+    let later: BTreeSet<String> = later.names().into_iter().chain(of_analysis).collect();
     let mut shown = Vec::new();
-    for name in &names {
-        let own = OwnSettings::of(&records, name).with(part, &said);
+    for (name, stream) in &found {
+        let old = OwnSettings::of(&records, name);
+        let own = old.clone().with(part, &said);
         // It has to go with the templates.
         let composed = own.over(compose(&records, name.as_str())?.unwrap_or_default());
         composed.mapping()?;
         composed.index_settings()?;
-        let (own, effective) = own.shown(&records, name, part)?;
+        let (shown_own, effective) = own.shown(&records, name, part)?;
         let mut of_stream = json!({ "name": name, "applied_to_data_stream": true });
-        of_stream[part.name()] = own;
+        of_stream[part.name()] = shown_own;
         of_stream[format!("effective_{}", part.name())] = effective;
         if part == Part::Settings {
+            let (mut later, mut changed) = (later.clone(), BTreeSet::from_iter(at_once.names()));
+            changed.extend(stream.indices.iter().flat_map(|index| at_once.names_of_change(&records, index)));
+            for name in old.names().filter(|name| own.settings.get(name).is_none()) {
+                let of = if settings::is_of_new_indices(name) { &mut later } else { &mut changed };
+                of.insert(name.clone());
+            }
             of_stream["index_settings_results"] = json!({
                 "applied_to_data_stream_only": later,
-                "applied_to_data_stream_and_backing_indices": at_once.names(),
+                "applied_to_data_stream_and_backing_indices": changed,
             });
         }
         shown.push(of_stream);
@@ -164,7 +177,7 @@ pub(crate) async fn put(call: Call, part: Part) -> Result<Answer> {
 /// `GET /_data_stream/{name}/_options`: there are none.
 pub(crate) async fn options(call: Call) -> Result<Answer> {
     let records = call.state.node.records().await?;
-    let found = matching(&records, &call.client.scope, call.part("name").unwrap_or("*"))?;
+    let found = matching(&records, &call, Wildcards::ALL)?;
     let each = found.into_iter().map(|(name, _)| json!({ "name": name }));
     Answer::json(&json!({ "data_streams": each.collect::<Vec<_>>() }))
 }
@@ -172,7 +185,7 @@ pub(crate) async fn options(call: Call) -> Result<Answer> {
 /// `PUT /_data_stream/{name}/_options`, `DELETE /_data_stream/{name}/_options`.
 pub(crate) async fn put_options(call: Call) -> Result<Answer> {
     let records = call.state.node.records().await?;
-    matching(&records, &call.client.scope, call.part("name").unwrap_or_default())?;
+    matching(&records, &call, Wildcards::OPEN)?;
     let body = call.object()?;
     only(&body, &["failure_store"])?;
     if let Some(Value::Object(store)) = body.get("failure_store") {

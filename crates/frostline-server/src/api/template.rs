@@ -104,6 +104,10 @@ impl Composed {
         lifecycle::read(&self.lifecycle)
     }
 
+    fn lay(&mut self, settings: &Value) {
+        self.settings = settings::laid(&self.settings, settings);
+    }
+
     /// Puts what a template says over what is there.
     fn take(&mut self, template: &Value) -> Result<()> {
         for (member, to) in [("lifecycle", &mut self.lifecycle), ("mappings", &mut self.mappings)] {
@@ -112,7 +116,7 @@ impl Composed {
             }
         }
         if let Some(settings) = template.get("settings") {
-            overlay(&mut self.settings, &settings::of_one_form(settings));
+            self.lay(settings);
         }
         self.aliases.extend(About::read_all(template.get("aliases"))?);
         Ok(())
@@ -121,7 +125,7 @@ impl Composed {
     /// The same with what a data stream says of its own indices.
     pub(crate) fn with_own(mut self, mappings: &Value, settings: &Value) -> Composed {
         overlay(&mut self.mappings, mappings);
-        overlay(&mut self.settings, &settings::of_one_form(settings));
+        self.lay(settings);
         self
     }
 
@@ -132,7 +136,7 @@ impl Composed {
         }
         settings::time_field(of_index)?;
         if let Some(of_index) = of_index {
-            overlay(&mut self.settings, &settings::of_one_form(of_index));
+            self.lay(of_index);
         }
         Ok(self)
     }

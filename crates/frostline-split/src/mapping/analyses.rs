@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Display, Field, FieldType, Mapping, ValueType};
+use super::{Display, Field, FieldType, Mapping, Templated, ValueType};
 use crate::analysis::{Analysis, Definitions};
 use crate::{Error, Result};
 
@@ -95,6 +95,23 @@ impl Field {
             let others = analysis_of_names.into_values().chain(search_of_names.into_values());
             analysis.into_iter().chain(search).chain(others)
         })
+    }
+
+    /// Forgets the other names of its values that are not seen. Whether all are.
+    pub(super) fn see_names(&mut self, is_seen: impl Fn(&str) -> bool) -> bool {
+        let sees_all = self.other_names().keys().all(|name| is_seen(name));
+        if !sees_all {
+            let Display { analysis_of_names, search_of_names, .. } = &mut self.display;
+            self.multi_fields.retain(|name, _| is_seen(name));
+            analysis_of_names.retain(|name, _| is_seen(name));
+            search_of_names.retain(|name, _| is_seen(name));
+            if let Some(Templated { multi_fields, analyses, .. }) = &mut self.templated {
+                multi_fields.retain(|name, _| is_seen(name));
+                analyses.analysis_of_names.retain(|name, _| is_seen(name));
+                analyses.search_of_names.retain(|name, _| is_seen(name));
+            }
+        }
+        sees_all
     }
 
     /// As parameters of the field, or of another name of its values.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, Definitions};
 
 fn read(json: serde_json::Value) -> Mapping {
     Mapping::from_elasticsearch_json(&json).unwrap()
@@ -604,7 +604,11 @@ fn names_have_the_types_of_what_they_mean() {
     let seen = mapping.seen(|path| path != "code" && path != "message");
     assert_eq!(seen.type_name_of("number"), None);
     assert_eq!(seen.type_name_of("whole"), None);
-    assert!(seen.resolve("number").paths.iter().all(|(path, _)| *path == "number"));
+    assert!(seen.resolve("number").paths.is_empty());
+    assert_eq!((seen.alias_of("number"), seen.alias_of("whole")), (None, None));
+    assert!(seen.to_elasticsearch_json()["properties"]["number"].is_null());
+    assert_eq!(mapping.seen(|path| path != "message.raw").alias_of("whole"), None);
+    assert_eq!(mapping.seen(|path| path != "said").alias_of("number"), Some("code"));
 }
 
 /// A mapping as it is shown, without the time.
@@ -907,4 +911,25 @@ fn a_mapping_says_which_part_of_documents_is_shown() {
     assert!(error.contains("Cannot update parameter [enabled] from [true] to [false]"), "{error}");
     check_refused(json!({ "_source": { "enabled": "maybe" } }), "[_source.enabled]");
     check_refused(json!({ "_source": { "compress": true } }), "[_source.compress]");
+}
+
+#[test]
+fn other_names_of_values_are_hidden_by_themselves() {
+    let settings = json!({ "analysis": { "analyzer": {
+        "own": { "tokenizer": "keyword" }, "asked": { "tokenizer": "whitespace" }, "shown": { "tokenizer": "letter" },
+    } } });
+    let definitions = Definitions::from_settings(&settings).unwrap();
+    let fields = json!({
+        "codes": { "type": "text", "analyzer": "own", "search_analyzer": "asked" },
+        "words": { "type": "text", "analyzer": "shown" },
+    });
+    let json = json!({ "properties": { "line": { "type": "text", "fields": fields } } });
+    let whole = Mapping::from_elasticsearch_json_with(&json, definitions).unwrap();
+    let seen = whole.seen(|path| path != "line.codes");
+    let shown = seen.to_elasticsearch_json()["properties"]["line"]["fields"].clone();
+    assert_eq!(shown, json!({ "words": { "type": "text", "analyzer": "shown" } }));
+    assert!(seen.analysis_of("line.codes").is_none() && seen.analysis_of("line.words").is_some());
+    assert!(seen.resolve("line.codes").paths.is_empty() && !seen.resolve("line.words").paths.is_empty());
+    let defines = |name: &str| seen.definitions().defines_analyzer(name);
+    assert!(defines("shown") && !defines("own") && !defines("asked"));
 }

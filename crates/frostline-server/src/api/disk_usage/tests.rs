@@ -17,7 +17,11 @@ async fn fields_take_what_the_files_have_of_them() {
     assert_eq!(shown.as_object().unwrap().len(), 2);
     let stats = tested.ok("GET", "/web/_stats/store", "").await;
     let web = &shown["web"];
-    assert_eq!(web["store_size_in_bytes"], stats["_all"]["total"]["store"]["size_in_bytes"]);
+    // `_stats` counts splits alone.
+    let index = tested.state.node.index(&"web".parse().unwrap()).await.unwrap();
+    let files: u64 = index.files().map(|file| file.object.bytes).sum();
+    let splits = stats["_all"]["total"]["store"]["size_in_bytes"].as_u64().unwrap();
+    assert_eq!(web["store_size_in_bytes"], splits + files);
     let fields = web["fields"].as_object().unwrap();
     assert_eq!(fields.keys().collect::<Vec<_>>(), ["_id", "_source", "line", "n"]);
     let parts = |usage: &Value| {
@@ -56,4 +60,13 @@ async fn what_is_expensive_is_asked_for() {
     assert_eq!(tested.error("POST", "/none/_disk_usage?run_expensive_tasks=true", "").await.0, 404);
     let (_, _, reason) = tested.error("GET", "/web/_field_usage_stats", "").await;
     assert!(reason.contains("searches do not count the fields that they read"), "{reason}");
+}
+
+#[tokio::test]
+async fn what_is_not_to_be_read_is_not_counted() {
+    let tested = Tested::new();
+    tested.ok("PUT", "/web", "").await;
+    tested.ok("PUT", "/web/_settings", r#"{"index.blocks.read":true}"#).await;
+    let refused = tested.error("POST", "/web/_disk_usage?run_expensive_tasks=true", "").await;
+    assert_eq!((refused.0, refused.1.as_str()), (403, "cluster_block_exception"));
 }

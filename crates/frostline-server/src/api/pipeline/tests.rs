@@ -263,3 +263,29 @@ async fn a_pipeline_that_an_earlier_build_kept_still_runs() {
     tested.send("PUT", "/web/_doc/1?pipeline=p", "{}").await;
     assert_eq!(tested.ok("GET", "/web/_source/1", "").await, json!({ "a": 1.5 }));
 }
+
+#[tokio::test]
+async fn earlier_servers_read_pipelines_whose_numbers_are_spelled_as_theirs() {
+    let tested = Tested::new();
+    let kept = async || {
+        let records = tested.state.node.records().await.unwrap();
+        records.other("ingest_pipeline", "p").cloned()
+    };
+    let text = |value: &str| {
+        format!(r#"{{"processors":[{{"set":{{"value":{value},"field":"a"}}}}],"description":"of p"}}"#)
+    };
+    for value in ["1", "-7", "0.5", "18446744073709551615", r#""é\n""#, "null"] {
+        let text = text(value);
+        tested.ok("PUT", "/_ingest/pipeline/p", &text).await;
+        let object: Value = serde_json::from_str(&text).unwrap();
+        assert!(object.is_object());
+        assert_eq!(kept().await, Some(object), "{value}");
+    }
+    for value in ["1.10", "-0", "1e400", "12345678901234567890123", "1E2"] {
+        let text = text(value);
+        tested.ok("PUT", "/_ingest/pipeline/p", &text).await;
+        assert_eq!(kept().await, Some(Value::String(text.clone())), "{value}");
+        let shown = tested.get("/_ingest/pipeline/p").await.body;
+        assert_eq!(shown, format!(r#"{{"p":{text}}}"#), "{value}");
+    }
+}

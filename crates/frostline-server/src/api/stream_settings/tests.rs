@@ -202,3 +202,101 @@ async fn an_alias_becomes_a_stream() {
         (400, "alias [app-again] has the index [old], which is of the data stream [app-x]")
     );
 }
+
+#[tokio::test]
+async fn wildcards_leave_hidden_streams_out() {
+    let tested = with_stream().await;
+    let hidden = r#"{"index_patterns":["tmp-*"],"data_stream":{"hidden":true}}"#;
+    tested.ok("PUT", "/_index_template/tmp", hidden).await;
+    tested.ok("PUT", "/_data_stream/tmp-audit", "").await;
+    let stream = async |name: &str| {
+        let streams = tested.ok("GET", "/_data_stream", "").await["data_streams"].clone();
+        streams.as_array().unwrap().iter().find(|stream| stream["name"] == name).cloned()
+    };
+    let changes = [
+        ("PUT", "_lifecycle", r#"{"data_retention":"1d"}"#),
+        ("PUT", "_settings", r#"{"priority":3}"#),
+        ("PUT", "_mappings", r#"{"properties":{"n":{"type":"long"}}}"#),
+    ];
+    let before = stream("tmp-audit").await;
+    assert!(before.is_some(), "lists have it");
+    for all in ["*", "_all", "tmp*", "tmp*,app-1"] {
+        for wildcards in ["", "?expand_wildcards=open", "?expand_wildcards=closed", "?expand_wildcards=none"]
+        {
+            for (method, part, body) in changes {
+                tested.ok(method, &format!("/_data_stream/{all}/{part}{wildcards}"), body).await;
+            }
+        }
+        assert_eq!(stream("tmp-audit").await, before, "{all}");
+    }
+    for wildcards in ["", "?expand_wildcards=open", "?expand_wildcards=hidden", "?expand_wildcards=none"] {
+        tested.ok("DELETE", &format!("/_data_stream/tmp*{wildcards}"), "").await;
+        assert_eq!(stream("tmp-audit").await, before, "{wildcards}");
+    }
+    let wrong = tested.error("DELETE", "/_data_stream/tmp*?expand_wildcards=opne", "").await;
+    assert_eq!((wrong.0, stream("tmp-audit").await), (400, before));
+    // A list leaves them out where that is said.
+    let listed = async |wildcards: &str| {
+        let uri = format!("/_data_stream/*?expand_wildcards={wildcards}");
+        tested.ok("GET", &uri, "").await["data_streams"].as_array().unwrap().len()
+    };
+    assert_eq!((listed("open").await, listed("all").await, listed("none").await), (1, 2, 0));
+    // They are changed by name, and by wildcards that are said to mean them.
+    for (method, part, body) in changes {
+        for name in ["tmp-audit", "tmp*"] {
+            let uri = format!("/_data_stream/{name}/{part}?expand_wildcards=open,hidden");
+            tested.ok(method, &uri, body).await;
+        }
+    }
+    let changed = stream("tmp-audit").await.unwrap();
+    assert_eq!(changed["lifecycle"]["data_retention"], "1d");
+    assert_eq!(changed["settings"]["index"]["priority"], "3");
+    assert_eq!(changed["mappings"]["properties"]["n"]["type"], "long");
+    tested.ok("DELETE", "/_data_stream/*?expand_wildcards=none", "").await;
+    assert!(stream("app-1").await.is_some());
+    tested.ok("DELETE", "/_data_stream/tmp*?expand_wildcards=all", "").await;
+    assert_eq!(stream("tmp-audit").await, None);
+    tested.ok("PUT", "/_data_stream/tmp-audit", "").await;
+    tested.ok("DELETE", "/_data_stream/tmp-audit", "").await;
+    assert_eq!(stream("tmp-audit").await, None);
+}
+
+#[tokio::test]
+async fn wildcards_reset_settings_of_a_stream_for_good() {
+    let tested = with_stream().await;
+    tested.ok("PUT", "/_ingest/pipeline/p", r#"{"processors":[{"set":{"field":"by","value":"p"}}]}"#).await;
+    let said = r#"{"index":{"default_pipeline":"p","refresh_interval":"7s","priority":3,"codec":"zstd"}}"#;
+    one(&tested, "PUT", "_settings", said).await;
+    let resets = r#"{"index":{"default_*":null,"refresh*":null,"cod*":null,"prio*":null,"priority":4}}"#;
+    let reset = one(&tested, "PUT", "_settings", resets).await;
+    assert_eq!(reset["settings"], json!({ "index": { "priority": "4" } }));
+    assert_eq!(
+        reset["index_settings_results"],
+        json!({
+            "applied_to_data_stream_only": ["index.codec"],
+            "applied_to_data_stream_and_backing_indices":
+                ["index.default_pipeline", "index.priority", "index.refresh_interval"],
+        })
+    );
+    tested.ok("POST", "/app-1/_rollover", "").await;
+    let of_indices = tested.ok("GET", "/app-1/_settings?flat_settings", "").await;
+    let value = |index: &str, name: &str| of_indices[index]["settings"].get(format!("index.{name}")).cloned();
+    for index in ["ds-app-1-000001", "ds-app-1-000002"] {
+        assert_eq!(value(index, "default_pipeline"), None, "{index}");
+        assert_eq!(value(index, "priority"), Some(json!("4")), "{index}");
+    }
+    assert_eq!(value("ds-app-1-000002", "refresh_interval"), Some(json!("9s")), "as its template says");
+    // A request resets settings of a template, too.
+    let template =
+        r#"{"index_patterns":["web*"],"template":{"settings":{"default_pipeline":"p","priority":1}}}"#;
+    tested.ok("PUT", "/_index_template/web", template).await;
+    tested.ok("PUT", "/web", r#"{"settings":{"default_*":null}}"#).await;
+    let of_web = tested.ok("GET", "/web/_settings?flat_settings", "").await["web"]["settings"].clone();
+    assert_eq!((of_web.get("index.default_pipeline"), &of_web["index.priority"]), (None, &json!("1")));
+    // Nothing is set by a wildcard.
+    for uri in ["/web/_settings", "/_data_stream/app-1/_settings"] {
+        let (status, _, reason) = tested.error("PUT", uri, r#"{"index.blocks.*":true}"#).await;
+        assert_eq!(status, 400);
+        assert!(reason.starts_with("unknown setting [index.blocks.*]"), "{reason}");
+    }
+}

@@ -281,7 +281,7 @@ fn a_name_may_mean_the_values_of_others() {
     // Whoever does not see a field does not find it by another name.
     let seen = mapping.seen(|path| path != "first");
     assert_eq!(seen.resolve("all").paths, [("all", false), ("last", false)]);
-    assert_eq!(seen.resolve("user").paths, [("user", false)]);
+    assert!(seen.resolve("user").paths.is_empty());
     let mut merged = mapping.clone();
     assert!(
         merged
