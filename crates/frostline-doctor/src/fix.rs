@@ -77,7 +77,7 @@ change() {
         echo "$name was $was when the host was examined and is $now now: examine the host again" >&2
         return 1
     fi
-    is_of "$1" "$owner" "is of another device or file system than when the host was examined: examine it again" ||
+    is_of "$1" "$owner" "belongs to another device or file system than when the host was examined: examine it again" ||
         return 1
     mkdir -p "$record" && printf '%s\n' "$present" > "$record/$1" || return 1
     if set_"$1" "$to" && now=$(get_"$1") && [ "$now" != "$was" ]; then
@@ -101,7 +101,7 @@ revert() {
     return 1
 }
 set_back() {
-    is_of "$1" "$owner" "is gone, or of another device or file system now: left alone" && read_now "$1" || return 1
+    is_of "$1" "$owner" "is gone, or belongs to another device or file system now: left alone" && read_now "$1" || return 1
     [ "$now" != "$was" ] || [ -e "$record/options.$1" ] || return 0
     if [ "$now" != "$was" ] && [ -n "$left" ] && [ "$now" != "$left" ]; then
         echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
