@@ -131,7 +131,8 @@ fn kept(record: &Value) -> Result<Written> {
 fn record(pipeline: &Written) -> Value {
     let text = pipeline.to_string();
     let object = serde_json::from_str(&text).ok().filter(|object: &Value| {
-        object.to_string() == text && Written::from(object.clone()).to_string() == text
+        let texts = [object.to_string(), Written::from(object.clone()).to_string()];
+        texts.iter().all(|again| *again == text)
     });
     object.unwrap_or(Value::String(text))
 }

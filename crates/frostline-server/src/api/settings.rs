@@ -493,7 +493,7 @@ pub(crate) fn warning(json: Option<&Value>) -> Option<String> {
         |name: &str| name == TIME_FIELD || KNOWN.iter().chain(&OF_SHARDS).any(|(known, _)| *known == name);
     let mut others: Vec<String> = flat(json)
         .iter()
-        .filter(|(name, value)| !(value.is_null() && name.contains('*')) && !is_known(name))
+        .filter(|(name, value)| !(is_known(name) || value.is_null() && name.contains('*')))
         .filter(|(name, _)| !is_of_analysis(name) && name != OF_ANALYSIS)
         .map(|(name, _)| format!("[index.{name}]"))
         .collect();
