@@ -49,7 +49,7 @@ def test_a_volume_that_is_not_there_is_told(frostline, tmp_path):
     (tmp_path / "source").mkdir()
     frostline.ok("volume", "snapshot", tmp_path / "source", "--name", "data")
     for arguments in (["list", "other"], ["prune", "--keep-last", "1", "--name", "other"]):
-        frostline.fails("volume", *arguments, says=["no snapshot of a volume other; volumes: data"])
+        frostline.fails("volume", *arguments, says=["there is no snapshot of volume other; volumes: data"])
     for arguments in (["list"], ["show", "data"], ["diff", "data@1", "data"]):
         assert "requests" in as_text(frostline, "volume", *arguments)
 

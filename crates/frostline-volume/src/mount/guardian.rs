@@ -190,7 +190,7 @@ fn is_needed(directory: &Path) -> Result<bool> {
 }
 
 /// Whether a process was stopped by a signal.
-fn is_stopped(process: Pid) -> bool {
+pub(super) fn is_stopped(process: Pid) -> bool {
     let stat =
         std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
     // Its name may contain anything.

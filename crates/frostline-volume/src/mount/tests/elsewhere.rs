@@ -232,7 +232,12 @@ async fn nobody_waits_for_ever_for_a_process_that_was_stopped() {
     let rig = Rig::new().await;
     let target = rig.target();
     let mut doing = rig.ask().await;
-    kill_process(Pid::from_raw(doing.id() as i32).unwrap(), Signal::STOP).unwrap();
+    let process = Pid::from_raw(doing.id() as i32).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
+    // Its threads go on until one of them takes the signal.
+    while !guardian::is_stopped(process) {
+        std::thread::yield_now();
+    }
     let at = target.join("a/b/f1");
     calls(move || assert_refused(fs::File::open(at))).await;
     calls(move || doing.kill()).await;
