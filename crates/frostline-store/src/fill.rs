@@ -38,11 +38,11 @@ struct Part<B> {
     failures: u32,
 }
 
-/// How many bytes a second are fetched. After any time no more than the rate allows are, and those of one second.
+/// How many bytes a second are fetched: a token bucket that holds those of one second, and is full at first.
 #[derive(Debug)]
 pub struct Pace {
     rate: Option<u64>,
-    /// When the rate allows what was begun.
+    /// When the bucket is full again.
     paid_at: Instant,
 }
 
@@ -57,12 +57,12 @@ impl Pace {
         const BURST: Duration = Duration::from_secs(1);
         let Some(rate) = self.rate else { return Ok(()) };
         let takes = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
-        let (now, waits) = (Instant::now(), takes.saturating_sub(BURST));
-        let begins = self.paid_at + waits;
-        if now < begins {
-            return Err(begins);
+        let (now, paid_at) = (Instant::now(), self.paid_at + takes);
+        if paid_at > now + BURST {
+            return Err(paid_at - BURST);
         }
-        self.paid_at = now + (takes - waits);
+        // What was not used before fills the bucket, and no more.
+        self.paid_at = paid_at.max(now + takes.min(BURST));
         Ok(())
     }
 }
