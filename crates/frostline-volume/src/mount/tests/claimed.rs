@@ -532,6 +532,9 @@ fn listed(folder: &Path) -> Vec<String> {
     all
 }
 
+/// What it is, and what makes it.
+type Made<'a> = (&'a str, &'a dyn Fn(&Path));
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hidden_directory_that_no_mount_made_is_refused_and_stays() {
     if !can_mount() {
@@ -546,7 +549,7 @@ async fn a_hidden_directory_that_no_mount_made_is_refused_and_stays() {
         place.make(&bench.volumes().tree(&first).await.unwrap(), &mut record).unwrap();
         fs::read(place.state().join(place::RECORD)).unwrap()
     };
-    let made: [(&str, &dyn Fn(&Path)); 6] = [
+    let made: [Made<'_>; 6] = [
         ("of another user", &|state| {
             fs::create_dir(state).unwrap();
             std::os::unix::fs::chown(state, Some(65_534), None).unwrap();
