@@ -38,6 +38,8 @@ class Trace:
         self.at = TRACING / "instances" / f"requests-{os.getpid()}"
 
     def __enter__(self):
+        if not (TRACING / "instances").is_dir():
+            raise SystemExit(f"{TRACING} is not there: mount -t tracefs tracefs {TRACING}")
         self.at.mkdir()
         (self.at / "buffer_size_kb").write_text("65536")
         (self.at / "trace_clock").write_text("mono")
