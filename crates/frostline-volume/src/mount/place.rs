@@ -468,6 +468,7 @@ impl Place {
             // Copies have other ones.
             record.root = inode(&root)?;
             if !has_list {
+                let absent = scan::named(&absent);
                 let what = format!("{} is gone, so it is unknown which files are whole", absent.display());
                 return Err(Error::corrupt(what));
             }
@@ -672,10 +673,14 @@ fn read_record(state: &Path) -> Result<Option<Record>> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(scan::failed("read", &path, &e)),
     };
-    let damaged = |e| Error::corrupt(format!("{} cannot be read", path.display())).with_source(e);
+    let damaged =
+        |e| Error::corrupt(format!("{} cannot be read", scan::named(&path).display())).with_source(e);
     let record: Record = serde_json::from_slice(&bytes).map_err(damaged)?;
     match record.format > FORMAT {
-        true => Err(Error::refused(format!("{} is of a newer version of Frostline", path.display()))),
+        true => Err(Error::refused(format!(
+            "{} is of a newer version of Frostline",
+            scan::named(&path).display()
+        ))),
         false => Ok(Some(record)),
     }
 }
