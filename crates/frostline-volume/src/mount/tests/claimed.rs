@@ -4,6 +4,16 @@ use rustix::fs::{CWD, RenameFlags};
 
 use super::*;
 
+/// A snapshot, what it is of, and a folder; none where nothing can be mounted.
+async fn snapshotted() -> Option<(Bench, tempfile::TempDir, tempfile::TempDir)> {
+    if !can_mount() {
+        return None;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    Some((bench, source, folder))
+}
+
 /// An empty directory in a folder, with a mode of its own.
 fn prepared(folder: &Path) -> PathBuf {
     let there = folder.join("there");
@@ -50,11 +60,7 @@ async fn a_mount_that_is_refused_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_something_is_mounted_nothing_is_made() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     let (disk, bound) = (SmallDisk::new(16 << 20), folder.path().join("bound"));
     fs::create_dir_all(&bound).unwrap();
     rustix::mount::mount_bind(&bound, &bound).unwrap();
@@ -96,11 +102,7 @@ async fn a_mount_that_ended_before_all_names_were_made_keeps_nobody_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_stands_for_the_directory_that_it_leads_to() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, source, folder)) = snapshotted().await else { return };
     let at = |name: &str| folder.path().join(name);
     fs::create_dir_all(at("disk/data")).unwrap();
     symlink("disk/data", at("inner")).unwrap();
@@ -121,11 +123,7 @@ async fn a_link_stands_for_the_directory_that_it_leads_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn so_does_a_link_with_a_slash_at_its_end_or_at_that_of_its_target() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, source, folder)) = snapshotted().await else { return };
     let at = |name: &str| folder.path().join(name);
     fs::create_dir_all(at("disk/data")).unwrap();
     symlink("disk/data/", at("inner")).unwrap();
@@ -237,11 +235,7 @@ async fn killed_at_its_end(bench: &Bench, target: &Path) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mount_whose_process_was_killed_at_its_end_is_finished_by_the_next_command() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     // The mount of one with fanotify goes where its directory went.
     for (number, (is_bound, is_umount)) in
         [(false, false), (false, true), (true, false), (true, true)].into_iter().enumerate()
@@ -274,11 +268,7 @@ async fn a_mount_whose_process_was_killed_at_its_end_is_finished_by_the_next_com
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_is_still_mounted_in_the_hidden_one_is_not_removed() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     let (target, kept) = (folder.path().join("data"), folder.path().join("kept"));
     let state = killed_at_its_end(&bench, &target).await;
     let root = state.join("root");
@@ -323,11 +313,7 @@ async fn a_mount_removes_nothing_that_it_did_not_make() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_put_into_the_closed_directory_is_not_lost() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     let target = folder.path().join("data");
     let state = killed_at_its_end(&bench, &target).await;
     let theirs = state.join("root/theirs");
@@ -359,11 +345,7 @@ async fn a_directory_that_was_moved_away_from_its_files_does_not_begin_anew() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_kill_at_the_very_end_leaves_is_removed_by_the_next_command() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     let target = folder.path().join("data");
     let state = place::paths(&target).unwrap().1;
     fs::create_dir(&target).unwrap();
@@ -414,11 +396,7 @@ async fn killed_before_its_end(bench: &Bench, target: &Path) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_directory_that_was_moved_away_is_not_taken_for_what_is_there_now() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     let name = "data".parse().unwrap();
     for (number, is_replaced) in [false, true].into_iter().enumerate() {
         let (target, moved) = (folder.path().join("data"), folder.path().join(format!("moved{number}")));
@@ -462,11 +440,7 @@ async fn a_whole_directory_that_was_moved_away_is_not_taken_for_what_is_there_no
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mount_goes_on_though_the_closed_directory_is_gone_and_hides_nothing() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     let name = "data".parse().unwrap();
     let (target, moved) = (folder.path().join("data"), folder.path().join("moved"));
     // While data is absent.
@@ -537,11 +511,7 @@ type Made<'a> = (&'a str, &'a dyn Fn(&Path));
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hidden_directory_that_no_mount_made_is_refused_and_stays() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     let record = {
         let other = folder.path().join("other");
         let first = bench.volumes().find(&"data".parse().unwrap()).await.unwrap();
@@ -592,11 +562,7 @@ async fn a_hidden_directory_that_no_mount_made_is_refused_and_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hidden_directory_is_closed_before_anything_is_in_it() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     let target = folder.path().join("data");
     let state = place::paths(&target).unwrap().1;
     fs::create_dir(&state).unwrap();
@@ -608,11 +574,7 @@ async fn a_hidden_directory_is_closed_before_anything_is_in_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_users_make_do_not_tell_how_far_a_mount_is() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     for is_whole in [false, true] {
         let target = folder.path().join(format!("data{is_whole}"));
         let mut served = mount(&bench.volumes(), &target, &lazily()).await;
@@ -640,17 +602,15 @@ async fn names_that_users_make_do_not_tell_how_far_a_mount_is() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_list_of_absent_files_nothing_counts_as_whole() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     let target = folder.path().join("data");
     let mut served = mount(&bench.volumes(), &target, &lazily()).await;
     assert_eq!(served.unmount().await, Unmounted::Incomplete);
     let state = place::paths(&target).unwrap().1;
     fs::remove_dir_all(state.join("absent")).unwrap();
-    assert_eq!(unmount_snapshot(&target).await.unwrap_err().kind(), ErrorKind::Corrupt);
+    let error = unmount_snapshot(&target).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains(state.join("absent").to_str().unwrap()), "{error}");
     assert!(state.join("root/a/b/f1").exists() && !target.join("a").exists());
 }
 
@@ -713,11 +673,7 @@ async fn whoever_gives_the_name_of_the_hidden_directory_to_something_else_change
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_of_a_whole_mount_that_was_killed_is_finished() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     let (first, copy) = (folder.path().join("first"), folder.path().join("copy"));
     fs::create_dir(&first).unwrap();
     killed_before_its_end(&bench, &first.join("data")).await;
@@ -732,11 +688,7 @@ async fn a_copy_of_a_whole_mount_that_was_killed_is_finished() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nothing_tells_which_directory_is_the_snapshot_nothing_is_changed() {
-    if !can_mount() {
-        return;
-    }
-    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
-    snapshot(&bench.volumes(), source.path()).await;
+    let Some((bench, _source, folder)) = snapshotted().await else { return };
     let target = folder.path().join("data");
     let state = killed_before_its_end(&bench, &target).await;
     // Another inode, and files in both.
