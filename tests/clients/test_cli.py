@@ -5,6 +5,7 @@ FROSTLINE_TEST_KILLS is how often ingest and vacuum are killed, 10 without it.
 
 import json
 import os
+import pty
 import random
 import shutil
 import signal
@@ -55,6 +56,42 @@ def test_every_command_prints_one_json_document(logs, tmp_path):
     for command, keys in PRINTED:
         answer = copy.ok(*command)
         assert all(key in answer for key in keys), f"{command}: {answer}"
+
+
+def at_a_terminal(frostline, *arguments):
+    """What a person at a terminal sees, without --json."""
+    ours, its = pty.openpty()
+    command = [word for word in frostline.command(*arguments) if word != "--json"]
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=frostline.clean_environment()) as process:
+        os.close(its)
+        shown = b""
+        while True:
+            try:
+                more = os.read(ours, 65536)
+            except OSError:  # EIO: the other end is closed
+                break
+            shown += more
+    os.close(ours)
+    return process.returncode, shown.decode()
+
+
+def test_a_terminal_sees_what_a_pipe_does(logs, tmp_path):
+    rows = tmp_path / "rows.ndjson"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    copy = copy_of(logs, tmp_path / "repo")
+    for command, first in [
+        (["doctor", "explain", "N02"], "N02 "),
+        (["index", "list"], "index "),
+        (["search", "--index", "logs", "n:77"], '{"n":'),
+        (["mount", "logs", "--cache", "1MiB"], "logs"),
+    ]:
+        status, shown = at_a_terminal(copy, *command)
+        assert status == DONE, f"{command}: {shown}"
+        assert shown.lstrip().startswith(first), f"{command}: {shown}"
+    status, shown = at_a_terminal(copy, "ingest", "--index", "more", str(rows))
+    assert status == DONE and "2000 documents into more" in shown, shown
+    status, shown = at_a_terminal(copy, "search", "--index", "no-such", "n:77")
+    assert status == FAILED and shown.startswith("frostline: "), shown
 
 
 def test_a_retention_is_set_shown_and_ended(frostline):
