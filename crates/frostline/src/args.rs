@@ -861,7 +861,7 @@ pub(crate) struct VolumeMount {
 pub(crate) enum MountMode {
     /// The mode that promises most: fuse
     Auto,
-    /// Incomplete files are read and written through Frostline until `umount`
+    /// Reads and writes of incomplete files go through Frostline, by FUSE
     Fuse,
     /// The kernel asks Frostline before a program uses an incomplete file
     Fanotify,
