@@ -38,7 +38,7 @@ enum Command {
         /// The folder to create.
         #[arg(value_name = "OUT")]
         out: PathBuf,
-        /// The host's files.
+        /// Root of the host's files.
         #[arg(long, default_value = "/", value_name = "DIR")]
         root: PathBuf,
         /// Milliseconds between the two samples of counters.
@@ -56,7 +56,7 @@ enum Command {
         #[arg(long)]
         markdown: bool,
     },
-    /// Print the fixes as a script with its undo; with --apply, run those of the rules named.
+    /// Print the fixes as a script with its undo; with --apply, run those of the named rules.
     Fix {
         /// Rules to fix [default: all that fired].
         rules: Vec<String>,
@@ -66,7 +66,7 @@ enum Command {
         /// Run the fixes of this rule; may be repeated.
         #[arg(long, value_name = "RULE", conflicts_with = "rules")]
         apply: Vec<String>,
-        /// File for the undo script, which is saved before anything is run.
+        /// File of the script, which is written before it runs; `sh FILE undo` reverts it.
         #[arg(long, default_value = "doctor-undo.sh", value_name = "FILE")]
         undo: PathBuf,
         #[command(flatten)]
@@ -74,7 +74,7 @@ enum Command {
     },
     /// Examine a virtual machine definition: libvirt XML, or the JSON of an OpenStack flavor or image.
     Vm {
-        /// The file.
+        /// File of the definition.
         file: PathBuf,
         #[command(flatten)]
         show: Show,
@@ -87,7 +87,7 @@ struct Examine {
     from: From,
     #[command(flatten)]
     show: Show,
-    /// Capture of the host that runs this machine: both in one report, with what on the host explains what is found here.
+    /// Capture of the host that runs this machine, to say what on the host explains what is found here.
     #[arg(long, value_name = "DIR")]
     hypervisor: Option<PathBuf>,
     /// Name of this machine on that host, if it has several.

@@ -46,7 +46,7 @@ pub enum Lab {
         /// Markdown files with blocks that name a run and what to show of it
         #[arg(required = true, value_name = "FILE")]
         pages: Vec<PathBuf>,
-        /// Write nothing, and fail if a page is not what its runs say
+        /// Write nothing, and fail if a page differs from its runs
         #[arg(long)]
         check: bool,
     },

@@ -466,7 +466,7 @@ pub struct CrashArgs {
     /// Its mount options; without them, the kernel's defaults.
     #[arg(long, requires = "fs", default_value = "")]
     pub options: String,
-    /// Power cuts of each.
+    /// Power cuts of each file system and its options.
     #[arg(long, default_value_t = 100)]
     pub cuts: usize,
     /// Steps of the workload that is recorded.

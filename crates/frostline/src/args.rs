@@ -134,7 +134,7 @@ pub(crate) enum Command {
     Needle(Needle),
     /// Delete objects that no version of an index needs
     Vacuum(Vacuum),
-    /// Keep directories as snapshots in the repository, and restore them
+    /// Back up directories as snapshots in the repository, and restore or mount them
     Volume(VolumeGiven),
     /// Generate web server logs, search them cold and warm, and compare with the published study
     Demo(demo::Options),
@@ -775,21 +775,21 @@ pub(crate) struct VolumeGiven {
 pub(crate) enum Volume {
     /// Make a key for encryption, in a new file; without it the snapshots are lost
     Key {
-        /// The file
+        /// File to create
         file: PathBuf,
     },
     /// Store a directory as the newest snapshot of a volume; only changes are uploaded
     Snapshot(VolumeSnapshot),
     /// List snapshots
     List {
-        /// Name of a volume [default: all]
+        /// Volume to list [default: all]
         name: Option<String>,
     },
     /// Show the origin and cost of a snapshot
     Show {
         /// VOLUME, for its newest snapshot, or VOLUME@NUMBER
         snapshot: String,
-        /// List its entries too
+        /// List its entries, too
         #[arg(long)]
         files: bool,
     },
@@ -828,12 +828,12 @@ pub(crate) enum Volume {
     },
     /// End a mount; once all data is in place, an ordinary directory is left
     Umount {
-        /// The directory
+        /// Directory on which a snapshot is mounted
         directory: PathBuf,
     },
     /// Show how much of a mounted snapshot is in place
     Status {
-        /// The directory
+        /// Directory on which a snapshot is mounted
         directory: PathBuf,
     },
     /// Compare the ways to restore a volume of Amazon EBS by time and price
@@ -844,7 +844,7 @@ pub(crate) enum Volume {
 pub(crate) struct VolumeMount {
     /// VOLUME, for its newest snapshot, or VOLUME@NUMBER
     pub(crate) snapshot: String,
-    /// A directory that is new or empty, or on which the same was mounted before
+    /// A directory that is new or empty, or on which this snapshot was mounted before
     pub(crate) directory: PathBuf,
     /// Fetch at most this many bytes of files a second in the background, such as 50MiB
     #[arg(long, value_name = "BYTES", conflicts_with = "no_hydrate")]
@@ -852,16 +852,18 @@ pub(crate) struct VolumeMount {
     /// Fetch only what is read
     #[arg(long)]
     pub(crate) no_hydrate: bool,
-    /// What stands between programs and absent data; fanotify (Linux 6.14) ends by itself, but does not promise all that fuse does
+    /// How absent data is served; fanotify (Linux 6.14) ends by itself, but does not promise all that fuse does
     #[arg(long, value_enum, default_value_t = MountMode::Auto)]
     pub(crate) mode: MountMode,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MountMode {
-    /// What promises most: fuse
+    /// The mode that promises most: fuse
     Auto,
+    /// Reads and writes of incomplete files go through Frostline, by FUSE
     Fuse,
+    /// The kernel asks Frostline before a program uses an incomplete file
     Fanotify,
 }
 
@@ -879,7 +881,7 @@ pub(crate) struct VolumePlan {
     /// Region of the prices: us-east-1 or ap-northeast-2
     #[arg(long, default_value = "us-east-1")]
     pub(crate) region: String,
-    /// Write rate of your volume in bytes a second, such as 1GiB, for frostline's restore [default: 125MiB]
+    /// Write rate of your volume in bytes a second, such as 1GiB, which limits `volume mount` and `restore` [default: 125MiB]
     #[arg(long, value_name = "BYTES")]
     pub(crate) write_rate: Option<String>,
     /// Write a page with a timeline to this file
@@ -889,7 +891,7 @@ pub(crate) struct VolumePlan {
 
 #[derive(Debug, Args)]
 pub(crate) struct VolumeSnapshot {
-    /// The directory
+    /// Directory to store
     pub(crate) directory: PathBuf,
     /// Name of the volume; created if it does not exist
     #[arg(long, value_name = "VOLUME")]
@@ -931,7 +933,7 @@ pub(crate) struct VolumePrune {
     /// Abandon unfinished snapshots that wrote nothing for this many hours
     #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
     pub(crate) abandoned_hours: f64,
-    /// Only say what would be done
+    /// Only say what would be removed and deleted
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

@@ -175,7 +175,7 @@ pub(super) const RULES: &[Rule] = &[
             ),
             Fix::typed(
                 Side::Cloud,
-                "Provision more IOPS or throughput if the volume is",
+                "Provision more IOPS or throughput if the volume is the limit",
                 &["aws ec2 modify-volume --volume-id {volume} --iops {iops} --throughput {mib}"],
                 &["aws ec2 modify-volume --volume-id {volume} --iops {was_iops} --throughput {was_mib}"],
             ),

@@ -185,7 +185,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "Distributions zero every allocated page, to prevent information leaks. ZFS overwrites its buffers anyway, so zeroing only costs ARC throughput. Turning it off gives up this protection.",
         fixes: &[Fix::typed(
             Side::Service,
-            "In /etc/default/grub, then update-grub and reboot; weigh the protection",
+            "In /etc/default/grub, then update-grub and reboot; weigh the loss of protection",
             &["GRUB_CMDLINE_LINUX_DEFAULT=\"... init_on_alloc=0\""],
             &["remove the word"],
         )],
@@ -237,7 +237,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "M09",
         name: "idle-huge-pages",
-        title: "Memory is reserved as unused huge pages",
+        title: "Memory is reserved as huge pages that nothing uses",
         reads: &["/proc/meminfo"],
         threshold: "free and unreserved huge pages hold over 5 % of memory",
         severity: Severity::Medium,

@@ -258,7 +258,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Low,
         confidence: Confidence::Medium,
         needs: NOTHING,
-        explanation: "Without offloads the stack handles 1,500-byte packets one by one instead of 64 KiB at once. They are sometimes turned off because of a bug that has long been fixed.",
+        explanation: "Without offloads the stack handles 1,500-byte packets one by one instead of 64 KiB at once. Offloads are sometimes turned off because of a bug that has long been fixed.",
         fixes: &[Fix::here("Turn them on", &[Change(Setting::Offload, Want::Exactly("on"))])],
         gain: "Less CPU for each byte: often several times",
         verify: "`ethtool -k DEV`; CPU time at the same throughput",
@@ -509,7 +509,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Medium,
         confidence: Confidence::High,
         needs: TWO,
-        explanation: "The queue in front of the device was full, or a shaper let no more through. TCP takes it for congestion on the path. A discipline that shapes (tbf, htb, police) drops what it was told to.",
+        explanation: "The queue in front of the device was full, or a shaper let no more through. TCP takes the loss for congestion on the path. A discipline that shapes (tbf, htb, police) drops what exceeds its rate.",
         fixes: &[
             Fix::typed(Side::Here, "See which discipline drops", &["tc -s qdisc show dev {dev}"], &[]),
             Fix::typed(
@@ -533,7 +533,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Medium,
         confidence: Confidence::High,
         needs: NOTHING,
-        explanation: "A bond without a member has its capacity and its redundancy reduced. By the hash policy layer2 all packets to one router take one link: with layer3+4 connections are spread.",
+        explanation: "A bond that lost a member has less capacity and redundancy. With the hash policy layer2, all packets to one router take one link; layer3+4 spreads connections.",
         fixes: &[Fix::typed(
             Side::Service,
             "Repair the member; choose the hash policy in the bond's configuration (it can be set while the bond runs)",
@@ -554,7 +554,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Medium,
         confidence: Confidence::Medium,
         needs: NOTHING,
-        explanation: "A cable with a broken pair, a module or a port of the switch limits the link. A device of 25 Gb/s on a switch of 10 is no fault.",
+        explanation: "A cable with a broken pair, a module or a port of the switch limits the link. A device of 25 Gb/s on a switch of 10 Gb/s is no fault.",
         fixes: &[Fix::typed(
             Side::Host,
             "Compare with the switch's port, then the cable and the module",

@@ -98,7 +98,7 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "Each segment file is mapped. At the limit, mapping fails with 'Map failed'. In production the node does not start with a lower limit.",
         fixes: &[Fix::here(
-            "As documented (and in /etc/sysctl.d)",
+            "Raise the limit (also in /etc/sysctl.d)",
             &[Change(Setting::Sysctl("vm.max_map_count"), Want::Least("1048576"))],
         )],
         gain: "The node starts and stays up",

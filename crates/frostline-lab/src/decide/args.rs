@@ -27,7 +27,7 @@ pub struct DecideArgs {
     /// Machine type whose limits apply, such as r7g.xlarge
     #[arg(long)]
     pub instance: Option<String>,
-    /// Hours per day of the workload, nothing in the others [default: 24]
+    /// Hours of each day in which the workload runs [default: 24]
     #[arg(long, value_name = "HOURS")]
     pub hours_per_day: Option<f64>,
     /// Copies of the data, each on volumes of its own

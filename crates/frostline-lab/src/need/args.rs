@@ -21,7 +21,7 @@ pub struct NeedArgs {
     /// Output of `iostat -dxt`, folders of `frostline doctor capture`, JSON of `aws cloudwatch`, or logs of fio
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Device or volume whose need is derived; without it the only one that has requests
+    /// Device or volume whose need is derived [default: the only one that has requests]
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
     /// Requests follow each other; without it they count as random, unless a log has their places
