@@ -22,7 +22,7 @@ mod programs;
 mod recorded;
 
 /// Whether a file system can be mounted here.
-fn can_mount() -> bool {
+pub(super) fn can_mount() -> bool {
     let can = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
     if !can {
         eprintln!("skipped: no root, or no /dev/fuse");
@@ -349,10 +349,10 @@ async fn a_mount_that_goes_on_tells_of_newer_snapshots_and_that_its_own_was_remo
 }
 
 /// A file system of its own that is full soon.
-struct SmallDisk(tempfile::TempDir);
+pub(super) struct SmallDisk(pub(super) tempfile::TempDir);
 
 impl SmallDisk {
-    fn new(bytes: u64) -> SmallDisk {
+    pub(super) fn new(bytes: u64) -> SmallDisk {
         let folder = tempfile::tempdir().unwrap();
         let size = std::ffi::CString::new(format!("size={bytes}")).unwrap();
         rustix::mount::mount(
@@ -367,7 +367,7 @@ impl SmallDisk {
     }
 
     /// Leaves no room.
-    fn fill(&self) -> PathBuf {
+    pub(super) fn fill(&self) -> PathBuf {
         let path = self.0.path().join("ballast");
         let file = fs::File::create(&path).unwrap();
         for at in (0..).step_by(4_096) {
