@@ -206,7 +206,7 @@ fn fault_of_path(path: &[u8]) -> Option<&'static str> {
     path.split(|byte| *byte == b'/').any(is_bad).then_some("a path has a part that no name can be")
 }
 
-fn parent(path: &[u8]) -> &[u8] {
+pub(crate) fn parent(path: &[u8]) -> &[u8] {
     path.iter().rposition(|byte| *byte == b'/').map_or(&[], |at| &path[..at])
 }
 
