@@ -13,9 +13,9 @@ use frostline_node::Node;
 use frostline_show::{Table, note, parse_bytes, printable, say, say_json, show_bytes, show_count};
 use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
-    Change, Consistency, FillStage, Mount, MountMode, MountOptions, MountStatus, Mounted, Node as Kind,
-    Prune, RestoreOptions, Selection, Snapshot, SnapshotName, SnapshotOptions, Summaries, Tablespace,
-    TablespaceMapping, Unmounted, VolumeFault, VolumeKey, Volumes,
+    Change, Consistency, Entry, FillStage, Mount, MountMode, MountOptions, MountStatus, Mounted,
+    Node as Kind, Prune, RestoreOptions, Selection, Snapshot, SnapshotName, SnapshotOptions, Summaries,
+    Tablespace, TablespaceMapping, Time, Unmounted, VolumeFault, VolumeKey, Volumes,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
@@ -318,20 +318,10 @@ async fn show(config: &Config, name: &str, files: bool, key: Option<&Path>) -> R
     let session = Session::of(config.node()?).with_key(key)?;
     let snapshot = session.find(name).await?;
     let entries = if files { session.volumes.entries(&snapshot).await? } else { Vec::new() };
-    let kind = |node: &Kind| match node {
-        Kind::Directory => ("directory", 0),
-        Kind::File { bytes, .. } => ("file", *bytes),
-        Kind::Symlink(_) => ("symlink", 0),
-        Kind::HardLink(_) => ("hardlink", 0),
-    };
     if config.json {
         let mut document = describe(&snapshot);
         if files {
-            let listed = entries.iter().map(|entry| {
-                let (kind, bytes) = kind(&entry.node);
-                json!({ "path": entry.show(), "kind": kind, "bytes": bytes, "mode": format!("{:o}", entry.meta.mode) })
-            });
-            document["entries"] = listed.collect();
+            document["entries"] = entries.iter().map(describe_entry).collect();
         }
         document["cost"] = session.cost_json();
         say_json(&document)?;
@@ -358,12 +348,53 @@ async fn show(config: &Config, name: &str, files: bool, key: Option<&Path>) -> R
         table.row(vec![what.to_owned(), value]);
     }
     say!("{table}")?;
-    for entry in &entries {
-        let (kind, bytes) = kind(&entry.node);
-        say!("{:>5o} {bytes:>15} {kind:9} {}", entry.meta.mode, printable(&entry.show()))?;
-    }
+    entries.iter().try_for_each(|entry| say!("{}", entry_line(entry)))?;
     session.note_cost(config);
     Ok(Outcome::Done)
+}
+
+fn describe_entry(entry: &Entry) -> Value {
+    let Entry { meta, node, .. } = entry;
+    let (kind, bytes) = match node {
+        Kind::Directory => ("directory", 0),
+        Kind::File { bytes, .. } => ("file", *bytes),
+        Kind::Symlink(_) => ("symlink", 0),
+        Kind::HardLink(_) => ("hardlink", 0),
+    };
+    let mut document = json!({
+        "path": entry.show(), "kind": kind, "bytes": bytes, "mode": format!("{:o}", meta.mode),
+        "uid": meta.uid, "gid": meta.gid, "modified": modified(&meta.modified).to_string(),
+    });
+    if let Kind::Symlink(target) | Kind::HardLink(target) = node {
+        document["target"] = json!(String::from_utf8_lossy(target));
+    }
+    document
+}
+
+/// A line as of `ls -l`: kind and permissions, owner, group, size, time of modification, path.
+fn entry_line(entry: &Entry) -> String {
+    let Entry { meta, node, .. } = entry;
+    let (kind, bytes, of, target) = match node {
+        Kind::Directory => ('d', 0, "", &[][..]),
+        Kind::File { bytes, .. } => ('-', *bytes, "", &[][..]),
+        Kind::Symlink(target) => ('l', 0, " -> ", target.as_slice()),
+        Kind::HardLink(target) => ('h', 0, " link to ", target.as_slice()),
+    };
+    format!(
+        "{kind}{} {:>5} {:>5} {bytes:>12} {:.0} {}{of}{}",
+        meta.permissions(),
+        meta.uid,
+        meta.gid,
+        modified(&meta.modified),
+        printable(&entry.show()),
+        printable(&String::from_utf8_lossy(target)),
+    )
+}
+
+fn modified(time: &Time) -> jiff::Timestamp {
+    let nanos = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
+    let last = if nanos < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
+    jiff::Timestamp::from_nanosecond(nanos).unwrap_or(last)
 }
 
 async fn diff(config: &Config, older: &str, newer: &str, key: Option<&Path>) -> Result<Outcome> {
