@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::FileExt as _;
 
 use frostline_base::ErrorKind;
+use frostline_commits::testing::ReadFault;
 
 use super::*;
 use crate::testing::{Bench, noise, snapshot};
@@ -66,6 +67,25 @@ async fn a_store_that_does_not_answer_is_no_damage() {
     let error = fault("data@1", None, Error::unavailable("no answer")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(bench.volumes().verify(&[taken], |_, _| {}).await.unwrap().chunks, 1);
+}
+
+#[tokio::test]
+async fn a_bucket_that_disappears_is_no_damage() {
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    fs::write(folder.path().join("file"), noise(1, 300_000)).unwrap();
+    let taken = snapshot(&bench.volumes(), folder.path()).await.snapshot;
+    let all = [taken.clone()];
+    for part in [".pack", "tree"] {
+        bench.store.fault_reads(part, ReadFault::NoBucket);
+        let error = bench.volumes().verify(&all, |_, _| {}).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+        assert!(format!("{error:?}").contains("the bucket does not exist"), "{error:?}");
+        let target = folder.path().join("target");
+        let error = bench.volumes().restore(&taken, &target, &Default::default(), |_| {}).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    }
+    bench.store.mend_reads();
+    assert_eq!(bench.volumes().verify(&all, |_, _| {}).await.unwrap().faults, []);
 }
 
 #[tokio::test]
