@@ -45,7 +45,7 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
 
-use frostline_base::{Error, Result, chain};
+use frostline_base::{Error, Result, told};
 
 use super::lazy::{LazyFile, second_name};
 use super::pages::Pages;
@@ -313,7 +313,7 @@ impl Place {
 
     /// Records for whoever waits for the end of this process that it is an error.
     pub(super) fn note_failure(&self, error: &Error) {
-        self.lock.note_failure(&chain(error));
+        self.lock.note_failure(&told(error));
     }
 
     /// Writes a note into the directory, and gives it mode 0000.

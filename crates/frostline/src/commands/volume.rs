@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use frostline_base::Cost;
+use frostline_base::{Cost, told};
 use frostline_node::Node;
 use frostline_show::{Table, note, parse_bytes, printable, say, say_json, show_bytes, show_count};
 use frostline_volume::plan::{self, RestoreQuestion};
@@ -718,7 +718,7 @@ async fn serve(mounted: Mounted) -> Result<Unmounted> {
         loop {
             stops.next().await;
             if let Err(error) = frostline_volume::unmount_snapshot(&directory).await {
-                note!("{error}");
+                note!("{}", told(&error));
             }
         }
     });
