@@ -506,6 +506,9 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
         };
         match (finished(), failure) {
             (Ok(unmounted), Some(failure)) => Err(ended_badly(&directory, unmounted, &failure)),
+            (Err(error), Some(failure)) if !failure.contains(error.what()) => {
+                Err(error.context(served_badly(&directory, &failure)))
+            }
             (finished, _) => finished,
         }
     })
@@ -514,16 +517,16 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
 
 /// What happened to a directory whose process ended with an error.
 fn ended_badly(directory: &Path, unmounted: Unmounted, failure: &str) -> Error {
-    let directory = directory.display();
     let left = match unmounted {
-        Unmounted::Whole => "all of its data is in place".to_owned(),
-        Unmounted::Incomplete => {
-            "data is absent: run the same frostline volume mount again to go on".to_owned()
-        }
+        Unmounted::Whole => "all of its data is in place",
+        Unmounted::Incomplete => "data is absent: run the same frostline volume mount again to go on",
     };
-    Error::unavailable(format!(
-        "the process that served {directory} ended with an error: {failure}. {directory} is unmounted, and {left}"
-    ))
+    let ended = served_badly(directory, failure);
+    Error::unavailable(format!("{ended}. {} is unmounted, and {left}", directory.display()))
+}
+
+fn served_badly(directory: &Path, failure: &str) -> String {
+    format!("the process that served {} ended with an error: {failure}", directory.display())
 }
 
 /// What is mounted on a directory; `Conflict` if that is not the snapshot.
