@@ -130,6 +130,37 @@ impl Error {
     }
 }
 
+/// Facts that say where something is, in the order of a sentence.
+const PLACES: [&str; 8] = ["range", "at", "byte", "line", "object", "file", "path", "split"];
+
+impl Error {
+    /// The sentence with its facts in words, for people. What the sentence names is not named again.
+    fn told(&self) -> String {
+        let is_new = |value: &str| !value.contains(char::is_alphabetic) || !self.what.contains(value);
+        let is_place = |key: &str| PLACES.contains(&key);
+        let of =
+            |place: &&str| self.fact(place).filter(|value| is_new(value)).map(|value| in_words(place, value));
+        let place: Vec<String> = PLACES.iter().filter_map(of).collect();
+        let others = self.facts.iter().filter(|(key, value)| !is_place(key) && is_new(value));
+        let others = others.map(|(key, value)| in_words(key, value));
+        let place = (!place.is_empty()).then(|| place.join(" of "));
+        let all: Vec<String> = place.into_iter().chain(others).collect();
+        if all.is_empty() { self.what.clone() } else { format!("{} ({})", self.what, all.join(", ")) }
+    }
+}
+
+fn in_words(key: &str, value: &str) -> String {
+    match (key, value.split_once("..")) {
+        ("range", Some((start, end))) => format!("bytes {start} to {end}"),
+        ("at" | "byte", _) => format!("byte {value}"),
+        ("bytes", _) => format!("{value} bytes"),
+        ("object_bytes", _) => format!("the object has {value} bytes"),
+        ("path", _) => value.to_owned(),
+        ("object" | "file" | "split" | "index", _) => format!("the {key} {value}"),
+        _ => format!("{} {value}", key.replace('_', " ")),
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
@@ -160,6 +191,16 @@ impl std::error::Error for Error {
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// The same for people, with the facts of [`Error`] in words.
+pub fn told(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let told = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<Error>() {
+        Some(error) => error.told(),
+        None => cause.to_string(),
+    };
+    causes.map(told).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod wildcard;
 
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use doubles::Doubles;
-pub use error::{Error, ErrorKind, Result, chain};
+pub use error::{Error, ErrorKind, Result, chain, told};
 pub use ids::{IndexName, SplitId};
 pub use meter::{Cost, Count, Meter};
 pub use range::{ByteRange, TimeRange};

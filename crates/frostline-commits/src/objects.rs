@@ -13,7 +13,7 @@ use frostline_base::{Error, Result};
 pub async fn get(store: &dyn ObjectStore, path: &Path) -> Result<Option<Bytes>> {
     match store.get(path).await {
         Ok(found) => found.bytes().await.map(Some).map_err(|e| failed(e, path)),
-        Err(e @ object_store::Error::NotFound { .. }) if !frostline_store::is_bucket_missing(&e) => Ok(None),
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
         Err(e) => Err(failed(e, path)),
     }
 }

@@ -57,6 +57,8 @@ pub enum ReadFault {
     Denied,
     /// Half of what was asked for comes.
     Short,
+    /// The bucket is gone.
+    NoBucket,
 }
 
 /// Requests that a store answered.
@@ -283,6 +285,7 @@ impl ObjectStore for Faulty {
                 path: path.to_string(),
                 source: "AccessDenied".into(),
             }),
+            Some(ReadFault::NoBucket) => Err(frostline_store::Fault::Answered(404, "NoSuchBucket").into()),
             Some(ReadFault::Short) => {
                 let mut answer = self.0.store.get_opts(path, options).await?;
                 let (meta, range) = (answer.meta.clone(), answer.range.clone());

@@ -281,9 +281,16 @@ pub(crate) fn said(error: &object_store::Error) -> String {
     Facts::of(error).said()
 }
 
-/// Whether a request failed because the bucket does not exist, which stores also report as "not found".
-pub fn is_bucket_missing(error: &object_store::Error) -> bool {
-    Facts::of(error).is_bucket_missing()
+/// The same error, unless it is `NotFound` because the bucket does not exist: whoever asks for an object must not take that
+/// for the absence of the object.
+pub(crate) fn without_bucket(error: object_store::Error) -> object_store::Error {
+    let is_bucket = Facts::of(&error).is_bucket_missing();
+    match error {
+        object_store::Error::NotFound { source, .. } if is_bucket => {
+            object_store::Error::Generic { store: "frostline", source }
+        }
+        error => error,
+    }
 }
 
 /// Our error for a failed `verb` of `key` in the repository at `url`: its kind, and one sentence that says what
@@ -339,7 +346,7 @@ fn kind_and_advice(error: &object_store::Error) -> (ErrorKind, String) {
 fn general_advice(facts: &Facts) -> Option<(ErrorKind, String)> {
     if facts.is_bucket_missing() {
         let why = "the bucket does not exist: create it, or check the URL and the endpoint";
-        return Some((ErrorKind::NotFound, why.into()));
+        return Some((ErrorKind::Unavailable, why.into()));
     }
     if facts.is_without_credentials() {
         let google = facts.server.as_deref() == Some("http://metadata.google.internal");

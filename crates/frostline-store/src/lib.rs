@@ -32,7 +32,7 @@ mod simulated;
 
 pub use aliased::Aliases;
 pub use failing::{Failing, Mishap};
-pub use fault::{Fault, explain, is_bucket_missing};
+pub use fault::{Fault, explain};
 pub use fill::{Fills, Pace, Speed, fill, pause_filling};
 pub use frostline_base::{Error, Result};
 pub use hedged::{HedgeOptions, Hedged};

@@ -8,7 +8,7 @@ use object_store::Result;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::fault::{Fault, Trouble, said, trouble};
+use crate::fault::{Fault, Trouble, said, trouble, without_bucket};
 
 /// Knows since when no request was answered. Once that is too long, requests fail at once instead of each waiting by
 /// itself, but for one at a time, at most one a second, which finds out whether the store answers again.
@@ -100,6 +100,7 @@ impl Outage {
         match sent.wait(ask).await.unwrap_or_else(|silent| Err(silent.into())) {
             Ok(answer) => Ok((answer, sent)),
             Err(error) => {
+                let error = without_bucket(error);
                 self.saw(sent.at, Some(&error));
                 Err(error)
             }

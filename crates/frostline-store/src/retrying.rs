@@ -29,7 +29,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio::time::Instant;
 
-use crate::fault::{Fault, Trouble, said, trouble};
+use crate::fault::{Fault, Trouble, said, trouble, without_bucket};
 use crate::metered::Meters;
 use crate::outage::{Outage, Sent};
 use crate::ranges::ranges_by_get;
@@ -348,7 +348,9 @@ impl Core {
                 }
             };
             let answers = sent.wait(self.inner.delete_stream(asked).collect()).await;
-            let answers: Vec<Result<Path>> = answers.unwrap_or_else(|silent| vec![Err(silent.into())]);
+            let answers = answers.unwrap_or_else(|silent| vec![Err(silent.into())]);
+            let answers: Vec<Result<Path>> =
+                answers.into_iter().map(|answer: Result<Path>| answer.map_err(without_bucket)).collect();
             // Some stores report each key's outcome, so only failed keys are retried; others repeat all or nothing.
             let in_pairs = answers.len() == paths.len();
             let again = |answer: &&Error| trouble(answer) != Trouble::Final;

@@ -52,7 +52,7 @@ async fn what_is_missing_or_refused_is_named() {
     let absent =
         Repository::open(&format!("s3://frostline-no-such-bucket/a{rest}"), &OpenOptions::default()).unwrap();
     let error = absent.put("k", "x".into()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotFound, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains("the bucket does not exist"), "{error}");
     let error = absent.get("k", &Meter::default()).await.unwrap_err();
     assert!(error.to_string().contains("the bucket does not exist"), "{error}");

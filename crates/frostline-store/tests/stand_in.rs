@@ -118,7 +118,7 @@ async fn what_a_store_refuses_for_good_is_never_invalid_and_said_once() {
         (405, "MethodNotAllowed", ErrorKind::Refused),
         (501, "NotImplemented", ErrorKind::Refused),
         (507, "XMinioStorageFull", ErrorKind::Exhausted),
-        (404, "NoSuchBucket", ErrorKind::NotFound),
+        (404, "NoSuchBucket", ErrorKind::Unavailable),
     ] {
         let server = stand_in(&[(status, code)]).await;
         let error = open(&server.endpoint).put("web/00/split", Bytes::new()).await.unwrap_err();
@@ -127,6 +127,24 @@ async fn what_a_store_refuses_for_good_is_never_invalid_and_said_once() {
         let (said, whole) = (error.to_string(), format!("{error:?}"));
         assert!(said.starts_with("cannot write \"web/00/split\" in s3://bucket/logs: "), "{said}");
         assert!(!whole.contains('<') && whole.len() < 300, "{whole}");
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_gone_is_no_absent_object() {
+    for code in ["NoSuchBucket", "ContainerNotFound"] {
+        let server = stand_in(&[(404, code), (404, code), (404, "NoSuchKey"), (404, "NoSuchKey")]).await;
+        let repository = open(&server.endpoint);
+        let read = async || repository.get("k", &Meter::default()).await.map(drop);
+        let delete = async || repository.delete(["k"]).await;
+        for gone in [read().await, delete().await] {
+            let error = gone.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+            assert!(error.what().contains("the bucket does not exist"), "{error}");
+        }
+        assert_eq!(read().await.unwrap_err().kind(), ErrorKind::NotFound);
+        delete().await.unwrap();
+        assert_eq!(server.asked.lock().unwrap().len(), 4, "nothing is repeated");
     }
 }
 

@@ -28,6 +28,7 @@ mod log;
 mod mount;
 mod order;
 mod pack;
+mod patterns;
 mod piece;
 pub mod plan;
 mod prune;
@@ -53,7 +54,7 @@ pub use mount::{
     mount_status, unmount_snapshot,
 };
 pub use prune::{Prune, Pruned};
-pub use restore::{RestoreOptions, RestoreProgress, Restored, Tablespace, TablespaceMapping};
+pub use restore::{RestoreOptions, RestoreProgress, Restored, Selection, Tablespace, TablespaceMapping};
 pub use seal::{KeyId, VolumeKey};
 pub use snapshot::{SnapshotOptions, SnapshotProgress, Summaries, Taken};
 pub use tree::{Entry, Meta, Node, SnapshotId, Time};

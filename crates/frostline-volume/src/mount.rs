@@ -485,17 +485,48 @@ pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
             Place::open(&directory)?;
             return refused(format!("no snapshot is mounted on {}", directory.display()));
         }
-        Ending::new(&directory, &state).wait()?;
-        let Some((place, mut record)) = Place::open(&directory)? else { return Ok(Unmounted::Whole) };
-        match place.finish(&mut record)? {
-            true if place.is_finished(&record) => Ok(Unmounted::Whole),
-            true => {
-                refused(format!("{} was moved away after all of its data was in place", directory.display()))
+        let failure = Ending::new(&directory, &state).wait()?;
+        let finished = || {
+            let Some((place, mut record)) = Place::open(&directory)? else {
+                return match place::is_closed(&directory) {
+                    true => {
+                        Err(Error::corrupt(format!("{} was removed, and with it all files", state.display())))
+                    }
+                    false => Ok(Unmounted::Whole),
+                };
+            };
+            match place.finish(&mut record)? {
+                true if place.is_finished(&record) => Ok(Unmounted::Whole),
+                true => refused(format!(
+                    "{} was moved away after all of its data was in place",
+                    directory.display()
+                )),
+                false => Ok(Unmounted::Incomplete),
             }
-            false => Ok(Unmounted::Incomplete),
+        };
+        match (finished(), failure) {
+            (Ok(unmounted), Some(failure)) => Err(ended_badly(&directory, unmounted, &failure)),
+            (Err(error), Some(failure)) if !failure.contains(error.what()) => {
+                Err(error.context(served_badly(&directory, &failure)))
+            }
+            (finished, _) => finished,
         }
     })
     .await
+}
+
+/// What happened to a directory whose process ended with an error.
+fn ended_badly(directory: &Path, unmounted: Unmounted, failure: &str) -> Error {
+    let left = match unmounted {
+        Unmounted::Whole => "all of its data is in place",
+        Unmounted::Incomplete => "data is absent: run the same frostline volume mount again to go on",
+    };
+    let ended = served_badly(directory, failure);
+    Error::unavailable(format!("{ended}. {} is unmounted, and {left}", directory.display()))
+}
+
+fn served_badly(directory: &Path, failure: &str) -> String {
+    format!("the process that served {} ended with an error: {failure}", directory.display())
 }
 
 /// What is mounted on a directory; `Conflict` if that is not the snapshot.
@@ -545,21 +576,22 @@ impl Ending<'_> {
         Ending { directory, state, looks: 0 }
     }
 
-    /// Unmounts it, and waits for its process to end. `Conflict` while somebody uses it, here or elsewhere.
-    fn wait(mut self) -> Result<()> {
+    /// Unmounts it, and waits for its process to end: with which error, if it was one. `Conflict` while somebody uses it, here
+    /// or elsewhere.
+    fn wait(mut self) -> Result<Option<String>> {
         self.unmount()?;
         for round in 1_u64.. {
-            let Ok(lock) = std::fs::File::open(self.state.join(place::LOCK)) else { return Ok(()) };
+            let Ok(lock) = std::fs::File::open(self.state.join(place::LOCK)) else { break };
             let is_free = place::is_free(lock, FlockOperation::NonBlockingLockExclusive);
             if is_free.map_err(|e| scan::failed("wait for what serves", self.directory, &e.into()))? {
-                return Ok(());
+                return Ok(place::failure(self.state));
             }
             if round.is_multiple_of(LOOK_EVERY) {
                 self.look()?;
             }
             let _ = rustix::event::poll(&mut [], Some(&SOON));
         }
-        Ok(())
+        Ok(None)
     }
 
     /// False if it is not mounted here.
@@ -699,21 +731,26 @@ impl Mounted {
         if let Err(error) = ended {
             tracing::warn!(%error, "the mount ended with an error");
         }
-        if asked.is_some() {
-            lazy.give_up_nameless()?;
-        }
-        meter.is_whole = checkpoint(&lazy).await? == 0;
+        let given_up = if asked.is_some() { lazy.give_up_nameless() } else { Ok(()) };
+        let settled = match given_up {
+            Ok(()) => checkpoint(&lazy).await,
+            Err(error) => Err(error),
+        };
+        meter.is_whole = matches!(settled, Ok(0));
         let status = MountStatus { is_served: false, ..meter.status(&held.place, &lazy) };
         let left = recording.end().await;
         // Nothing of the place is open once it is free.
         drop(lazy);
         let unmounted = blocking(move || {
-            held.place.write_status(&status)?;
-            if let Some(asked) = asked {
-                asked.let_go();
-                asked.dismiss();
-            }
-            match fanotify::finish(&held.place, &mut record)? {
+            let finished = settled.and_then(|_| {
+                held.place.write_status(&status)?;
+                if let Some(asked) = asked {
+                    asked.let_go();
+                    asked.dismiss();
+                }
+                fanotify::finish(&held.place, &mut record)
+            });
+            match finished.inspect_err(|error| held.place.note_failure(error))? {
                 true => Ok(Unmounted::Whole),
                 false => Ok(Unmounted::Incomplete),
             }

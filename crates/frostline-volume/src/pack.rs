@@ -136,6 +136,13 @@ impl Directory {
         pages.replace(piece.chunk_bytes, piece.pages, &piece.sums);
         true
     }
+
+    /// Whether the piece at that offset is the one that was written there. `chunk` is what it makes by itself.
+    pub(crate) fn has(&self, offset: u64, chunk: &[u8]) -> bool {
+        let Ok(at) = self.0.binary_search_by_key(&offset, |piece| piece.offset) else { return false };
+        let piece = &self.0[at];
+        chunk.len() == piece.chunk_bytes && Pages::of(chunk).select(piece.pages) == piece.sums
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Reading snapshots: trees, and the chunks of files.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 use futures::future::try_join_all;
@@ -213,6 +213,43 @@ impl Fetched {
             None => assemble(tree.key.as_ref(), &tree.packs, chunk, &self.pieces),
         }
     }
+
+    /// The packs at fault for a chunk that does not have its digest, and whether that is certain. Pieces are compared with
+    /// the directories of their packs. If all are as these say, a pack without one is at fault.
+    pub(crate) fn blamed(
+        &self,
+        tree: &Tree,
+        chunk: &Chunk,
+        directories: &HashMap<u32, Option<Directory>>,
+    ) -> (Vec<u32>, bool) {
+        let (mut damaged, mut unknown) = (BTreeSet::new(), BTreeSet::new());
+        for (at, piece) in chunk.pieces.iter().enumerate() {
+            match directories.get(&piece.pack).and_then(Option::as_ref) {
+                Some(directory) => {
+                    let alone = self.alone(tree, piece, at == 0);
+                    if !alone.is_ok_and(|made| directory.has(piece.offset.into(), &made)) {
+                        damaged.insert(piece.pack);
+                    }
+                }
+                None => drop(unknown.insert(piece.pack)),
+            }
+        }
+        let is_certain = !damaged.is_empty() || unknown.len() == 1;
+        let blamed = [damaged, unknown, packs_of(chunk)].into_iter().find(|packs| !packs.is_empty());
+        (blamed.unwrap_or_default().into_iter().collect(), is_certain)
+    }
+
+    /// What a piece makes of a chunk of zeros.
+    fn alone(&self, tree: &Tree, piece: &PieceRef, is_first: bool) -> Result<Vec<u8>> {
+        let mut made = Vec::new();
+        apply(&mut made, tree.key.as_ref(), &tree.packs, piece, &self.pieces, is_first)?;
+        Ok(made)
+    }
+}
+
+/// The packs that a chunk is in.
+pub(crate) fn packs_of(chunk: &Chunk) -> BTreeSet<u32> {
+    chunk.pieces.iter().map(|piece| piece.pack).collect()
 }
 
 /// The same, but damage costs only the damaged pieces: if a read of a pack fails, each of its pieces is read by itself.
@@ -277,6 +314,23 @@ async fn read_pieces(repository: &Repository, packs: &[Pack], pieces: &[PieceRef
     read(repository, &object, &ranges, Share::Column).await
 }
 
+/// Applies a piece to what those before it gave.
+fn apply(
+    chunk: &mut Vec<u8>,
+    key: Option<&VolumeKey>,
+    packs: &[Pack],
+    piece: &PieceRef,
+    pieces: &HashMap<PieceRef, Bytes>,
+    is_first: bool,
+) -> Result<()> {
+    let stored = pieces.get(piece).ok_or_else(|| Error::internal("a piece was not read"))?;
+    let pack = packs.get(piece.pack as usize).ok_or_else(|| Error::internal("a piece is in no pack"))?;
+    let named = |e: Error| e.with("object", pack.object().key).with("at", piece.offset);
+    let open = |key: &VolumeKey| key.of(&pack.object().key)?.open(piece.offset.into(), stored);
+    let opened = key.map(open).transpose().map_err(named)?;
+    piece::apply(chunk, opened.as_deref().unwrap_or(stored), is_first).map_err(named)
+}
+
 /// The bytes of a chunk, checked against its digest.
 pub(crate) fn assemble(
     key: Option<&VolumeKey>,
@@ -286,26 +340,12 @@ pub(crate) fn assemble(
 ) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for (at, piece) in chunk.pieces.iter().enumerate() {
-        let stored = pieces.get(piece).ok_or_else(|| Error::internal("a piece was not read"))?;
-        let named = |e: Error| match packs.get(piece.pack as usize) {
-            Some(pack) => e.with("object", pack.object().key).with("at", piece.offset),
-            None => e,
-        };
-        let pack = packs.get(piece.pack as usize).ok_or_else(|| Error::internal("a piece is in no pack"))?;
-        let open = |key: &VolumeKey| key.of(&pack.object().key)?.open(piece.offset.into(), stored);
-        let opened = key.map(open).transpose().map_err(named)?;
-        piece::apply(&mut bytes, opened.as_deref().unwrap_or(stored), at == 0).map_err(named)?;
+        apply(&mut bytes, key, packs, piece, pieces, at == 0)?;
     }
+    // Which of its pieces is damaged cannot be told from the chunk: `verify` looks.
     chunk.digest.check(&bytes, "a chunk").map_err(|e| {
-        // Which of its pieces is damaged cannot be told from the chunk.
-        let mut objects: Vec<String> = Vec::new();
-        for pack in chunk.pieces.iter().filter_map(|piece| packs.get(piece.pack as usize)) {
-            let key = pack.object().key;
-            if !objects.contains(&key) {
-                objects.push(key);
-            }
-        }
-        e.with("object", objects.join(", "))
+        let packs = packs_of(chunk).into_iter().filter_map(|pack| packs.get(pack as usize));
+        e.with("object", packs.map(|pack| pack.object().key).collect::<Vec<_>>().join(" or "))
     })?;
     match bytes.len() == chunk.bytes as usize {
         true => Ok(bytes),

@@ -8,6 +8,7 @@
 
 mod beneath;
 mod place;
+mod select;
 mod tablespace;
 
 use std::collections::{HashMap, HashSet};
@@ -34,6 +35,7 @@ use crate::volumes::Volumes;
 use beneath::Beneath;
 use place::Names;
 pub(crate) use place::{Place, times};
+pub use select::Selection;
 pub use tablespace::{Tablespace, TablespaceMapping};
 
 /// A batch of chunks has about so many stored bytes.
@@ -46,13 +48,20 @@ pub struct RestoreOptions {
     pub batches: usize,
     /// Directories for tablespaces of PostgreSQL. All others are restored inside of the directory.
     pub tablespaces: Vec<TablespaceMapping>,
+    /// What is restored.
+    pub selection: Selection,
     /// Set it to stop.
     pub cancel: Arc<AtomicBool>,
 }
 
 impl Default for RestoreOptions {
     fn default() -> Self {
-        RestoreOptions { batches: 8, tablespaces: Vec::new(), cancel: Arc::default() }
+        RestoreOptions {
+            batches: 8,
+            tablespaces: Vec::new(),
+            selection: Selection::default(),
+            cancel: Arc::default(),
+        }
     }
 }
 
@@ -68,6 +77,10 @@ pub struct RestoreProgress {
 /// What a restore did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
+    /// Names, with that of the directory itself.
+    pub entries: u64,
+    /// Files, which may have several names.
+    pub files: u64,
     /// Bytes that were fetched and written.
     pub written_bytes: u64,
     /// Bytes that an earlier run had written.
@@ -95,30 +108,39 @@ impl Volumes {
     ) -> Result<Restored> {
         let mut tree = self.tree(snapshot).await?;
         let name = snapshot.name().to_string();
-        let in_snapshot = match tablespace::read(&self.repository, &tree).await {
+        let mut in_snapshot = match tablespace::read(&self.repository, &tree).await {
             // The map is a file of the snapshot; its damage is reported with that of the others.
             Err(error) if is_damage(&error) && options.tablespaces.is_empty() => Vec::new(),
             read => read.map_err(|e| {
                 e.context("cannot read which tablespaces the snapshot has: restore without --tablespace")
             })?,
         };
+        let selected = options.selection.apply(&mut tree);
+        selected.map_err(|e| Error::new(e.kind(), format!("{} in {name}", e.what())))?;
+        in_snapshot.retain(|of| of.is_in(&tree));
         let moved = tablespace::resolve(&in_snapshot, directory, &options.tablespaces)?;
         tablespace::relink(&mut tree, &moved);
         let tablespaces = in_snapshot.iter().map(|of| of.shown(directory, &moved)).collect();
         let tree = Arc::new(tree);
-        let (id, path, of) = (snapshot.id, directory.to_owned(), Arc::clone(&tree));
+        let what = match options.selection.name() {
+            Some(selection) => format!("{} {selection}", snapshot.id),
+            None => snapshot.id.to_string(),
+        };
+        let (path, of) = (directory.to_owned(), Arc::clone(&tree));
         let (place, found) = blocking(move || {
-            let mut place = Place::claim_with(&path, id, &moved)?;
+            let mut place = Place::claim_with(&path, &what, &moved)?;
             place.set_aside(&of);
             let found = place.make(&of)?;
             Ok((place, found))
         })
         .await?;
-        let mut done = Restored::default();
-        let total: u64 = tree.chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
+        let is_file = |entry: &&Entry| matches!(entry.node, Node::File { .. });
+        let files = tree.entries.iter().filter(is_file).count() as u64;
+        let mut done = Restored { entries: tree.entries.len() as u64, files, ..Restored::default() };
+        let bytes_of = |target: &Target| u64::from(tree.chunks[target.chunk].bytes);
+        let total: u64 = targets(&tree).iter().map(bytes_of).sum();
         let missing = self.missing(&tree, &place, found).await?;
-        done.found_bytes =
-            total - missing.iter().map(|target| u64::from(tree.chunks[target.chunk].bytes)).sum::<u64>();
+        done.found_bytes = total - missing.iter().map(bytes_of).sum::<u64>();
         let mut at = RestoreProgress { bytes: total, done_bytes: done.found_bytes };
         progress(at);
         let writes = batches(&tree, missing, BATCH_BYTES).into_iter().map(|batch| {

@@ -14,6 +14,7 @@ use frostline_base::{ByteRange, Error, ErrorKind, Result};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
+use crate::patterns::matches;
 use crate::piece::CHUNK_BYTES;
 use crate::tree::{EXTENTS_MAX, Entry, Meta, Node, PATH_BYTES_MAX, Time, show_path};
 
@@ -72,12 +73,7 @@ impl Scope {
         if self.left_out.is_some_and(|is_left_out| is_left_out(path)) {
             return true;
         }
-        let path = Path::new(std::ffi::OsStr::from_bytes(path));
-        let name = path.file_name().map(Path::new).unwrap_or(path);
-        let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
-        self.exclude.iter().any(|pattern| {
-            pattern.matches_path_with(path, options) || pattern.matches_path_with(name, options)
-        })
+        self.exclude.iter().any(|pattern| matches(pattern, path))
     }
 }
 

@@ -126,6 +126,11 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<Vec<u8>, Name> {
     names
 }
 
+/// All but which other names it has.
+pub(crate) fn without_other_names(name: &Name) -> Name {
+    Name { same_as: Vec::new(), ..name.clone() }
+}
+
 /// All but when it was written.
 pub(crate) fn without_time(name: &Name) -> String {
     let Name { kind_and_mode, owner, attributes, link, contents, same_as, .. } = name;

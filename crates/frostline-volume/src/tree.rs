@@ -191,6 +191,23 @@ impl Entry {
     }
 }
 
+impl Meta {
+    /// The permissions as `ls -l` shows them, without the kind.
+    pub fn permissions(&self) -> String {
+        let of = |shift: u32, special: u32, letter: char| {
+            let bits = self.mode >> shift;
+            let last = match (bits & 1 != 0, self.mode & special != 0) {
+                (true, true) => letter,
+                (false, true) => letter.to_ascii_uppercase(),
+                (true, false) => 'x',
+                (false, false) => '-',
+            };
+            [if bits & 4 != 0 { 'r' } else { '-' }, if bits & 2 != 0 { 'w' } else { '-' }, last]
+        };
+        [of(6, 0o4000, 's'), of(3, 0o2000, 's'), of(0, 0o1000, 't')].iter().flatten().collect()
+    }
+}
+
 pub(crate) fn show_path(path: &[u8]) -> String {
     if path.is_empty() { ".".to_owned() } else { String::from_utf8_lossy(path).into_owned() }
 }
@@ -206,7 +223,7 @@ fn fault_of_path(path: &[u8]) -> Option<&'static str> {
     path.split(|byte| *byte == b'/').any(is_bad).then_some("a path has a part that no name can be")
 }
 
-fn parent(path: &[u8]) -> &[u8] {
+pub(crate) fn parent(path: &[u8]) -> &[u8] {
     path.iter().rposition(|byte| *byte == b'/').map_or(&[], |at| &path[..at])
 }
 

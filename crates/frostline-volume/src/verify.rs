@@ -1,6 +1,6 @@
 //! Reading everything that snapshots refer to, and saying what is damaged.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -10,10 +10,11 @@ use frostline_base::{Error, ErrorKind, Result};
 
 use crate::digest::Digest;
 use crate::log::Snapshot;
-use crate::reader::{Target, batches, directory, fetch_sound, is_damage, targets};
+use crate::pack::Directory;
+use crate::reader::{Fetched, Target, batches, directory, fetch_sound, is_damage, packs_of, targets};
 use crate::seal::{self, VolumeKey};
 use crate::snapshot::blocking;
-use crate::tree::{Pack, Tree};
+use crate::tree::{Chunk, Pack, Tree};
 use crate::volumes::Volumes;
 
 const BATCH_BYTES: u64 = 8 << 20;
@@ -66,6 +67,9 @@ pub struct VolumeFault {
 /// A chunk where it is stored: its last piece was written for one chunk alone.
 type Place = (Digest, Option<Pack>, u32);
 
+/// Whether a chunk is as it was written.
+type Checked = std::result::Result<(), Vec<Error>>;
+
 impl Volumes {
     /// Reads every chunk of these snapshots but those whose key was not given; `Denied` if that is all of them. `progress`
     /// gets the bytes that were read, of how many.
@@ -116,7 +120,11 @@ impl Volumes {
                             done.bytes += bytes;
                         }
                         Ok(()) => {}
-                        Err(error) => done.faults.push(fault(&name, Some((&tree, target)), error)?),
+                        Err(errors) => {
+                            for error in errors {
+                                done.faults.push(fault(&name, Some((&tree, target)), error)?);
+                            }
+                        }
                     }
                 }
                 progress(done_bytes, total);
@@ -129,16 +137,63 @@ impl Volumes {
         directory(&self.repository, pack, key).await.map(drop)
     }
 
-    /// The result for each chunk of a batch.
-    async fn check(&self, tree: &Arc<Tree>, batch: Vec<Target>) -> Result<Vec<(Target, Result<()>)>> {
+    /// The result for each chunk of a batch: an error for each object that is at fault.
+    async fn check(&self, tree: &Arc<Tree>, batch: Vec<Target>) -> Result<Vec<(Target, Checked)>> {
         let chunks = batch.iter().map(|target| &tree.chunks[target.chunk]);
         let fetched = fetch_sound(&self.repository, &tree.packs, chunks).await?;
-        let tree = Arc::clone(tree);
-        blocking(move || {
-            let check = |target: &Target| fetched.assemble(&tree, &tree.chunks[target.chunk]).map(drop);
-            Ok(batch.into_iter().map(|target| (target, check(&target))).collect())
+        let of = Arc::clone(tree);
+        let (fetched, checked) = blocking(move || {
+            let check = |target: &Target| fetched.assemble(&of, &of.chunks[target.chunk]).map(drop);
+            let checked: Vec<_> = batch.into_iter().map(|target| (target, check(&target))).collect();
+            Ok((fetched, checked))
         })
-        .await
+        .await?;
+        let mut directories = HashMap::new();
+        let mut all = Vec::with_capacity(checked.len());
+        for (target, outcome) in checked {
+            let outcome = match outcome {
+                // The digest is that of all pieces.
+                Err(error) if error.fact("digest").is_some() => Err(self
+                    .blame(tree, &tree.chunks[target.chunk], &fetched, &mut directories, error)
+                    .await?),
+                outcome => outcome.map_err(|error| vec![error]),
+            };
+            all.push((target, outcome));
+        }
+        Ok(all)
+    }
+
+    /// The error of a chunk that is not what it was, for each pack that is at fault, or may be.
+    async fn blame(
+        &self,
+        tree: &Tree,
+        chunk: &Chunk,
+        fetched: &Fetched,
+        directories: &mut HashMap<u32, Option<Directory>>,
+        error: Error,
+    ) -> Result<Vec<Error>> {
+        let packs = packs_of(chunk);
+        if packs.len() == 1 {
+            return Ok(vec![error]);
+        }
+        for number in &packs {
+            if let Some(pack) = tree.packs.get(*number as usize).filter(|_| !directories.contains_key(number))
+            {
+                let read = match directory(&self.repository, pack, tree.key.as_ref()).await {
+                    Err(error) if !is_damage(&error) => return Err(error),
+                    read => read.ok(),
+                };
+                directories.insert(*number, read);
+            }
+        }
+        let (blamed, is_certain) = fetched.blamed(tree, chunk, directories);
+        let pack = |pack: u32| Some(tree.packs.get(pack as usize)?.object().key);
+        let keys: Vec<String> = blamed.into_iter().filter_map(pack).collect();
+        let what = match is_certain {
+            true => error.what().to_owned(),
+            false => format!("{}, and one of these is damaged: {}", error.what(), keys.join(", ")),
+        };
+        Ok(keys.into_iter().map(|key| Error::corrupt(what.clone()).with("object", key)).collect())
     }
 }
 

@@ -808,16 +808,7 @@ pub(crate) enum Volume {
     /// Remove snapshots, and delete what no snapshot needs; safe beside snapshots that are being written
     Prune(VolumePrune),
     /// Restore a snapshot into a new directory; run it again to resume a restore that was stopped
-    Restore {
-        /// VOLUME, for its newest snapshot, or VOLUME@NUMBER
-        snapshot: String,
-        /// The directory
-        directory: PathBuf,
-        /// Restore the tablespace of PostgreSQL that was in OLD (or has this number) into the directory NEW [default: inside
-        /// of the directory]
-        #[arg(long = "tablespace", value_name = "OLD=NEW")]
-        tablespaces: Vec<String>,
-    },
+    Restore(VolumeRestore),
     /// Mount a snapshot on a new directory: usable and writable at once, filled in the background (as root)
     Mount(VolumeMount),
     /// What `mount --mode fanotify` starts
@@ -915,6 +906,24 @@ pub(crate) struct VolumeSnapshot {
     /// Do not enter other file systems that are mounted below
     #[arg(long)]
     pub(crate) one_file_system: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VolumeRestore {
+    /// VOLUME, for its newest snapshot, or VOLUME@NUMBER
+    pub(crate) snapshot: String,
+    /// The directory
+    pub(crate) directory: PathBuf,
+    /// Restore only names or paths such as '*.conf' or '/base/5', with all that is below them; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) include: Vec<String>,
+    /// Leave out names or paths such as '*.log' or '/pg_wal'; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+    /// Restore the tablespace of PostgreSQL that was in OLD (or has this number) into the directory NEW [default: inside
+    /// of the directory]
+    #[arg(long = "tablespace", value_name = "OLD=NEW")]
+    pub(crate) tablespaces: Vec<String>,
 }
 
 #[derive(Debug, Args)]

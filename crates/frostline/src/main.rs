@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
-use frostline_base::SystemClock;
+use frostline_base::{SystemClock, told};
 use frostline_server::Traces;
 use frostline_show::{note, say};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Found) => ExitCode::FAILURE,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            note!("frostline: {error:#}");
+            note!("frostline: {}", told(error.as_ref()));
             ExitCode::FAILURE
         }
     }

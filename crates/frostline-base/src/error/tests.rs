@@ -28,3 +28,32 @@ fn facts_can_be_asked_for_and_are_no_part_of_the_sentence() {
     assert_eq!((error.fact("range"), error.fact("version")), (Some("0..10"), None));
     assert_eq!(error.clone().context("a search failed").to_string(), "a search failed");
 }
+
+fn check_told(error: Error, expected: &str) {
+    assert_eq!(told(&error), expected);
+}
+
+#[test]
+fn people_are_told_facts_in_words() {
+    check_told(Error::invalid("it is odd"), "it is odd");
+    check_told(
+        Error::corrupt("a checksum does not match").with("object", "a/b.parquet").with("range", "8..16"),
+        "a checksum does not match (bytes 8 to 16 of the object a/b.parquet)",
+    );
+    check_told(
+        Error::corrupt("a piece cannot be unpacked").with("form", 7).with("object", "p").with("at", 40),
+        "a piece cannot be unpacked (byte 40 of the object p, form 7)",
+    );
+    check_told(
+        Error::corrupt("it is too long").with("values_max", 5).with("bytes", 9),
+        "it is too long (values max 5, 9 bytes)",
+    );
+    // What is said is not said again, and causes are told likewise.
+    let read = Error::not_found("cannot read \"k/1\": there is no such object").with("object", "k/1");
+    check_told(
+        read.with("range", "0..5").context("cannot open logs"),
+        "cannot open logs: cannot read \"k/1\": there is no such object (bytes 0 to 5)",
+    );
+    let io = std::io::Error::other("no route");
+    check_told(Error::unavailable("it is far").with_source(io), "it is far: no route");
+}

@@ -41,7 +41,7 @@ fn failures_say_what_to_do() {
         source: answered("404 Not Found", body).into(),
     };
     check_explained(absent("NoSuchKey"), ErrorKind::NotFound, "no such object");
-    check_explained(absent("<Code>NoSuchBucket</Code>"), ErrorKind::NotFound, "create it");
+    check_explained(absent("<Code>NoSuchBucket</Code>"), ErrorKind::Unavailable, "create it");
     check_explained(
         object_store::Error::PermissionDenied {
             path: "k".into(),

@@ -72,6 +72,8 @@ pub(super) struct Lazy {
     in_order: Vec<Arc<LazyFile>>,
     flights: Flights,
     unplaced: Unplaced,
+    /// A chunk that was fetched behind the users and for which the disk has no room.
+    unfit: Mutex<Option<(usize, Arc<Vec<u8>>)>>,
     /// Threads that use files themselves.
     workers: Mutex<HashSet<i32>>,
     /// Held by all tasks that use files.
@@ -259,6 +261,7 @@ impl Lazy {
             in_order: Vec::new(),
             flights: Flights::default(),
             unplaced: Unplaced::default(),
+            unfit: Mutex::default(),
             workers: Mutex::default(),
             lease: Lease::default(),
             mode,
@@ -678,9 +681,53 @@ impl Lazy {
         .await
     }
 
-    /// The same for nobody in particular: what the disk has no room for is an error.
+    /// The same for nobody in particular: what the disk has no room for is an error, and nothing is fetched until there is
+    /// room.
     async fn bring_behind(self: &Arc<Lazy>, chunks: &[usize]) -> Result<()> {
-        self.bring_with(chunks, |lazy: &Lazy, chunk, bytes, (): &mut ()| lazy.fill(chunk, &bytes)).await
+        self.check_room(chunks).await?;
+        let put = |lazy: &Lazy, chunk: usize, bytes: Arc<Vec<u8>>, (): &mut ()| {
+            let filled = lazy.fill(chunk, &bytes);
+            if filled.as_ref().is_err_and(|e| e.kind() == ErrorKind::Exhausted) {
+                *lazy.unfit.lock() = Some((chunk, bytes));
+            }
+            filled
+        };
+        self.bring_with(chunks, put).await
+    }
+
+    /// `Exhausted` if the disk was full, and has no room now for the chunk that did not fit and for these.
+    async fn check_room(self: &Arc<Lazy>, chunks: &[usize]) -> Result<()> {
+        let Some((unfit, bytes)) = self.unfit.lock().clone() else { return Ok(()) };
+        let wanted_bytes: u64 = match self.mode {
+            MountMode::Fuse => chunks.iter().map(|chunk| self.lacking_bytes(*chunk)).sum(),
+            // All of its space is allocated.
+            MountMode::Fanotify => 0,
+        };
+        let lazy = Arc::clone(self);
+        blocking(move || {
+            // A quota is known only to a write.
+            lazy.fill(unfit, &bytes)?;
+            let disk = rustix::fs::fstatvfs(&lazy.root);
+            let has_room =
+                |disk: rustix::fs::StatVfs| disk.f_bfree.saturating_mul(disk.f_frsize) >= wanted_bytes;
+            match disk.map(has_room) {
+                Ok(true) => *lazy.unfit.lock() = None,
+                Ok(false) => return Err(scan::failed("fill", &lazy.absent, &Errno::NOSPC.into())),
+                Err(e) => return Err(scan::failed("look at", &lazy.absent, &e.into())),
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// How much a chunk will occupy that it does not yet.
+    fn lacking_bytes(&self, chunk: usize) -> u64 {
+        let Some(file) = self.of_chunk(chunk) else { return 0 };
+        let Node::File { extents, .. } = &self.tree.entries[file.entry].node else { return 0 };
+        let number = file.numbers.get(chunk - file.chunks.start).copied().unwrap_or_default();
+        let data = data_in(extents, number * CHUNK..number * CHUNK + file.chunk_bytes(number));
+        let data_bytes: u64 = data.map(|part| part.end - part.start).sum();
+        data_bytes.min(self.absent_bytes(file, number, !self.pages.get(chunk)))
     }
 
     /// Puts in place what the disk had no room for, as far as it has now.

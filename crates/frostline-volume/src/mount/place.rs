@@ -45,7 +45,7 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
 
-use frostline_base::{Error, Result};
+use frostline_base::{Error, Result, told};
 
 use super::lazy::{LazyFile, second_name};
 use super::pages::Pages;
@@ -194,6 +194,13 @@ pub(super) fn server(state: &Path) -> Option<Server> {
     Some(Server { process, device })
 }
 
+/// The error with which the last process that served the mount ended, until another one takes its lock.
+pub(super) fn failure(state: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(state.join(LOCK)).ok()?;
+    let (_, failure) = text.split_once('\n')?;
+    Some(failure.strip_suffix('\n')?.to_owned())
+}
+
 /// Removes a hidden directory in which a process that was killed left nothing but its lock.
 pub(super) fn sweep(directory: &Path, hidden: &Hidden) {
     let is_left =
@@ -302,6 +309,11 @@ impl Place {
     /// Records for other processes what this one has mounted: the device of its own file system.
     pub(super) fn note_served(&self, device: Option<&str>) {
         self.lock.note(device);
+    }
+
+    /// Records for whoever waits for the end of this process that it is an error.
+    pub(super) fn note_failure(&self, error: &Error) {
+        self.lock.note_failure(&told(error));
     }
 
     /// Writes a note into the directory, and gives it mode 0000.
@@ -632,7 +644,7 @@ fn inode(path: &Path) -> Result<Option<u64>> {
 }
 
 /// Whether a directory has nothing but the note in it.
-fn is_closed(directory: &Path) -> bool {
+pub(super) fn is_closed(directory: &Path) -> bool {
     let mut names = std::fs::read_dir(directory).into_iter().flatten();
     noted(directory).is_some() && names.all(|name| name.is_ok_and(|name| name.file_name() == NOTE))
 }
@@ -752,6 +764,15 @@ impl Lock {
         // It holds the lock, even if others cannot learn who it is.
         if let Err(error) = noted {
             tracing::debug!(%error, "the number of this process is not noted");
+        }
+    }
+
+    /// Adds a line to what is noted.
+    fn note_failure(&self, failure: &str) {
+        let end = self.0.metadata().map(|meta| meta.len());
+        let noted = end.and_then(|end| self.0.write_all_at(format!("{failure}\n").as_bytes(), end));
+        if let Err(error) = noted {
+            tracing::warn!(%error, "volume umount does not tell how this process ended");
         }
     }
 }

@@ -22,7 +22,7 @@ mod programs;
 mod recorded;
 
 /// Whether a file system can be mounted here.
-fn can_mount() -> bool {
+pub(super) fn can_mount() -> bool {
     let can = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
     if !can {
         eprintln!("skipped: no root, or no /dev/fuse");
@@ -348,11 +348,35 @@ async fn a_mount_that_goes_on_tells_of_newer_snapshots_and_that_its_own_was_remo
     assert!(lost.what().contains("the repository has its snapshot no more"), "{lost}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_unmounts_learns_that_the_process_ended_with_an_error() {
+    let Some((bench, _source, folder, target, mut served)) = mounted().await else { return };
+    // It cannot write its last status.
+    let blocked = folder.path().join(".data.frostline-mount/status.json.new");
+    fs::remove_file(&blocked).unwrap();
+    while fs::create_dir(&blocked).is_err() {
+        // It writes one now.
+        let _ = fs::remove_file(&blocked);
+    }
+    let error = unmount_snapshot(&target).await.unwrap_err();
+    let told = (&mut served.1).await.unwrap().unwrap_err();
+    assert!(error.what().contains("ended with an error: ") && error.what().contains(told.what()), "{error}");
+    assert!(error.what().contains("data is absent"), "{error}");
+    // Once is enough.
+    fs::remove_dir(&blocked).unwrap();
+    assert_eq!(unmount_snapshot(&target).await.unwrap(), Unmounted::Incomplete);
+    let mut served = mount(&bench.volumes(), &target, &MountOptions::default()).await;
+    while !mount_status(&target).unwrap().is_whole {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+}
+
 /// A file system of its own that is full soon.
-struct SmallDisk(tempfile::TempDir);
+pub(super) struct SmallDisk(pub(super) tempfile::TempDir);
 
 impl SmallDisk {
-    fn new(bytes: u64) -> SmallDisk {
+    pub(super) fn new(bytes: u64) -> SmallDisk {
         let folder = tempfile::tempdir().unwrap();
         let size = std::ffi::CString::new(format!("size={bytes}")).unwrap();
         rustix::mount::mount(
@@ -367,7 +391,7 @@ impl SmallDisk {
     }
 
     /// Leaves no room.
-    fn fill(&self) -> PathBuf {
+    pub(super) fn fill(&self) -> PathBuf {
         let path = self.0.path().join("ballast");
         let file = fs::File::create(&path).unwrap();
         for at in (0..).step_by(4_096) {

@@ -63,15 +63,15 @@ pub(crate) struct Unset {
 impl Place {
     /// Claims a directory that is new, empty, or claimed by a restore of the same snapshot.
     pub(crate) fn claim(path: &Path, id: SnapshotId) -> Result<Place> {
-        Place::claim_with(path, id, &[])
+        Place::claim_with(path, &id.to_string(), &[])
     }
 
-    /// The same, and a directory of its own for each of these tablespaces.
-    pub(super) fn claim_with(path: &Path, id: SnapshotId, tablespaces: &[Moved]) -> Result<Place> {
-        let (root, first, left_out) = claim(path, id)?;
+    /// The same for a part of a snapshot that this names, and a directory of its own for each of these tablespaces.
+    pub(super) fn claim_with(path: &Path, what: &str, tablespaces: &[Moved]) -> Result<Place> {
+        let (root, first, left_out) = claim(path, what)?;
         let (mut roots, mut claims) = (Roots::new(root), vec![first]);
         for tablespace in tablespaces {
-            let (root, marker, _) = claim(&tablespace.place, id)?;
+            let (root, marker, _) = claim(&tablespace.place, what)?;
             roots.add(&tablespace.path, root);
             claims.push(marker);
         }
@@ -244,9 +244,9 @@ fn aside(tree: &Tree, number: usize) -> Vec<u8> {
     aside
 }
 
-/// Claims a directory for the restore of a snapshot: the open directory, the file that says so, and the entries that it
+/// Claims a directory for a restore of what this names: the open directory, the file that says so, and the entries that it
 /// says were left out.
-fn claim(path: &Path, id: SnapshotId) -> Result<(OwnedFd, File, Vec<usize>)> {
+fn claim(path: &Path, what: &str) -> Result<(OwnedFd, File, Vec<usize>)> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {}
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -277,15 +277,16 @@ fn claim(path: &Path, id: SnapshotId) -> Result<(OwnedFd, File, Vec<usize>)> {
         "" => {
             // New, or the process ended before anything was made.
             check_names(path, 1)?;
-            file.write_all_at(format!("{id}\n").as_bytes(), 0).map_err(|e| failed("write", e))?;
+            file.write_all_at(format!("{what}\n").as_bytes(), 0).map_err(|e| failed("write", e))?;
             file.sync_all().map_err(|e| failed("write", e))?;
         }
-        of if of == id.to_string() => {
+        of if of == what => {
             left_out = notes.lines().rev().find_map(noted).unwrap_or_default();
         }
         _ => {
             return Err(Error::invalid(format!(
-                "{} is the directory of a restore of another snapshot: restore into another one",
+                "{} is the directory of an incomplete restore of another snapshot, or of other parts of it: restore into \
+                 another directory",
                 path.display()
             )));
         }

@@ -173,6 +173,10 @@ pub(super) fn relink(tree: &mut Tree, moved: &[Moved]) {
 }
 
 impl InSnapshot {
+    pub(super) fn is_in(&self, tree: &Tree) -> bool {
+        find(tree, &self.path).is_some()
+    }
+
     /// As the caller sees it.
     pub(super) fn shown(&self, directory: &Path, moved: &[Moved]) -> Tablespace {
         let elsewhere = moved.iter().find(|moved| moved.path == self.path);

@@ -378,3 +378,72 @@ fn the_parts_of_a_chunk_that_are_data() {
     assert_eq!(parts(20..30), []);
     assert_eq!(parts(59..99), vec![59..60; 1]);
 }
+
+fn selection(include: &[&str], exclude: &[&str]) -> RestoreOptions {
+    let patterns = |texts: &[&str]| texts.iter().map(|text| glob::Pattern::new(text).unwrap()).collect();
+    let selection = Selection { include: patterns(include), exclude: patterns(exclude) };
+    RestoreOptions { selection, ..RestoreOptions::default() }
+}
+
+#[tokio::test]
+async fn only_what_is_selected_is_restored_with_the_directories_above() {
+    let bench = Bench::new();
+    let (source, snapshot) = taken(&bench).await;
+    let original = tree(source.path());
+    let restored = async |include: &[&str], exclude: &[&str]| {
+        let (volumes, folder) = (bench.volumes(), tempfile::tempdir().unwrap());
+        let target = folder.path().join("target");
+        let restored = volumes.restore(&snapshot, &target, &selection(include, exclude), |_| {}).await?;
+        let found = tree(&target);
+        for (path, name) in &found {
+            // What was another name of a file may be its only one.
+            let [found, expected] = [name, &original[path]].map(crate::testing::without_other_names);
+            assert!(found == expected, "{}", show_path(path));
+        }
+        assert_eq!(restored.entries, found.len() as u64);
+        let read = volumes.repository.meter().cost().bytes_read;
+        assert!(read < restored.written_bytes + 100_000, "{read} bytes were read");
+        let paths: Vec<String> = found.into_keys().map(|path| show_path(&path)).collect();
+        Ok::<_, Error>((paths.join(" "), restored.files))
+    };
+    let check = async |include: &[&str], exclude: &[&str], paths: &str, files: u64| {
+        assert_eq!(
+            restored(include, exclude).await.unwrap(),
+            (paths.to_owned(), files),
+            "{include:?} {exclude:?}"
+        );
+    };
+    check(&["f3"], &[], ". a a/b a/b/f3", 1).await;
+    check(&["/a/b/f[12]", "z*"], &[], ". a a/b a/b/f1 a/b/f2 z-link", 3).await;
+    check(&["b"], &["f[2-5]"], ". a a/b a/b/f0 a/b/f1", 2).await;
+    check(&[], &["/a"], ". symlink z-link", 1).await;
+    check(&[], &["f[1-5]", "s*"], ". a a/b a/b/f0 z-link", 1).await;
+    for (include, exclude, told) in [
+        (&["f3", "/f3"][..], &[][..], "--include \"/f3\" matches nothing in data@"),
+        (&["f3"], &["b"], "--exclude leaves out all of it"),
+    ] {
+        let error = restored(include, exclude).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.what().contains(told), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_restore_of_a_part_goes_on_with_that_part_only() {
+    let bench = Bench::new();
+    let (source, snapshot) = taken(&bench).await;
+    let folder = tempfile::tempdir().unwrap();
+    let stopped = RestoreOptions { batches: 1, ..selection(&["f[1-4]"], &[]) };
+    stopped.cancel.store(true, Ordering::Relaxed);
+    let restore = async |options: &RestoreOptions| {
+        bench.volumes().restore(&snapshot, folder.path(), options, |_| {}).await
+    };
+    assert_eq!(restore(&stopped).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    for other in [RestoreOptions::default(), selection(&["f1"], &[]), selection(&[], &["f[1-4]"])] {
+        assert_eq!(restore(&other).await.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    restore(&selection(&["f[1-4]"], &[])).await.unwrap();
+    let (found, expected) = (tree(folder.path()), tree(source.path()));
+    assert_eq!(found.len(), 7);
+    assert!(found.iter().all(|(path, name)| expected[path] == *name));
+}

@@ -201,3 +201,16 @@ proptest! {
         prop_assert_eq!(chunk_numbers(&extents).collect::<Vec<_>>(), expected);
     }
 }
+
+#[test]
+fn permissions_are_shown_as_ls_does() {
+    for (mode, shown) in [
+        (0o644, "rw-r--r--"),
+        (0o750, "rwxr-x---"),
+        (0o1777, "rwxrwxrwt"),
+        (0o6755, "rwsr-sr-x"),
+        (0o7000, "--S--S--T"),
+    ] {
+        assert_eq!(Meta { mode, ..Meta::default() }.permissions(), shown);
+    }
+}

@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::FileExt as _;
 
 use frostline_base::ErrorKind;
+use frostline_commits::testing::ReadFault;
 
 use super::*;
 use crate::testing::{Bench, noise, snapshot};
@@ -36,10 +37,7 @@ async fn damage_is_found_by_file_and_offset() {
             let found = bench.volumes().verify(&both, |_, _| {}).await.unwrap();
             assert!(!found.faults.is_empty(), "{key} {damage}");
             assert!(
-                found
-                    .faults
-                    .iter()
-                    .all(|fault| fault.object.as_ref().is_some_and(|object| object.contains(key))),
+                found.faults.iter().all(|fault| fault.object.as_ref() == Some(key)),
                 "{key} {:?}",
                 found.faults
             );
@@ -69,6 +67,25 @@ async fn a_store_that_does_not_answer_is_no_damage() {
     let error = fault("data@1", None, Error::unavailable("no answer")).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(bench.volumes().verify(&[taken], |_, _| {}).await.unwrap().chunks, 1);
+}
+
+#[tokio::test]
+async fn a_bucket_that_disappears_is_no_damage() {
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    fs::write(folder.path().join("file"), noise(1, 300_000)).unwrap();
+    let taken = snapshot(&bench.volumes(), folder.path()).await.snapshot;
+    let all = [taken.clone()];
+    for part in [".pack", "tree"] {
+        bench.store.fault_reads(part, ReadFault::NoBucket);
+        let error = bench.volumes().verify(&all, |_, _| {}).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+        assert!(format!("{error:?}").contains("the bucket does not exist"), "{error:?}");
+        let target = folder.path().join("target");
+        let error = bench.volumes().restore(&taken, &target, &Default::default(), |_| {}).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    }
+    bench.store.mend_reads();
+    assert_eq!(bench.volumes().verify(&all, |_, _| {}).await.unwrap().faults, []);
 }
 
 #[tokio::test]
@@ -118,4 +135,57 @@ async fn a_snapshot_without_its_key_is_named_and_the_others_are_read() {
     assert_eq!((verified.snapshots, verified.chunks, verified.unread.len()), (2, 2, 1));
     let denied = bench.volumes().verify(&of_keys, |_, _| {}).await.unwrap_err();
     assert_eq!(denied.kind(), ErrorKind::Denied);
+}
+
+#[tokio::test]
+async fn of_the_packs_of_a_chunk_exactly_the_damaged_one_is_named() {
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("file");
+    fs::write(&path, noise(1, 500_000)).unwrap();
+    let mut all = Vec::new();
+    for n in 0..3 {
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&[n], u64::from(n) * 100_000).unwrap();
+        all.push(snapshot(&bench.volumes(), folder.path()).await.snapshot);
+    }
+    let key = |snapshot: &Snapshot| crate::tree::pack_key(snapshot.id, 0);
+    let flip = async |snapshot: &Snapshot, at: usize| {
+        let mut bytes = bench.store.read(&key(snapshot)).await.to_vec();
+        let at = if at == usize::MAX { bytes.len() - 60 } else { at };
+        bytes[at] ^= 1;
+        bench.store.write(&key(snapshot), bytes).await;
+    };
+    let found = async || {
+        let faults = bench.volumes().verify(&all, |_, _| {}).await.unwrap().faults;
+        let of_file = faults.into_iter().filter(|fault| fault.file.is_some());
+        of_file.map(|fault| (fault.snapshot, fault.object.unwrap(), fault.what)).collect::<Vec<_>>()
+    };
+    let of = |snapshot: usize, pack: usize| {
+        let what = "a chunk does not have its digest".to_owned();
+        (all[snapshot].name().to_string(), key(&all[pack]), what)
+    };
+    for damaged in 0..3 {
+        // The first pages of the pack are those of its piece.
+        flip(&all[damaged], 200).await;
+        let expected: Vec<_> = (damaged..3).map(|snapshot| of(snapshot, damaged)).collect();
+        assert_eq!(found().await, expected);
+        flip(&all[damaged], 200).await;
+    }
+    // Two of them.
+    flip(&all[0], 200).await;
+    flip(&all[1], 200).await;
+    assert_eq!(found().await, [of(0, 0), of(1, 0), of(1, 1), of(2, 0), of(2, 1)]);
+    flip(&all[1], 200).await;
+    // One whose directory is damaged, too: all others are as theirs say.
+    flip(&all[0], usize::MAX).await;
+    assert_eq!(found().await, [of(0, 0), of(1, 0), of(2, 0)]);
+    // Two directories: it may be either.
+    flip(&all[1], usize::MAX).await;
+    let found = found().await;
+    assert_eq!(found.len(), 5, "{found:?}");
+    for (snapshot, object, what) in found {
+        let both = format!("and one of these is damaged: {}, {}", key(&all[0]), key(&all[1]));
+        assert!(what.ends_with(&both) != (snapshot == all[0].name().to_string()), "{what}");
+        assert!([key(&all[0]), key(&all[1])].contains(&object));
+    }
 }

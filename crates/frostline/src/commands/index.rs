@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use frostline_base::{Error, ErrorKind, IndexName, Meter, Share, SplitId};
+use frostline_base::{Error, ErrorKind, IndexName, Meter, Share, SplitId, told};
 use frostline_catalog::{FileEntry, Index, Records, Resolve, SplitEntry};
 use frostline_node::{Node, Stored, Whole};
 use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
@@ -114,7 +114,7 @@ async fn list(node: &Node, config: &Config) -> Result<Outcome> {
                 let unread =
                     matches!(error.kind(), ErrorKind::Denied | ErrorKind::Refused | ErrorKind::Unavailable);
                 let list = if unread { &mut unreadable } else { &mut damaged };
-                list.push((name, format!("{:#}", anyhow::Error::from(error))));
+                list.push((name, told(&error)));
             }
         }
     }

@@ -8,20 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use frostline_base::Cost;
+use frostline_base::{Cost, told};
 use frostline_node::Node;
 use frostline_show::{Table, note, parse_bytes, printable, say, say_json, show_bytes, show_count};
 use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
-    Change, Consistency, FillStage, Mount, MountMode, MountOptions, MountStatus, Mounted, Node as Kind,
-    Prune, RestoreOptions, Snapshot, SnapshotName, SnapshotOptions, Summaries, Tablespace, TablespaceMapping,
-    Unmounted, VolumeFault, VolumeKey, Volumes,
+    Change, Consistency, Entry, FillStage, Mount, MountMode, MountOptions, MountStatus, Mounted,
+    Node as Kind, Prune, RestoreOptions, Selection, Snapshot, SnapshotName, SnapshotOptions, Summaries,
+    Tablespace, TablespaceMapping, Time, Unmounted, VolumeFault, VolumeKey, Volumes,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::args::{self, Volume, VolumeGiven, VolumeMount, VolumePlan, VolumePrune, VolumeSnapshot};
+use crate::args::{
+    self, Volume, VolumeGiven, VolumeMount, VolumePlan, VolumePrune, VolumeRestore, VolumeSnapshot,
+};
 use crate::commands::ingest;
 use crate::config::Config;
 use crate::stopping::{INTERRUPTED, Stops};
@@ -50,9 +52,7 @@ pub(crate) async fn run(config: &Config, given: VolumeGiven) -> Result<Outcome> 
         }
         Volume::Umount { directory } => umount(config, &directory).await,
         Volume::Status { directory } => status(config, &directory),
-        Volume::Restore { snapshot, directory, tablespaces } => {
-            restore(config, &snapshot, &directory, &tablespaces, key).await
-        }
+        Volume::Restore(given) => restore(config, given, key).await,
     }
 }
 
@@ -109,17 +109,13 @@ impl Session {
 async fn snapshot(config: &Config, given: VolumeSnapshot, key: Option<&Path>) -> Result<Outcome> {
     let session = Session::of(config.node_made()?).with_key(key)?;
     let cancel = Arc::new(AtomicBool::new(false));
-    let exclude = given
-        .exclude
-        .iter()
-        .map(|text| glob::Pattern::new(text).with_context(|| format!("--exclude {text:?} is not a pattern")));
     let options = SnapshotOptions {
         host: host(),
         rehash: given.rehash,
         crash_consistent: given.crash_consistent,
         freeze: given.freeze,
         postgres: given.postgres,
-        exclude: exclude.collect::<Result<_>>()?,
+        exclude: patterns("--exclude", &given.exclude)?,
         one_file_system: given.one_file_system,
         cancel: Arc::clone(&cancel),
         ..SnapshotOptions::default()
@@ -169,6 +165,15 @@ async fn snapshot(config: &Config, given: VolumeSnapshot, key: Option<&Path>) ->
     }
     session.note_cost(config);
     Ok(Outcome::Done)
+}
+
+/// The patterns of an option. A slash at the end of one means nothing.
+fn patterns(option: &str, given: &[String]) -> Result<Vec<glob::Pattern>> {
+    let pattern = |text: &String| {
+        glob::Pattern::new(text.trim_end_matches('/'))
+            .with_context(|| format!("{option} {text:?} is not a pattern"))
+    };
+    given.iter().map(pattern).collect()
 }
 
 /// Notes what is true of these names, and shows some of them.
@@ -313,20 +318,10 @@ async fn show(config: &Config, name: &str, files: bool, key: Option<&Path>) -> R
     let session = Session::of(config.node()?).with_key(key)?;
     let snapshot = session.find(name).await?;
     let entries = if files { session.volumes.entries(&snapshot).await? } else { Vec::new() };
-    let kind = |node: &Kind| match node {
-        Kind::Directory => ("directory", 0),
-        Kind::File { bytes, .. } => ("file", *bytes),
-        Kind::Symlink(_) => ("symlink", 0),
-        Kind::HardLink(_) => ("hardlink", 0),
-    };
     if config.json {
         let mut document = describe(&snapshot);
         if files {
-            let listed = entries.iter().map(|entry| {
-                let (kind, bytes) = kind(&entry.node);
-                json!({ "path": entry.show(), "kind": kind, "bytes": bytes, "mode": format!("{:o}", entry.meta.mode) })
-            });
-            document["entries"] = listed.collect();
+            document["entries"] = entries.iter().map(describe_entry).collect();
         }
         document["cost"] = session.cost_json();
         say_json(&document)?;
@@ -353,12 +348,53 @@ async fn show(config: &Config, name: &str, files: bool, key: Option<&Path>) -> R
         table.row(vec![what.to_owned(), value]);
     }
     say!("{table}")?;
-    for entry in &entries {
-        let (kind, bytes) = kind(&entry.node);
-        say!("{:>5o} {bytes:>15} {kind:9} {}", entry.meta.mode, printable(&entry.show()))?;
-    }
+    entries.iter().try_for_each(|entry| say!("{}", entry_line(entry)))?;
     session.note_cost(config);
     Ok(Outcome::Done)
+}
+
+fn describe_entry(entry: &Entry) -> Value {
+    let Entry { meta, node, .. } = entry;
+    let (kind, bytes) = match node {
+        Kind::Directory => ("directory", 0),
+        Kind::File { bytes, .. } => ("file", *bytes),
+        Kind::Symlink(_) => ("symlink", 0),
+        Kind::HardLink(_) => ("hardlink", 0),
+    };
+    let mut document = json!({
+        "path": entry.show(), "kind": kind, "bytes": bytes, "mode": format!("{:o}", meta.mode),
+        "uid": meta.uid, "gid": meta.gid, "modified": modified(&meta.modified).to_string(),
+    });
+    if let Kind::Symlink(target) | Kind::HardLink(target) = node {
+        document["target"] = json!(String::from_utf8_lossy(target));
+    }
+    document
+}
+
+/// A line as of `ls -l`: kind and permissions, owner, group, size, time of modification, path.
+fn entry_line(entry: &Entry) -> String {
+    let Entry { meta, node, .. } = entry;
+    let (kind, bytes, of, target) = match node {
+        Kind::Directory => ('d', 0, "", &[][..]),
+        Kind::File { bytes, .. } => ('-', *bytes, "", &[][..]),
+        Kind::Symlink(target) => ('l', 0, " -> ", target.as_slice()),
+        Kind::HardLink(target) => ('h', 0, " link to ", target.as_slice()),
+    };
+    format!(
+        "{kind}{} {:>5} {:>5} {bytes:>12} {:.0} {}{of}{}",
+        meta.permissions(),
+        meta.uid,
+        meta.gid,
+        modified(&meta.modified),
+        printable(&entry.show()),
+        printable(&String::from_utf8_lossy(target)),
+    )
+}
+
+fn modified(time: &Time) -> jiff::Timestamp {
+    let nanos = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
+    let last = if nanos < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
+    jiff::Timestamp::from_nanosecond(nanos).unwrap_or(last)
 }
 
 async fn diff(config: &Config, older: &str, newer: &str, key: Option<&Path>) -> Result<Outcome> {
@@ -533,18 +569,18 @@ fn milliseconds(hours: f64) -> Result<i64> {
     Ok((hours * HOUR_MS) as i64)
 }
 
-async fn restore(
-    config: &Config,
-    name: &str,
-    directory: &Path,
-    tablespaces: &[String],
-    key: Option<&Path>,
-) -> Result<Outcome> {
-    let tablespaces = tablespaces.iter().map(|given| mapping(given)).collect::<Result<_>>()?;
+async fn restore(config: &Config, given: VolumeRestore, key: Option<&Path>) -> Result<Outcome> {
+    let tablespaces = given.tablespaces.iter().map(|given| mapping(given)).collect::<Result<_>>()?;
+    let selection = Selection {
+        include: patterns("--include", &given.include)?,
+        exclude: patterns("--exclude", &given.exclude)?,
+    };
+    let directory = given.directory.as_path();
     let session = Session::of(config.node()?).with_key(key)?;
-    let snapshot = session.find(name).await?;
+    let snapshot = session.find(&given.snapshot).await?;
     let cancel = Arc::new(AtomicBool::new(false));
-    let options = RestoreOptions { tablespaces, cancel: Arc::clone(&cancel), ..RestoreOptions::default() };
+    let options =
+        RestoreOptions { tablespaces, selection, cancel: Arc::clone(&cancel), ..RestoreOptions::default() };
     let bar = progress_bar("in place");
     let stopping = tokio::spawn(stop_on_signals(cancel));
     let show = |at: frostline_volume::RestoreProgress| {
@@ -559,6 +595,8 @@ async fn restore(
     if config.json {
         say_json(&json!({
             "snapshot": snapshot.name().to_string(), "directory": directory.display().to_string(),
+            "include": given.include, "exclude": given.exclude,
+            "entries": restored.entries, "files": restored.files,
             "written_bytes": restored.written_bytes, "found_bytes": restored.found_bytes,
             "owners_not_set": restored.owners_not_set, "attributes_not_set": restored.attributes_not_set,
             "faults": restored.faults,
@@ -570,9 +608,17 @@ async fn restore(
         return Ok(outcome);
     }
     let is_partial = if restored.faults.is_empty() { "" } else { ", without the damaged files" };
+    let what = match restored.entries < snapshot.totals.entries {
+        true => format!(
+            "{} of the {} entries of {} are",
+            restored.entries,
+            snapshot.totals.entries,
+            snapshot.name()
+        ),
+        false => format!("{} is", snapshot.name()),
+    };
     say!(
-        "{} is in {}{is_partial}: {} written, {} found in place",
-        snapshot.name(),
+        "{what} in {}{is_partial}: {} written, {} found in place",
         directory.display(),
         show_bytes(restored.written_bytes),
         show_bytes(restored.found_bytes)
@@ -672,7 +718,7 @@ async fn serve(mounted: Mounted) -> Result<Unmounted> {
         loop {
             stops.next().await;
             if let Err(error) = frostline_volume::unmount_snapshot(&directory).await {
-                note!("{error}");
+                note!("{}", told(&error));
             }
         }
     });

@@ -9,6 +9,7 @@ use frostline_commits::testing::ReadFault;
 use crate::log::Snapshot;
 use crate::mount::hydrate::hydrate;
 use crate::mount::place::Place;
+use crate::mount::tests::{SmallDisk, can_mount};
 use crate::testing::{Bench, noise, snapshot};
 use crate::traces::Traces;
 
@@ -518,6 +519,36 @@ async fn a_repository_that_does_not_answer_is_asked_once_for_each_read() {
     assert!(read(&lazy, &file, &open, 0..FILE_BYTES as u64).await.unwrap() == original);
     assert!(lazy.prefetch(&all).await.unwrap());
     assert_eq!(*lazy.counts.trouble.lock(), None);
+}
+
+#[tokio::test]
+async fn on_a_full_disk_nothing_is_fetched_behind_its_users_until_there_is_room() {
+    if !can_mount() {
+        return;
+    }
+    let disk = SmallDisk::new(16 << 20);
+    let rig = Rig { folder: tempfile::tempdir_in(disk.0.path()).unwrap(), ..Rig::new().await };
+    let (_place, lazy) = rig.open();
+    let ballast = File::options().write(true).open(disk.fill()).unwrap();
+    let all: Vec<usize> = (0..rig.tree.chunks.len()).collect();
+    let gets = || rig.bench.store.requests().gets;
+    assert_eq!(lazy.prefetch(&all).await.unwrap_err().kind(), ErrorKind::Exhausted);
+    let after = gets();
+    // No room, then room for the chunk that did not fit, but not for the others.
+    let room = ballast.metadata().unwrap().len();
+    for freed in [0, 600_000] {
+        ballast.set_len(room - freed).unwrap();
+        assert_eq!(lazy.prefetch(&all).await.unwrap_err().kind(), ErrorKind::Exhausted);
+        assert!(lazy.counts.trouble.lock().as_ref().unwrap().contains("No space left"));
+        assert_eq!(gets(), after, "{freed} bytes are free");
+    }
+    ballast.set_len(0).unwrap();
+    assert!(lazy.prefetch(&all).await.unwrap());
+    assert_eq!(
+        (lazy.counts.absent_bytes.load(Ordering::Relaxed), lazy.counts.trouble.lock().take()),
+        (0, None)
+    );
+    assert!(gets() > after);
 }
 
 /// Fills behind nobody until no more than this is absent, for so long at most. Its callers pause the clock, which goes on
