@@ -64,6 +64,28 @@ fn watching_prints_what_comes_and_goes() {
     let folder = folder();
     let (_, text) = run_in(folder.path(), "--root DIR/root --watch --passes 2").unwrap();
     assert_eq!(text, "+ low F03 /: Every deletion waits for the disk to discard\n");
+    let (_, text) = run_in(folder.path(), "--root DIR/root --watch --passes 1 --format json").unwrap();
+    assert!(text.starts_with("{\"change\":\"new\","), "{text}");
+    let error = run_in(folder.path(), "--root DIR/root --watch --passes 1 --format sarif").unwrap_err();
+    assert!(error.what().starts_with("--watch prints text or json"), "{error}");
+}
+
+#[test]
+fn watching_keeps_the_page_up_to_date() {
+    let folder = folder();
+    let page = folder.path().join("report.html");
+    let watch =
+        || run_in(folder.path(), "--root DIR/root --watch --passes 1 --html DIR/report.html").unwrap();
+    watch();
+    assert!(fs::read_to_string(&page).unwrap().contains("<h1>1 finding: 1 low</h1>"));
+    let mountinfo = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n";
+    fs::write(folder.path().join("root/proc/self/mountinfo"), mountinfo).unwrap();
+    watch();
+    assert!(!fs::read_to_string(&page).unwrap().contains("1 finding"));
+    // Before the first examination, as without --watch.
+    let error =
+        run_in(folder.path(), "--root DIR/nothing --watch --passes 1 --html DIR/no/file").unwrap_err();
+    assert!(error.what().starts_with("cannot write "), "{error}");
 }
 
 #[test]
@@ -188,6 +210,7 @@ fn what_the_user_says_is_checked() {
         "--format xml",
         "fix --dry-run --apply N05",
         "--passes 1",
+        "--watch --fail-on high",
         "--machine a",
     ] {
         assert!(parse(wrong).is_err(), "{wrong}");
