@@ -172,7 +172,7 @@ fn a_power_cut_takes_nothing_of_a_journal_or_a_ledger_that_was_promised() {
         let trial = Trial { file_system, options: options.into(), cuts: 40, steps: 0, seed: 11, sector: 512 };
         let daemon = volumes::daemon();
         let proof =
-            crash::prove_work(&mut ledger, folder.path(), &daemon, &trial, &mut Recorded, &mut |_| Ok(()));
+            crash::prove_work(&mut ledger, folder.path(), &daemon, &trial, &mut Recorded, &mut |_| true);
         let proof = proof.unwrap();
         assert!(proof.refused.is_none() && proof.is_clean(), "{proof:?}");
         assert_eq!(proof.cuts, 40);
