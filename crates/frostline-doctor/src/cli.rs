@@ -349,6 +349,9 @@ fn run_fix(
     if !apply.is_empty() && from.root != Path::new("/") {
         return Err(Error::invalid("fixes are applied to this host only, not to a capture"));
     }
+    if !apply.is_empty() {
+        fix::check_new(undo)?;
+    }
     let mut host = from.host()?;
     if from.root == Path::new("/") {
         let uuids = live::uuids(host.tree());

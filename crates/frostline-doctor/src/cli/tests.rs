@@ -134,6 +134,15 @@ fn fixes_are_shown_and_never_applied_to_a_capture() {
 }
 
 #[test]
+fn an_undo_that_cannot_be_written_is_named_before_the_host_is_examined() {
+    let folder = folder();
+    let error = run_in(folder.path(), "fix --apply F16 --undo DIR/no/undo.sh").unwrap_err();
+    let path = folder.path().join("no/undo.sh");
+    assert_eq!(error.what(), format!("cannot write the undo to {}", path.display()));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn definitions_of_machines() {
     let folder = folder();
     let xml = "<domain><name>a</name><vcpu>8</vcpu><devices><disk device='disk'><driver cache='unsafe'/><target dev='hda' bus='ide'/></disk></devices></domain>";
