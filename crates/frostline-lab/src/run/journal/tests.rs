@@ -61,6 +61,18 @@ fn a_run_that_is_running_is_not_resumed() {
 }
 
 #[test]
+fn a_run_that_ended_is_resumed_while_a_child_has_its_file_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::create(folder.path(), "").unwrap();
+    journal.write_run(&run_of(1)).unwrap();
+    // As a child has it between its fork and its program.
+    let inherited = journal.file.try_clone().unwrap();
+    drop(journal);
+    assert!(Journal::resume(folder.path()).is_ok());
+    drop(inherited);
+}
+
+#[test]
 fn what_is_not_a_run_is_said_to_be_none() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(Journal::resume(folder.path()).unwrap_err().kind(), frostline_base::ErrorKind::NotFound);
