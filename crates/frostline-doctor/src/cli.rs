@@ -93,8 +93,9 @@ struct Examine {
     /// Name of this machine on that host, if it has several.
     #[arg(long, value_name = "NAME", requires = "hypervisor")]
     machine: Option<String>,
-    /// Examine repeatedly, and print findings that appear or disappear.
-    #[arg(long)]
+    /// Examine repeatedly until Ctrl-C, and print findings that appear or disappear. The files of --html and
+    /// --prometheus are replaced after each examination.
+    #[arg(long, conflicts_with = "fail_on")]
     watch: bool,
     /// Stop watching after this many examinations.
     #[arg(long, hide = true, requires = "watch")]
@@ -165,6 +166,10 @@ impl Show {
         self.html.as_deref().map(output_file).transpose()
     }
 
+    fn format(&self, json: bool) -> Format {
+        self.format.unwrap_or(if json { Format::Json } else { Format::Text })
+    }
+
     fn print(
         &self,
         report: &Report,
@@ -172,16 +177,10 @@ impl Show {
         json: bool,
         out: &mut dyn Write,
     ) -> Result<u8> {
-        let format = self.format.unwrap_or(if json { Format::Json } else { Format::Text });
-        print(out, &report.render(format))?;
-        if let Some(page) = page {
-            write_output(page, &report.render(Format::Html))?;
-        }
-        Ok(self.status(report))
-    }
-
-    fn status(&self, report: &Report) -> u8 {
-        u8::from(self.fail_on.is_some_and(|least| report.worst().is_some_and(|worst| worst >= least)))
+        print(out, &report.render(self.format(json)))?;
+        write_page(page, report)?;
+        let fails = self.fail_on.is_some_and(|least| report.worst().is_some_and(|worst| worst >= least));
+        Ok(u8::from(fails))
     }
 }
 
@@ -243,10 +242,10 @@ fn of_rule(rule: &Rule) -> serde_json::Value {
 
 impl Examine {
     fn run(&self, json: bool, out: &mut dyn Write) -> Result<u8> {
-        if self.watch {
-            return self.watch(json, out);
-        }
         let (metrics, page) = (self.metrics()?, self.show.page()?);
+        if self.watch {
+            return self.watch(metrics.as_ref(), page.as_ref(), json, out);
+        }
         let report = self.report()?;
         export(metrics.as_ref(), &report)?;
         self.show.print(&report, page.as_ref(), json, out)
@@ -265,13 +264,26 @@ impl Examine {
     }
 
     /// Prints new and resolved findings, one per line, until it is stopped.
-    fn watch(&self, json: bool, out: &mut dyn Write) -> Result<u8> {
+    fn watch(
+        &self,
+        metrics: Option<&OutputFile>,
+        page: Option<&OutputFile>,
+        json: bool,
+        out: &mut dyn Write,
+    ) -> Result<u8> {
+        let json = match self.show.format(json) {
+            Format::Json => true,
+            Format::Text => false,
+            Format::Html | Format::Sarif => {
+                return Err(Error::invalid("--watch prints text or json: use --format sarif without it"));
+            }
+        };
         let mut known: Vec<String> = Vec::new();
         let mut pass = 0;
-        let metrics = self.metrics()?;
         loop {
             let report = self.report()?;
-            export(metrics.as_ref(), &report)?;
+            export(metrics, &report)?;
+            write_page(page, &report)?;
             let key = |finding: &report::Finding| {
                 let severity = finding.severity.word();
                 format!("{severity} {} {}: {}", finding.rule, finding.object, finding.title)
@@ -290,7 +302,7 @@ impl Examine {
             known = now;
             pass += 1;
             if self.passes.is_some_and(|passes| pass >= passes) {
-                return Ok(self.show.status(&report));
+                return Ok(0);
             }
         }
     }
@@ -304,6 +316,11 @@ impl Examine {
 /// Writes the metrics. The file is replaced atomically, because a collector may read it at any time.
 fn export(metrics: Option<&OutputFile>, report: &Report) -> Result<()> {
     metrics.map_or(Ok(()), |file| write_output(file, &report.prometheus()))
+}
+
+/// Writes the page, which replaces the one before.
+fn write_page(page: Option<&OutputFile>, report: &Report) -> Result<()> {
+    page.map_or(Ok(()), |file| write_output(file, &report.render(Format::Html)))
 }
 
 fn output_file(path: &Path) -> Result<OutputFile> {
@@ -331,6 +348,9 @@ fn run_fix(
     }
     if !apply.is_empty() && from.root != Path::new("/") {
         return Err(Error::invalid("fixes are applied to this host only, not to a capture"));
+    }
+    if !apply.is_empty() {
+        fix::check_new(undo)?;
     }
     let mut host = from.host()?;
     if from.root == Path::new("/") {

@@ -19,6 +19,7 @@ use std::path::Path;
 use std::process::Command;
 
 use frostline_base::{Error, Result};
+use frostline_show::OutputFile;
 
 use crate::report::{Finding, Remedy, Report};
 use crate::rules;
@@ -177,6 +178,30 @@ fn fix_lines(finding: &Finding, numbers: &BTreeMap<&str, usize>) -> String {
     out
 }
 
+/// Checks that the script can be written to `saved`, which must be new. Changes nothing.
+///
+/// # Errors
+/// Conflict if not, or if the record of another script is beside it: its settings have the same numbers, so that this one
+/// would take them for its own.
+pub(crate) fn check_new(saved: &Path) -> Result<()> {
+    let mut record = saved.as_os_str().to_owned();
+    record.push(".changed");
+    if Path::new(&record).symlink_metadata().is_ok() {
+        return Err(Error::conflict(format!(
+            "{} records what an earlier fix changed: undo that first, or name another file",
+            Path::new(&record).display()
+        )));
+    }
+    if saved.symlink_metadata().is_ok() {
+        return Err(cannot_save(saved, std::io::ErrorKind::AlreadyExists.into()));
+    }
+    OutputFile::open(saved).map(drop).map_err(|e| cannot_save(saved, e))
+}
+
+fn cannot_save(saved: &Path, error: std::io::Error) -> Error {
+    Error::conflict(format!("cannot write the undo to {}", saved.display())).with_source(error)
+}
+
 /// What a script changed, and whether that is all that it should.
 #[derive(Debug)]
 pub(crate) struct Applied {
@@ -205,20 +230,10 @@ pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<A
     if names.is_empty() {
         return Err(Error::invalid("nothing to apply: name the rules whose fixes are wanted"));
     }
-    // The settings of another script, under the same numbers: this one would take them for its own.
-    let mut record = saved.as_os_str().to_owned();
-    record.push(".changed");
-    if Path::new(&record).symlink_metadata().is_ok() {
-        return Err(Error::conflict(format!(
-            "{} records what an earlier fix changed: undo that first, or name another file",
-            Path::new(&record).display()
-        )));
-    }
+    check_new(saved)?;
     let file = OpenOptions::new().write(true).create_new(true).open(saved);
     file.and_then(|mut file| file.write_all(script(report, names).as_bytes()).and_then(|()| file.sync_all()))
-        .map_err(|e| {
-            Error::conflict(format!("cannot write the undo to {}", saved.display())).with_source(e)
-        })?;
+        .map_err(|e| cannot_save(saved, e))?;
     // A path without a slash would be looked for in PATH.
     let path = std::path::absolute(saved).unwrap_or_else(|_| saved.to_owned());
     let output = Command::new("/bin/sh")

@@ -387,15 +387,20 @@ impl Target {
             }
             (_, Some("sys"), Some("block"), Some(dev), _) => Some(("block", dev)),
             (_, Some("sys"), Some("class"), Some("net"), Some(dev)) => Some(("nic", dev)),
+            (_, Some("proc"), Some("irq"), Some(irq), _) => Some(("irq", irq)),
             _ => None,
         };
         let Some((kind, dev)) = device else { return (":".to_owned(), String::new()) };
-        let owner = if kind == "block" {
-            let number = host.word(&format!("sys/block/{dev}/diskseq"));
-            number.or_else(|_| host.tree().link(&format!("sys/block/{dev}")))
-        } else {
-            let bus = host.tree().link(&format!("sys/class/net/{dev}/device"));
-            bus.or_else(|_| host.word(&format!("sys/class/net/{dev}/ifindex")))
+        let owner = match kind {
+            "block" => {
+                let number = host.word(&format!("sys/block/{dev}/diskseq"));
+                number.or_else(|_| host.tree().link(&format!("sys/block/{dev}"))).ok()
+            }
+            "irq" => host.interrupts().ok().and_then(|table| table.what(dev).map(str::to_owned)),
+            _ => {
+                let bus = host.tree().link(&format!("sys/class/net/{dev}/device"));
+                bus.or_else(|_| host.word(&format!("sys/class/net/{dev}/ifindex"))).ok()
+            }
         };
         (format!("{kind}_of {}", shell_word(dev)), owner.unwrap_or_default())
     }
@@ -507,28 +512,30 @@ channels_of() { ethtool -l "$1" | sed -n '/^Current/,$s/^Combined:[[:space:]]*//
 # set_channels DEV NUMBER: the kernel places the interrupts anew when channels change. The first time records where they
 # were, the second puts them back there.
 set_channels() {
-    places=$record/irqs.$1
+    places=$record/irqs.$1 folder=/sys/class/net/$1/device/msi_irqs
+    [ -e "$folder" ] || folder=/sys/class/net/$1/device/../msi_irqs
     if [ ! -e "$places" ]; then
-        folder=/sys/class/net/$1/device
-        for irq in $(ls "$folder/msi_irqs" 2> /dev/null || ls "$folder/../msi_irqs" 2> /dev/null); do
-            echo "$irq $(cat "/proc/irq/$irq/smp_affinity_list")"
+        for irq in $(ls "$folder" 2> /dev/null); do
+            echo "$irq $(cat "/proc/irq/$irq/smp_affinity_list") $(irq_of "$irq")"
         done > "$places"
         ethtool -L "$1" combined "$2" || { rm -f "$places"; return 1; }
         return
     fi
     ethtool -L "$1" combined "$2" || return 1
-    # A driver may have other interrupts now.
-    while read -r irq cpus; do
-        [ ! -e "/proc/irq/$irq" ] || echo "$cpus" > "/proc/irq/$irq/smp_affinity_list"
+    # A driver may have other interrupts now, and another device some of these.
+    while read -r irq cpus what; do
+        [ ! -e "$folder/$irq" ] || [ "$(irq_of "$irq")" != "$what" ] ||
+            echo "$cpus" > "/proc/irq/$irq/smp_affinity_list"
     done < "$places"
     rm -f "$places"
 }
 ring_of() { ethtool -g "$1" | sed -n '/^Current/,$s/^RX:[[:space:]]*//p'; }
 offload_of() { ethtool -k "$1" | sed -n "s/^[[:space:]]*$2: \([a-z]*\).*/\1/p"; }
 set_direct() { if [ "$2" = 1 ]; then losetup --direct-io=on "$1"; else losetup --direct-io=off "$1"; fi; }
-# block_of DEV, nic_of DEV: what no other device has that gets the same name
+# block_of DEV, nic_of DEV, irq_of NUMBER: what no other device has that gets the same name or number
 block_of() { cat "/sys/block/$1/diskseq" 2> /dev/null || readlink "/sys/block/$1"; }
 nic_of() { readlink "/sys/class/net/$1/device" || cat "/sys/class/net/$1/ifindex"; }
+irq_of() { sed -n "s/^ *$1: *\([0-9]\{1,\} \{1,\}\)*//p" /proc/interrupts | tr -s ' ' | sed 's/ $//'; }
 # mount_at POINT: what this path leads to: id, directory, flags, device, the options of its file system that are shown,
 # and all of them
 mount_at() {
@@ -559,8 +566,19 @@ fs_of() {
     mount_at "$1" || return 1
     # Numbers of btrfs are drawn at each mount.
     case $number in 0:*) number= ;; esac
-    echo "$number/$(blkid -p -s UUID -o value "$device" 2> /dev/null)"
+    uuid=$(blkid -p -s UUID -o value "$device" 2> /dev/null)
+    echo "$number/${uuid:-$(kernel_id "$1")}"
     command -v blkid > /dev/null || return 2
+}
+# kernel_id POINT: the id of the file system, which ext4 and btrfs take from their UUID, and what the disk of mount_at is
+kernel_id() {
+    disk=/sys/dev/block/$number
+    [ ! -e "$disk/partition" ] || disk=$disk/..
+    set -- $(stat -f -c %i "$1"
+        for name in wwid device/wwid serial device/serial dm/uuid loop/backing_file diskseq; do
+            cat "$disk/$name" 2> /dev/null
+        done)
+    echo "$*"
 }
 directory_of() {
     fs=$(fs_of "$1")

@@ -191,6 +191,8 @@ pub struct Outcome {
     pub stdout: String,
     /// Whether the result is partial, for example because cells could not be run.
     pub partial: bool,
+    /// Whether Ctrl-C ended it, and the result is what there was until then.
+    pub interrupted: bool,
 }
 
 /// Runs the command.
@@ -213,8 +215,11 @@ pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
         Lab::Need(args) => need(&args, context),
         Lab::Decide(args) => crate::decide::args::run(&args, context.json).map(|()| Outcome::default()),
         Lab::CrashProof(args) => crash_proof(&args, context),
-        Lab::Place(args) => crate::place::answer(&args, context.json)
-            .map(|answer| Outcome { stdout: answer.text, partial: !answer.complete }),
+        Lab::Place(args) => crate::place::answer(&args, context.json).map(|answer| Outcome {
+            stdout: answer.text,
+            partial: !answer.complete,
+            ..Outcome::default()
+        }),
         Lab::Image(args) => image(&args, context),
         Lab::Volume(args) => volume(&args, context),
         Lab::Clean => clean(context),
@@ -223,7 +228,7 @@ pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
 }
 
 fn printed(stdout: String) -> Result<Outcome> {
-    Ok(Outcome { stdout, partial: false })
+    Ok(Outcome { stdout, ..Outcome::default() })
 }
 
 fn document(value: &impl serde::Serialize) -> Result<String> {
@@ -283,7 +288,7 @@ fn run_study(args: &RunArgs, context: &Context) -> Result<Outcome> {
     let lacking = |cell: &Cell| cell.how == How::Skip || (cell.measured.is_empty() && cell.voided > 0);
     let partial = is_left || run.cells.iter().any(lacking) || !run.complete;
     let stdout = if context.json { document(&run)? } else { crate::report::markdown(&run) };
-    Ok(Outcome { stdout, partial })
+    Ok(Outcome { stdout, partial, ..Outcome::default() })
 }
 
 fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
@@ -614,7 +619,7 @@ fn measure(args: &crate::measure::args::MeasureArgs, context: &Context) -> Resul
     let stdout =
         if context.json { document(&measurement)? } else { crate::measure::args::text(&measurement) };
     let is_written = page.is_none_or(|page| page_or_json(&page, &measurement, &context.data));
-    Ok(Outcome { stdout, partial: partial || !is_written })
+    Ok(Outcome { stdout, partial: partial || !is_written, ..Outcome::default() })
 }
 
 /// Writes the page of a measurement. If that fails, for example because the disk is full, keeps the measurement as JSON, from
@@ -653,9 +658,15 @@ fn crash_proof(args: &crate::crash::CrashArgs, context: &Context) -> Result<Outc
     let mut ledger = Ledger::open(&live_folder(&context.data))?;
     let stop = Stop::on_signals()?;
     let daemon = Daemon::this_program()?;
-    let proofs = crate::crash::run_while(args, &mut ledger, &daemon, context.json, &mut || stop.check());
+    let mut stdout = std::io::stdout();
+    let mut go_on = || !stop.is_asked();
+    let proved = crate::crash::run(args, &mut ledger, &daemon, context.json, &mut stdout, &mut go_on);
     let partial = is_left(ledger.close());
-    proofs.map(|_| Outcome { partial, ..Outcome::default() })
+    let interrupted = !proved?;
+    if interrupted {
+        eprintln!("interrupted: this is what was proved until then");
+    }
+    Ok(Outcome { partial, interrupted, ..Outcome::default() })
 }
 
 fn image(args: &crate::guest::cli::ImageArgs, context: &Context) -> Result<Outcome> {
@@ -695,14 +706,14 @@ fn clean(context: &Context) -> Result<Outcome> {
     let partial = !stuck.is_empty();
     if context.json {
         let stdout = document(&json!({"undone": undone, "stuck": stuck}))?;
-        return Ok(Outcome { stdout, partial });
+        return Ok(Outcome { stdout, partial, ..Outcome::default() });
     }
     let mut stdout: String = undone.iter().map(|thing| format!("undone: {thing}\n")).collect();
     stdout.extend(stuck.iter().map(|thing| format!("not undone: {thing}\n")));
     if stdout.is_empty() {
         stdout.push_str("nothing was left\n");
     }
-    Ok(Outcome { stdout, partial })
+    Ok(Outcome { stdout, partial, ..Outcome::default() })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub mod log;
 mod workload;
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -86,6 +87,9 @@ pub struct Proof {
     pub flushes: usize,
     /// States examined.
     pub cuts: usize,
+    /// Whether it was ended after these, before the others of the trial or other trials.
+    #[serde(default)]
+    pub interrupted: bool,
     /// States in which something that `fsync` had acknowledged was missing, short or old, or that could not
     /// be mounted after something was acknowledged.
     pub lost_acknowledged: usize,
@@ -155,19 +159,18 @@ pub fn prove(
 ) -> Result<Proof> {
     let mut go_on = |cuts| {
         progress(cuts);
-        Ok(())
+        true
     };
     prove_while(ledger, folder, daemon, trial, &mut go_on)
 }
 
-/// The same, unless `go_on`, which is called with the number of cuts examined, returns an error: then that is the
-/// answer, after all is undone.
+/// The same until `go_on`, which is called with the number of cuts examined, says no. The proof is of these cuts then.
 pub fn prove_while(
     ledger: &mut Ledger,
     folder: &Path,
     daemon: &Daemon,
     trial: &Trial,
-    go_on: &mut dyn FnMut(usize) -> Result<()>,
+    go_on: &mut dyn FnMut(usize) -> bool,
 ) -> Result<Proof> {
     prove_work(ledger, folder, daemon, trial, &mut Standard { steps: trial.steps }, go_on)
 }
@@ -179,7 +182,7 @@ pub fn prove_work(
     daemon: &Daemon,
     trial: &Trial,
     work: &mut dyn Work,
-    go_on: &mut dyn FnMut(usize) -> Result<()>,
+    go_on: &mut dyn FnMut(usize) -> bool,
 ) -> Result<Proof> {
     emulate::check_host()?;
     let place = Place::make(ledger, folder)?;
@@ -219,7 +222,7 @@ impl Place {
         daemon: &Daemon,
         trial: &Trial,
         work: &mut dyn Work,
-        go_on: &mut dyn FnMut(usize) -> Result<()>,
+        go_on: &mut dyn FnMut(usize) -> bool,
     ) -> Result<Proof> {
         let mut proof = Proof::of(trial);
         let (log, mounted) = match self.record(ledger, daemon, trial, work)? {
@@ -309,7 +312,7 @@ impl Place {
         cuts: &[Cut],
         work: &dyn Work,
         proof: &mut Proof,
-        go_on: &mut dyn FnMut(usize) -> Result<()>,
+        go_on: &mut dyn FnMut(usize) -> bool,
     ) -> Result<()> {
         let mut replay = Replay::new(log);
         for (nth, cut) in cuts.iter().enumerate() {
@@ -317,7 +320,10 @@ impl Place {
             let kind = proof.trial.file_system;
             let state = self.judge_cut(ledger, nth, &replay.state(cut), (work, &marks), kind)?;
             proof.add(cut, state);
-            go_on(nth + 1)?;
+            if !go_on(nth + 1) {
+                proof.interrupted = true;
+                break;
+            }
         }
         Ok(())
     }
@@ -385,6 +391,7 @@ impl Proof {
             writes: 0,
             flushes: 0,
             cuts: 0,
+            interrupted: false,
             lost_acknowledged: 0,
             wrong_content: 0,
             stale_exposed: 0,
@@ -443,7 +450,7 @@ impl Proof {
         match &self.refused {
             Some(said) => format!("{name:52} refused: {said}"),
             None => format!(
-                "{name:52} {:6} {:7} {:5} {:5} {:5} {:5} {:7} {:11}",
+                "{name:52} {:6} {:7} {:5} {:5} {:5} {:5} {:7} {:11}{}",
                 self.writes,
                 self.flushes,
                 self.cuts,
@@ -451,7 +458,8 @@ impl Proof {
                 self.wrong_content,
                 self.stale_exposed,
                 self.fsck_damaged,
-                self.unmountable
+                self.unmountable,
+                if self.interrupted { "  interrupted" } else { "" }
             ),
         }
     }
@@ -509,29 +517,28 @@ Of the states after the cuts, how many
   damaged      have errors according to the file system's own check, after the journal was replayed
   unmountable  cannot be mounted at all";
 
-/// Runs `lab crash-proof` with `daemon` serving the volumes; prints a table, or with `json` one document.
-pub fn run(arguments: &CrashArgs, ledger: &mut Ledger, daemon: &Daemon, json: bool) -> Result<Vec<Proof>> {
-    run_while(arguments, ledger, daemon, json, &mut || Ok(()))
-}
-
-/// The same as long as `go_on`, which is asked after each cut, is no error.
-pub fn run_while(
+/// Runs `lab crash-proof` with `daemon` serving the volumes, until `go_on`, which is asked after each cut, says no. Prints a
+/// table to `out`, or with `json` one document, also of what was proved before an error. Whether it was all that was wanted.
+pub fn run(
     arguments: &CrashArgs,
     ledger: &mut Ledger,
     daemon: &Daemon,
     json: bool,
-    go_on: &mut dyn FnMut() -> Result<()>,
-) -> Result<Vec<Proof>> {
+    out: &mut dyn Write,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<bool> {
     let memory = Path::new("/dev/shm");
     let folder = match &arguments.folder {
         Some(folder) => folder.clone(),
         None if memory.is_dir() => memory.join("frostline-lab"),
         None => std::env::temp_dir().join("frostline-lab"),
     };
+    let mut print =
+        |text: &str| writeln!(out, "{text}").map_err(|e| Error::unavailable("cannot print").with_source(e));
     if !json {
-        println!("{}", Proof::header());
+        print(&Proof::header())?;
     }
-    let mut proofs = Vec::new();
+    let (mut proofs, mut all) = (Vec::new(), Ok(true));
     for trial in arguments.trials() {
         let bar = ProgressBar::new(trial.cuts as u64).with_message(trial.options.clone());
         if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} cuts, {eta} left") {
@@ -543,19 +550,30 @@ pub fn run_while(
         };
         let proof = prove_while(ledger, &folder, daemon, &trial, &mut after_cut);
         bar.finish_and_clear();
-        let proof = proof?;
-        if !json {
-            println!("{}", proof.line());
+        match proof {
+            Ok(proof) => {
+                if !json {
+                    print(&proof.line())?;
+                }
+                all = Ok(!proof.interrupted);
+                proofs.push(proof);
+            }
+            Err(error) => all = Err(error),
         }
-        proofs.push(proof);
+        if !matches!(all, Ok(true)) {
+            break;
+        }
+    }
+    if proofs.is_empty() {
+        return all;
     }
     let end = match json {
         true => serde_json::to_string_pretty(&proofs)
             .map_err(|e| Error::internal("cannot encode the proofs").with_source(e))?,
         false => LEGEND.to_owned(),
     };
-    println!("{end}");
-    Ok(proofs)
+    print(&end)?;
+    all
 }
 
 #[cfg(test)]

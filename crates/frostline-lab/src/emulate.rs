@@ -31,8 +31,8 @@ use frostline_model::catalogue::Catalogue;
 use frostline_model::{Balance, Limits, VolumeSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::host::io;
 use crate::host::ledger::{Ledger, Thing};
+use crate::host::{io, process};
 
 pub use daemon::serve;
 
@@ -487,10 +487,7 @@ fn spawn(mut command: Command, errors: &Path) -> Result<(Child, ChildStdin)> {
 pub(crate) fn attach_loop(ledger: &mut Ledger, file: &Path) -> Result<(PathBuf, bool)> {
     ledger.note(Thing::Loop(file.to_path_buf()))?;
     let losetup = |direct: &str| {
-        Command::new("losetup")
-            .args(["--find", "--show", direct])
-            .arg(file)
-            .output()
+        process::output(Command::new("losetup").args(["--find", "--show", direct]).arg(file))
             .map_err(|e| Error::unavailable("cannot run losetup: apt-get install mount").with_source(e))
     };
     let mut output = losetup("--direct-io=on")?;

@@ -9,11 +9,12 @@
 //!
 //! The topology is hwloc's ([`topology`]). Nothing here touches the host: the plan is text.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use frostline_base::{Error, Result};
 use serde::Serialize;
+
+use crate::host::{io, make_folders, output_file};
 
 pub use cost::{Label, Statement, Unpinned};
 pub use emit::{DiskIo, EmittedFile, Surroundings, Target, emit};
@@ -117,6 +118,7 @@ pub struct Answer {
 /// # Errors
 /// `NotFound` without `lstopo` or the file; `Invalid` for what cannot be read or followed.
 pub fn answer(args: &PlaceArgs, json: bool) -> Result<Answer> {
+    args.output.as_deref().map_or(Ok(()), can_write)?;
     let topology = match &args.host {
         Some(path) => topology::Topology::read(path)?,
         None => topology::Topology::of_this_machine()?,
@@ -161,14 +163,18 @@ fn document(value: &impl Serialize) -> Result<String> {
         .map_err(|e| Error::internal("the plan cannot be written as JSON").with_source(e))
 }
 
+/// Whether files can be written in a folder, which need not exist. Changes nothing.
+fn can_write(folder: &Path) -> Result<()> {
+    let folder = std::path::absolute(folder).map_err(|e| io(e, "cannot write", folder))?;
+    let missing = folder.ancestors().take_while(|above| !above.exists()).last();
+    output_file(missing.unwrap_or(&folder.join(emit::HOST_SCRIPT))).map(drop)
+}
+
 fn write_files(folder: &Path, files: &[EmittedFile]) -> Result<()> {
-    let failed = |e: std::io::Error, path: &Path| {
-        Error::invalid(format!("cannot write {}", path.display())).with_source(e)
-    };
-    fs::create_dir_all(folder).map_err(|e| failed(e, folder))?;
+    make_folders(folder)?;
     for file in files {
         let path = folder.join(&file.name);
-        fs::write(&path, &file.text).map_err(|e| failed(e, &path))?;
+        output_file(&path)?.write(file.text.as_bytes()).map_err(|e| io(e, "cannot write", &path))?;
     }
     Ok(())
 }

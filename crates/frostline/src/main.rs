@@ -35,6 +35,8 @@ pub(crate) enum Outcome {
     Partial,
     /// The doctor found something of the severity given by `--fail-on`.
     Found,
+    /// Ctrl-C ended it; the answer is what there was until then.
+    Interrupted,
 }
 
 fn main() -> ExitCode {
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Partial) => ExitCode::from(3),
         Ok(Outcome::Found) => ExitCode::FAILURE,
+        Ok(Outcome::Interrupted) => ExitCode::from(stopping::INTERRUPTED),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             note!("frostline: {}", told(error.as_ref()));

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The exit status by which a shell reports that Ctrl-C ended a program.
-pub(crate) const INTERRUPTED: i32 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// What asks this process to stop, from now on. It does not end it any more.
 pub(crate) struct Stops(Signal);

@@ -64,6 +64,28 @@ fn watching_prints_what_comes_and_goes() {
     let folder = folder();
     let (_, text) = run_in(folder.path(), "--root DIR/root --watch --passes 2").unwrap();
     assert_eq!(text, "+ low F03 /: Every deletion waits for the disk to discard\n");
+    let (_, text) = run_in(folder.path(), "--root DIR/root --watch --passes 1 --format json").unwrap();
+    assert!(text.starts_with("{\"change\":\"new\","), "{text}");
+    let error = run_in(folder.path(), "--root DIR/root --watch --passes 1 --format sarif").unwrap_err();
+    assert!(error.what().starts_with("--watch prints text or json"), "{error}");
+}
+
+#[test]
+fn watching_keeps_the_page_up_to_date() {
+    let folder = folder();
+    let page = folder.path().join("report.html");
+    let watch =
+        || run_in(folder.path(), "--root DIR/root --watch --passes 1 --html DIR/report.html").unwrap();
+    watch();
+    assert!(fs::read_to_string(&page).unwrap().contains("<h1>1 finding: 1 low</h1>"));
+    let mountinfo = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n";
+    fs::write(folder.path().join("root/proc/self/mountinfo"), mountinfo).unwrap();
+    watch();
+    assert!(!fs::read_to_string(&page).unwrap().contains("1 finding"));
+    // Before the first examination, as without --watch.
+    let error =
+        run_in(folder.path(), "--root DIR/nothing --watch --passes 1 --html DIR/no/file").unwrap_err();
+    assert!(error.what().starts_with("cannot write "), "{error}");
 }
 
 #[test]
@@ -109,6 +131,15 @@ fn fixes_are_shown_and_never_applied_to_a_capture() {
     let error = run_in(folder.path(), "fix --apply F03 --root DIR/root").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(run_in(folder.path(), "fix N99 --root DIR/root").is_err());
+}
+
+#[test]
+fn an_undo_that_cannot_be_written_is_named_before_the_host_is_examined() {
+    let folder = folder();
+    let error = run_in(folder.path(), "fix --apply F16 --undo DIR/no/undo.sh").unwrap_err();
+    let path = folder.path().join("no/undo.sh");
+    assert_eq!(error.what(), format!("cannot write the undo to {}", path.display()));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]
@@ -188,6 +219,7 @@ fn what_the_user_says_is_checked() {
         "--format xml",
         "fix --dry-run --apply N05",
         "--passes 1",
+        "--watch --fail-on high",
         "--machine a",
     ] {
         assert!(parse(wrong).is_err(), "{wrong}");

@@ -67,6 +67,11 @@ impl Interrupts {
         Interrupts { cpus: self.cpus.clone(), rows }
     }
 
+    /// Controller and devices of the interrupt with this number.
+    pub fn what(&self, id: &str) -> Option<&str> {
+        self.rows.iter().find(|row| row.id == id).map(|row| row.what.as_str())
+    }
+
     /// The sum of the rows that `which` takes, by column.
     pub fn sum(&self, which: impl Fn(&Row) -> bool) -> Vec<f64> {
         let mut sums = vec![0.0; self.cpus.len()];

@@ -335,18 +335,24 @@ fn check_several_mounts(folder: &Path) {
     eprintln!("one mount of several is fixed");
 }
 
-/// A disk is mounted where another one was when it was fixed.
+/// A disk is mounted where another one was when it was fixed, also if its file system has no UUID.
 fn check_another_disk(folder: &Path) {
-    let at = folder.join("another");
+    for uuid in ["random", "clear"] {
+        check_another_disk_of(&folder.join(format!("another-{uuid}")), uuid);
+    }
+    eprintln!("another disk is left alone");
+}
+
+fn check_another_disk_of(at: &Path, uuid: &str) {
     let there = at.display();
     sh(&format!(
-        "mkdir -p {there}/at && cd {there} && truncate -s 64M one two && mkfs.ext4 -qF one && mkfs.ext4 -qF two
-         mount -o loop,nobarrier one at"
+        "mkdir -p {there}/at && cd {there} && truncate -s 64M one two
+         mkfs.ext4 -qF -U {uuid} one && mkfs.ext4 -qF -U {uuid} two && mount -o loop,nobarrier one at"
     ));
-    let script = folder.join("another.sh");
-    fs::write(&script, super::script(&found("F01", &at), &[])).unwrap();
+    let script = at.join("fix.sh");
+    fs::write(&script, super::script(&found("F01", at), &[])).unwrap();
     assert!(ran(&script, "fix").0);
-    // A device that is freed gets its number again: then only the UUID tells.
+    // A device that is freed gets its number again: then only the UUID tells, or the file behind it.
     for other in ["mount -o loop two at", "mount -o loop,nobarrier two at"] {
         sh(&format!("cd {there} && umount at && {other}"));
         let before = mounts(&there.to_string());
@@ -354,7 +360,7 @@ fn check_another_disk(folder: &Path) {
             let (worked, said) = ran(&script, "undo");
             assert!(
                 !worked && said.contains(&format!("barrier of {there}/at is gone, or belongs to another")),
-                "{said}"
+                "{uuid}: {said}"
             );
             assert_eq!(mounts(&there.to_string()), before);
         }
@@ -362,7 +368,6 @@ fn check_another_disk(folder: &Path) {
     sh(&format!("umount {there}/at"));
     let (worked, said) = ran(&script, "undo");
     assert!(!worked && said.contains("is gone"), "{said}");
-    eprintln!("another disk is left alone");
 }
 
 /// A `mount` that makes the file system read-only with the option: everything is set back, and said.
@@ -429,6 +434,63 @@ fn check_defaults(folder: &Path) {
     }
     sh(&format!("umount {there}/at*"));
     eprintln!("defaults of a superblock are set and set back");
+}
+
+/// Numbers of interrupts that another device gets are left alone, before a fix and when it is undone. The interrupts are
+/// files, so that those of this machine stay where they are.
+fn check_interrupts(folder: &Path) {
+    let at = folder.join("interrupts");
+    let there = at.display();
+    let devices = |first: &str, second: &str| {
+        let table = format!(
+            " CPU0 CPU1\n 30:  7  0  PCI-MSI  1-edge  {first}\n 31:  9  10  PCI-MSI  2-edge  {second}\n"
+        );
+        fs::write(at.join("table"), table).unwrap();
+    };
+    let places = || sh(&format!("cat {there}/irq/30/smp_affinity_list {there}/irq/31/smp_affinity_list"));
+    let place = |cpu: u32| {
+        sh(&format!("echo {cpu} | tee {there}/irq/30/smp_affinity_list {there}/irq/31/smp_affinity_list"))
+    };
+    sh(&format!("mkdir -p {there}/irq/30 {there}/irq/31"));
+    place(0);
+    devices("eth0-rx-0", "eth0-rx-1");
+    sh(&format!("mount --bind {there}/irq /proc/irq && mount --bind {there}/table /proc/interrupts"));
+    let found = ["30", "31"].iter().fold(Found::default(), |found, irq| {
+        found.row(&[("irq", (*irq).to_owned()), ("cpu", "1".to_owned())])
+    });
+    let script = folder.join("interrupts.sh");
+    fs::write(&script, super::script(&report(&host(), "N04", found), &[])).unwrap();
+    devices("nvme0q1", "eth0-rx-1");
+    let (worked, said) = ran(&script, "fix");
+    assert!(!worked && said.contains("/proc/irq/30/smp_affinity_list belongs to another device"), "{said}");
+    assert_eq!(places(), "0\n0");
+    devices("eth0-rx-0", "eth0-rx-1");
+    assert!(ran(&script, "fix").0 && places() == "1\n1");
+    devices("eth0-rx-0", "nvme0q1");
+    let (worked, said) = ran(&script, "undo");
+    assert!(
+        !worked && said.contains("/proc/irq/31/smp_affinity_list is gone, or belongs to another"),
+        "{said}"
+    );
+    assert_eq!(places(), "0\n1");
+    devices("eth0-rx-0", "eth0-rx-1");
+    assert!(ran(&script, "undo").0 && places() == "0\n0");
+    // The same for what the undo of a number of queues sets back.
+    sh(&format!(
+        "mkdir -p {there}/net/eth0/device/msi_irqs && cd {there}/net/eth0/device/msi_irqs && touch 30 31"
+    ));
+    sh(&format!("mount --bind {there}/net /sys/class/net"));
+    let channels = |number: u32| {
+        let functions = crate::setting::SHELL;
+        sh(&format!("record={there}; ethtool() {{ :; }}\n{functions}\nset_channels eth0 {number}"));
+    };
+    channels(2);
+    devices("nvme0q1", "eth0-rx-1");
+    place(1);
+    channels(1);
+    assert_eq!(places(), "1\n0");
+    sh("umount /sys/class/net /proc/interrupts /proc/irq");
+    eprintln!("interrupts of other devices are left alone");
 }
 
 /// XFS has no option that a remount could set without a change of others.
@@ -614,6 +676,7 @@ fn inside() {
         if !is_guest {
             check_several_mounts(folder.path());
             check_another_disk(folder.path());
+            check_interrupts(folder.path());
             check_more_than_was_wanted(folder.path());
             check_defaults(folder.path());
             check_xfs(folder.path());
@@ -644,6 +707,7 @@ fn every_fix_is_undone() {
         "options of one mount are undone in every order",
         "one mount of several is fixed",
         "another disk is left alone",
+        "interrupts of other devices are left alone",
         "what changes with an option is set back",
         "defaults of a superblock are set and set back",
     ] {

@@ -405,6 +405,8 @@ fn devices_and_file_systems_are_known_by_more_than_their_names() {
         ("sys/class/net/veth/ifindex", "4\n"),
         ("sys/class/net/veth/mtu", "1500\n"),
         ("proc/sys/net/core/somaxconn", "128\n"),
+        ("proc/irq/30/smp_affinity_list", "0-1\n"),
+        ("proc/interrupts", " CPU0 CPU1\n 30:  7  9  PCI-MSI  65537-edge  virtio0-input.0\n"),
         (
             "proc/self/mountinfo",
             "1 1 8:2 /s\\040b /a rw - ext4 /dev/sdb1 rw,nobarrier\n2 1 0:40 / /b rw - btrfs /dev/sdc rw,nobarrier\n",
@@ -415,7 +417,7 @@ fn devices_and_file_systems_are_known_by_more_than_their_names() {
     let files = files.map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()));
     let host = Host::once(Tree::from_files(files), Said::default());
     let owner = |rule: &str, name: &'static str, value: &str| {
-        let found = Found::default().with(name, value).with("mtu", "1400");
+        let found = Found::default().with(name, value).with("mtu", "1400").with("cpu", "1");
         let finding = Finding::new(&host, rules::find(rule).unwrap(), found);
         let step = finding.fixes.into_iter().flat_map(|fix| fix.steps).next().unwrap();
         format!("{}: {}", step.whose, step.owner)
@@ -424,6 +426,7 @@ fn devices_and_file_systems_are_known_by_more_than_their_names() {
     assert_eq!(owner("B01", "dev", "sdb"), "block_of sdb: ../devices/pci0000:00/sdb");
     assert_eq!(owner("N11", "dev", "eth0"), "nic_of eth0: ../../../virtio0");
     assert_eq!(owner("N11", "dev", "veth"), "nic_of veth: 4");
+    assert_eq!(owner("N04", "irq", "30"), "irq_of 30: PCI-MSI 65537-edge virtio0-input.0");
     assert_eq!(owner("N14", "dev", "eth0"), ":: ");
     assert_eq!(owner("F01", "point", "/a"), "fs_of /a: 8:2/1234-5678");
     assert_eq!(owner("F06", "point", "/a"), r"directory_of /a: 8:2/1234-5678/s\040b");

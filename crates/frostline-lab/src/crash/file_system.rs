@@ -10,7 +10,7 @@ use frostline_base::{Error, Result};
 use rustix::mount::{FsOpenFlags, MountFlags, UnmountFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::host::mounts;
+use crate::host::{mounts, process};
 
 /// Nothing of mkfs.ext4 is left to be done by the kernel later.
 const EAGER: &str = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
@@ -108,7 +108,7 @@ impl FileSystem {
     }
 
     fn run(self, program: &str, arguments: &[&str], on: &Path) -> Result<Output> {
-        Command::new(program).args(arguments).arg(on).output().map_err(|e| {
+        process::output(Command::new(program).args(arguments).arg(on)).map_err(|e| {
             Error::not_found(format!("cannot run {program}: apt-get install {}", self.package()))
                 .with_source(e)
         })
@@ -134,10 +134,9 @@ impl FileSystem {
         options: &str,
     ) -> Result<Result<String, String>> {
         let options = if options.is_empty() { "defaults" } else { options };
-        let output = Command::new("mount")
-            .args(["-t", self.name(), "-o", options])
-            .args([device, at])
-            .output()
+        let mut mount = Command::new("mount");
+        mount.args(["-t", self.name(), "-o", options]).args([device, at]);
+        let output = process::output(&mut mount)
             .map_err(|e| Error::not_found("cannot run mount: apt-get install mount").with_source(e))?;
         if !output.status.success() {
             return Ok(Err(self.refusal(options).unwrap_or_else(|| said("mount", &output))));

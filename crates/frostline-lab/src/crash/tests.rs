@@ -67,6 +67,71 @@ fn options_that_the_kernel_refuses_are_an_answer() {
     assert!(said.contains("no_such_option"), "{said}");
 }
 
+/// Arguments of the command that prove the defaults of ext4 with as many cuts.
+fn arguments(folder: &Path, cuts: usize) -> CrashArgs {
+    CrashArgs {
+        fs: Some(FileSystem::Ext4),
+        options: String::new(),
+        cuts,
+        steps: 12,
+        seed: 5,
+        sector: 512,
+        folder: Some(folder.to_path_buf()),
+    }
+}
+
+#[test]
+fn what_was_proved_before_ctrl_c_is_printed() {
+    if !volumes::can_emulate("what_was_proved_before_ctrl_c_is_printed") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let run = |json: bool, after: usize| {
+        let mut ledger = Ledger::open(&folder.path().join("live")).expect("open");
+        let (mut printed, mut seen) = (Vec::new(), 0);
+        let mut go_on = || {
+            seen += 1;
+            seen != after
+        };
+        let arguments = arguments(folder.path(), 4);
+        let all = super::run(&arguments, &mut ledger, &volumes::daemon(), json, &mut printed, &mut go_on);
+        ledger.close().expect("close");
+        (all.expect("it is proved"), String::from_utf8(printed).expect("text"))
+    };
+    let (all, printed) = run(true, 2);
+    let proofs: Vec<Proof> = serde_json::from_str(&printed).expect("one document");
+    assert!(!all && proofs.len() == 1 && proofs[0].interrupted, "{printed}");
+    assert_eq!((proofs[0].cuts, proofs[0].trial.cuts), (2, 4));
+    let (all, printed) = run(false, 2);
+    assert!(!all && printed.lines().nth(1).is_some_and(|line| line.ends_with("  interrupted")), "{printed}");
+    let (all, printed) = run(false, 100);
+    assert!(all && !printed.contains("interrupted"), "{printed}");
+}
+
+#[test]
+fn what_was_proved_before_an_error_is_printed() {
+    if !volumes::can_emulate("what_was_proved_before_an_error_is_printed") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+    fs::create_dir(&real).expect("a folder");
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    let mut ledger = Ledger::open(&folder.path().join("live")).expect("open");
+    let mut printed = Vec::new();
+    // After the first proof no folder can be made for the next.
+    let mut go_on = || {
+        fs::remove_file(&link).and_then(|()| fs::write(&link, "")).expect("a file");
+        true
+    };
+    let arguments = CrashArgs { fs: None, ..arguments(&link, 1) };
+    let all = super::run(&arguments, &mut ledger, &volumes::daemon(), true, &mut printed, &mut go_on);
+    ledger.close().expect("close");
+    assert!(all.is_err());
+    let proofs: Vec<Proof> = serde_json::from_slice(&printed).expect("one document");
+    assert_eq!(proofs.iter().map(|proof| proof.cuts).collect::<Vec<_>>(), [1]);
+}
+
 #[test]
 fn a_proof_that_is_stopped_leaves_nothing() {
     if !volumes::can_emulate("a_proof_that_is_stopped_leaves_nothing") {
@@ -74,9 +139,10 @@ fn a_proof_that_is_stopped_leaves_nothing() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut ledger = Ledger::open(&folder.path().join("live")).expect("open");
-    let mut go_on = |cuts| if cuts < 3 { Ok(()) } else { Err(Error::unavailable("stopped")) };
+    let mut go_on = |cuts| cuts < 3;
     let stopped = prove_while(&mut ledger, folder.path(), &volumes::daemon(), &trial(""), &mut go_on);
-    assert_eq!(stopped.expect_err("stopped").what(), "stopped");
+    let stopped = stopped.expect("a proof");
+    assert!(stopped.interrupted && stopped.cuts == 3, "{stopped:?}");
     assert_eq!(volumes::left_on_host(folder.path()), Vec::<String>::new());
     assert_eq!(fs::read_dir(folder.path()).expect("list").count(), 1);
 }

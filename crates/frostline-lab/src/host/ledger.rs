@@ -17,6 +17,7 @@ use frostline_base::{Error, Result, chain};
 use serde::{Deserialize, Serialize};
 
 use super::mounts::{self, Mount};
+use super::process::run_short;
 use super::target::Directory;
 use super::{io, make_folders, sync_entry};
 
@@ -473,15 +474,7 @@ fn remove_cgroup(at: &Path) -> Result<bool> {
 
 /// Runs a short command; its error is what it said.
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(|e| Error::unavailable(format!("cannot run {program}")).with_source(e))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::unavailable(format!("{program} {}: {}", arguments.join(" "), said.trim())))
+    run_short(Command::new(program).args(arguments)).map(drop)
 }
 
 /// The start time of a process in clock ticks since boot, which with its id identifies it.

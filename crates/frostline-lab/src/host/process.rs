@@ -10,7 +10,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -195,13 +195,21 @@ fn next_piece(pipe: &mut ChildStdout, piece: &mut [u8], left: Duration, stop: &S
     pipe.read(piece).map_err(|e| cannot("read what a process printed", e))
 }
 
+/// Runs a short command to its end, also when the user presses Ctrl-C.
+///
+/// # Errors
+/// If it cannot be started.
+pub(crate) fn output(command: &mut Command) -> std::io::Result<Output> {
+    command.stdin(Stdio::null()).process_group(0).output()
+}
+
 /// Runs a short command that prints little; its standard output.
 ///
 /// # Errors
 /// As [`run_tool`], without a limit.
 pub fn run_short(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|e| cannot(&format!("run {program}"), e))?;
+    let output = output(command).map_err(|e| cannot(&format!("run {program}"), e))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

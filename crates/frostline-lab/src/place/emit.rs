@@ -53,6 +53,9 @@ pub struct EmittedFile {
     pub text: String,
 }
 
+/// The file that every target has: what is to be done on the host.
+pub(super) const HOST_SCRIPT: &str = "host.sh";
+
 /// x86 interrupts reach this many CPUs without remapping (8-bit APIC ids, 255 being the broadcast).
 const VCPUS_MAX: u32 = 255;
 
@@ -91,7 +94,7 @@ pub fn emit(plan: &Plan, target: Target, around: &Surroundings) -> Result<Vec<Em
             .collect::<Result<Vec<_>>>()?,
         Target::Qemu => plan.machines.iter().map(|machine| qemu::script(plan, machine, around)).collect(),
     };
-    files.insert(0, EmittedFile { name: "host.sh".into(), text: host_script(plan) });
+    files.insert(0, EmittedFile { name: HOST_SCRIPT.into(), text: host_script(plan) });
     Ok(files)
 }
 

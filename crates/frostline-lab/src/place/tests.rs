@@ -62,6 +62,31 @@ fn what_is_emitted_can_go_to_files() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_written_is_named_before_the_host_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("a file");
+    for output in [file.clone(), file.join("out/more")] {
+        let line = format!(
+            "--vms 2 --emit qemu --host {0}/none --output {1}",
+            folder.path().display(),
+            output.display()
+        );
+        let error = answer(&parse(&line).expect("good"), false).expect_err("no folder");
+        assert!(error.what().starts_with(&format!("cannot write {}", file.display())), "{error}");
+    }
+    // Nothing is made of what could be.
+    let output = folder.path().join("out/more");
+    let line = format!(
+        "--vms 2 --emit qemu --host {0}/none --output {1}",
+        folder.path().display(),
+        output.display()
+    );
+    let error = answer(&parse(&line).expect("good"), false).expect_err("no host");
+    assert!(error.what().contains("none") && !folder.path().join("out").exists(), "{error}");
+}
+
+#[test]
 fn the_explanation_has_the_table_the_reason_and_the_sources() {
     let topology = topology::tests::topology(topology::tests::TWO_SOCKETS);
     let plan = Plan::make(&topology, &"20x3".parse().expect("three"), &Policy::default()).expect("a plan");

@@ -128,6 +128,13 @@ impl Journal {
     }
 }
 
+impl Drop for Journal {
+    /// A child that another thread starts has the file open until it runs its program, and would keep it locked.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
 /// All samples of the file; a last line without its end is removed from it.
 fn read_samples(path: &Path) -> Result<Vec<Sample>> {
     let bytes = match fs::read(path) {

@@ -380,7 +380,9 @@ impl Live<'_> {
         // States are made by the hundred; in memory they wear no disk.
         let folder = if memory.is_dir() { memory.to_path_buf() } else { self.folder.clone() };
         let (stop, daemon) = (self.stop, Daemon::this_program()?);
-        let proof = crash::prove_while(&mut self.ledger, &folder, &daemon, &trial, &mut |_| stop.check())?;
+        let mut go_on = |_| !stop.is_asked();
+        let proof = crash::prove_while(&mut self.ledger, &folder, &daemon, &trial, &mut go_on)?;
+        stop.check()?;
         write_json(&stem.with_extension("json"), &proof)?;
         if let Some(refused) = proof.refused {
             return Err(Error::unavailable(format!("the kernel refused the options: {refused}")));

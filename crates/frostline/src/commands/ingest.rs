@@ -96,7 +96,7 @@ pub(crate) async fn stop_on_signals(cancel: Cancel, doing: &'static str) {
         stops.next().await;
         if !is_first {
             note!("stopped at once: run the same command again to resume where it was");
-            std::process::exit(INTERRUPTED);
+            std::process::exit(INTERRUPTED.into());
         }
         note!("stopping: {doing} what was read; press Ctrl-C again to stop at once");
         cancel.cancel();

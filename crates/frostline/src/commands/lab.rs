@@ -12,5 +12,9 @@ pub(crate) fn run(config: &Config, given: Lab) -> Result<Outcome> {
     let context = Context { data: config.data.clone(), json: config.json };
     let ended = tokio::task::block_in_place(|| cli::run(given, &context))?;
     std::io::stdout().write_all(ended.stdout.as_bytes())?;
-    Ok(if ended.partial { Outcome::Partial } else { Outcome::Done })
+    Ok(match (ended.interrupted, ended.partial) {
+        (true, _) => Outcome::Interrupted,
+        (false, true) => Outcome::Partial,
+        (false, false) => Outcome::Done,
+    })
 }

@@ -236,7 +236,7 @@ async fn stop_on_signals(cancel: Arc<AtomicBool>) {
     loop {
         stops.next().await;
         if cancel.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED);
+            std::process::exit(INTERRUPTED.into());
         }
         note!("stopping; press Ctrl-C again to stop at once");
     }

@@ -63,6 +63,14 @@ fn a_program_that_is_not_there_is_not_found() {
 }
 
 #[test]
+fn ctrl_c_does_not_reach_a_short_command() {
+    let mut shell = Command::new("sh");
+    let said = run_short(shell.args(["-c", "echo $$; cut -d' ' -f5 /proc/$$/stat"])).unwrap();
+    let [process, group] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    assert_eq!(process, group);
+}
+
+#[test]
 fn a_tool_is_followed_until_it_printed_enough() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("one");

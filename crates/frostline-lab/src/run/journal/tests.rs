@@ -61,6 +61,18 @@ fn a_run_that_is_running_is_not_resumed() {
 }
 
 #[test]
+fn a_run_that_ended_is_resumed_while_a_child_has_its_file_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::create(folder.path(), "").unwrap();
+    journal.write_run(&run_of(1)).unwrap();
+    // As a child has it between its fork and its program.
+    let inherited = journal.file.try_clone().unwrap();
+    drop(journal);
+    assert!(Journal::resume(folder.path()).is_ok());
+    drop(inherited);
+}
+
+#[test]
 fn what_is_not_a_run_is_said_to_be_none() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(Journal::resume(folder.path()).unwrap_err().kind(), frostline_base::ErrorKind::NotFound);
@@ -172,7 +184,7 @@ fn a_power_cut_takes_nothing_of_a_journal_or_a_ledger_that_was_promised() {
         let trial = Trial { file_system, options: options.into(), cuts: 40, steps: 0, seed: 11, sector: 512 };
         let daemon = volumes::daemon();
         let proof =
-            crash::prove_work(&mut ledger, folder.path(), &daemon, &trial, &mut Recorded, &mut |_| Ok(()));
+            crash::prove_work(&mut ledger, folder.path(), &daemon, &trial, &mut Recorded, &mut |_| true);
         let proof = proof.unwrap();
         assert!(proof.refused.is_none() && proof.is_clean(), "{proof:?}");
         assert_eq!(proof.cuts, 40);

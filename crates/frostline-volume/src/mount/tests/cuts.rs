@@ -54,7 +54,7 @@ fn proved(test: &str, trials: &[(FileSystem, u64)], work: &mut dyn FnMut() -> Bo
         };
         let mut work = work();
         let proof =
-            prove_work(&mut ledger, folder.path(), &daemon, &trial, work.as_mut(), &mut |_| Ok(())).unwrap();
+            prove_work(&mut ledger, folder.path(), &daemon, &trial, work.as_mut(), &mut |_| true).unwrap();
         println!(
             "{test}, {file_system}: {} cuts of {} writes and {} flushes, {} lost, {} wrong",
             proof.cuts, proof.writes, proof.flushes, proof.lost_acknowledged, proof.wrong_content
