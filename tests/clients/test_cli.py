@@ -10,6 +10,7 @@ import random
 import shutil
 import signal
 import subprocess
+import termios
 import time
 from datetime import datetime, timezone
 
@@ -61,6 +62,7 @@ def test_every_command_prints_one_json_document(logs, tmp_path):
 def at_a_terminal(frostline, *arguments):
     """What a person at a terminal sees, without --json."""
     ours, its = pty.openpty()
+    termios.tcsetwinsize(ours, (24, 80))
     command = [word for word in frostline.command(*arguments) if word != "--json"]
     with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=frostline.clean_environment()) as process:
         os.close(its)
@@ -89,7 +91,8 @@ def test_a_terminal_sees_what_a_pipe_does(logs, tmp_path):
         assert status == DONE, f"{command}: {shown}"
         assert shown.lstrip().startswith(first), f"{command}: {shown}"
     status, shown = at_a_terminal(copy, "ingest", "--index", "more", str(rows))
-    assert status == DONE and "2000 documents into more" in shown, shown
+    assert status == DONE and " read, " in shown and "2000 documents into more" in shown, shown
+    assert "\x1b[1A" not in shown, "the line of progress is wider than the terminal"
     status, shown = at_a_terminal(copy, "search", "--index", "no-such", "n:77")
     assert status == FAILED and shown.startswith("frostline: "), shown
 

@@ -15,9 +15,8 @@ use frostline_catalog::Index;
 use frostline_ingest::{Cancel, Ingest, IngestOptions, IngestReport, Input, Inputs, Progress};
 use frostline_node::{Node, Settings};
 use frostline_query::{Response, Search, Searcher};
-use frostline_show::note;
+use frostline_show::{byte_progress, note};
 use futures::future::try_join_all;
-use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -258,7 +257,7 @@ pub(crate) async fn take_in_with(
 ) -> Result<IngestReport> {
     let name: IndexName = index.parse()?;
     let cancel = Cancel::default();
-    let bar = progress_bar(inputs.bytes());
+    let bar = byte_progress(Some(inputs.bytes()), "read");
     let random = Arc::clone(&limits.random);
     let mut ingest = Ingest::new(node.repository(), node.catalog(), Arc::clone(node.clock()), random)
         .with_cancel(&cancel)
@@ -284,15 +283,6 @@ pub(crate) async fn take_in_with(
         bail!("stopped");
     }
     Ok(report)
-}
-
-fn progress_bar(bytes: u64) -> ProgressBar {
-    let bar = ProgressBar::new(bytes);
-    // The shape is a constant; a bar without it still counts.
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {bytes_per_sec}  ETA {eta}") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 /// Fails where the index holds other documents than these: a kept directory of another run.

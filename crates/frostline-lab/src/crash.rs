@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Args;
 use frostline_base::{Error, Result};
-use indicatif::{ProgressBar, ProgressStyle};
+use frostline_show::item_progress;
 use serde::{Deserialize, Serialize};
 
 use self::log::{Cut, Image, Replay, WriteLog};
@@ -540,10 +540,8 @@ pub fn run(
     }
     let (mut proofs, mut all) = (Vec::new(), Ok(true));
     for trial in arguments.trials() {
-        let bar = ProgressBar::new(trial.cuts as u64).with_message(trial.options.clone());
-        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} cuts, {eta} left") {
-            bar.set_style(style);
-        }
+        let bar = item_progress(Some(trial.cuts as u64), "cuts");
+        bar.set_message(trial.options.clone());
         let mut after_cut = |cuts| {
             bar.set_position(cuts as u64);
             go_on()

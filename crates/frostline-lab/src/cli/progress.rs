@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use frostline_show::{item_progress, share_progress};
+use indicatif::ProgressBar;
 
 use crate::measure::Watching;
 use crate::record::Sample;
@@ -23,18 +24,15 @@ impl Teller {
 impl Bar {
     /// Of a run, which counts samples.
     pub(super) fn new() -> Bar {
-        Bar::with_template("{bar:30} {pos}/{len} samples, {eta} left  {msg}")
+        Bar::ticking(item_progress(Some(0), "samples"))
     }
 
     /// Of a measurement, whose steps have planned lengths.
     pub(super) fn of_seconds() -> Bar {
-        Bar::with_template("{bar:30} {percent} %, {eta} left  {msg}")
+        Bar::ticking(share_progress())
     }
 
-    fn with_template(template: &str) -> Bar {
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template(template);
-        bar.set_style(style.expect("the template is ours"));
+    fn ticking(bar: ProgressBar) -> Bar {
         bar.enable_steady_tick(Duration::from_millis(500));
         Bar(bar)
     }

@@ -6,11 +6,10 @@ use anyhow::{Context, Result};
 use frostline_base::{Error, ErrorKind, IndexName, Meter, Share, SplitId, told};
 use frostline_catalog::{FileEntry, Index, Records, Resolve, SplitEntry};
 use frostline_node::{Node, Stored, Whole};
-use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
+use frostline_show::{Table, item_progress, note, printable, say, say_json, show_bytes, show_count};
 use frostline_split::{
     ColumnList, KeyRanges, Moment, Pack, PackAbout, Postings, Split, TextAs, decode_postings,
 };
-use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -261,7 +260,7 @@ struct Fault {
 
 async fn verify(node: &Node, config: &Config, name: &IndexName) -> Result<(Outcome, Value)> {
     let index = node.index(name).await?;
-    let bar = ProgressBar::new(index.splits().len() as u64);
+    let bar = item_progress(Some(index.splits().len() as u64), "splits");
     let mut faults = Vec::new();
     let (meter, mut unchecked) = (Meter::default(), 0);
     for split in index.splits() {

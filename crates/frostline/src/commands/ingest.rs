@@ -11,9 +11,11 @@ use frostline_base::IndexName;
 use frostline_ingest::{
     Cancel, Format, Ingest, IngestOptions, IngestReport, InputReport, Inputs, MergePolicy, Progress, Random,
 };
-use frostline_show::{note, parse_bytes, printable, say, say_json, show_bytes, show_count};
+use frostline_show::{
+    byte_progress, endless_progress, note, parse_bytes, printable, say, say_json, show_bytes, show_count,
+};
 use frostline_split::Mapping;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use rand::Rng;
 use serde_json::{Value, json};
 
@@ -200,19 +202,9 @@ fn options(config: &Config, given: &args::Ingest, mappings: Option<&Value>) -> R
     })
 }
 
+/// Of inputs of so many bytes; 0 if nobody knows.
 pub(super) fn progress_bar(bytes: u64) -> ProgressBar {
-    let bytes_known = Some(bytes).filter(|bytes| *bytes > 0);
-    let bar = ProgressBar::with_draw_target(bytes_known, ProgressDrawTarget::stderr());
-    let shape = if bytes > 0 {
-        "{bar:30} {percent:>3} %  {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  ETA {eta}  {msg}"
-    } else {
-        "{spinner} {decimal_bytes}  {decimal_bytes_per_sec}  {msg}"
-    };
-    // The shape is a constant; a bar without it still counts.
-    if let Ok(style) = ProgressStyle::with_template(shape) {
-        bar.set_style(style);
-    }
-    bar
+    if bytes == 0 { endless_progress("read") } else { byte_progress(Some(bytes), "read") }
 }
 
 fn show(bar: &ProgressBar, progress: &Progress) {

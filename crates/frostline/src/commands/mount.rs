@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use frostline_base::{IndexName, Meter};
 use frostline_node::{CacheSize, Hydrate, Hydrated, Mounted, Node};
-use frostline_show::{note, parse_bytes, say, show_bytes, show_count};
+use frostline_show::{byte_progress, note, parse_bytes, say, show_bytes, show_count};
 use serde_json::json;
 
 use crate::Outcome;
@@ -96,7 +96,7 @@ pub(crate) async fn unmount(config: &Config, name: &str) -> Result<Outcome> {
 
 /// Brings all of an index here. It is searched meanwhile.
 async fn bring(node: &Node, name: &IndexName, how: Hydrate) -> Result<Hydrated> {
-    let bar = super::volume::progress_bar("here");
+    let bar = byte_progress(None, "here");
     let show = |state: &Hydrated| {
         bar.set_length(state.bytes);
         bar.set_position(state.done_bytes);

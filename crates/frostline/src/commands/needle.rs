@@ -3,7 +3,7 @@
 use anyhow::Result;
 use frostline_base::IndexName;
 use frostline_ingest::{Cancel, Needles, SegmentState, Unread};
-use frostline_show::{Table, note, say, show_bytes, show_count};
+use frostline_show::{Table, item_progress, note, say, show_bytes, show_count};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ async fn rebuild(
     name: &IndexName,
     all: bool,
 ) -> Result<(Outcome, Value)> {
-    let bar = ProgressBar::new(0);
+    let bar = item_progress(None, "splits");
     let done = needles.rebuild(name, all, |done, total| show(&bar, done, total)).await;
     bar.finish_and_clear();
     let done = done?;
@@ -104,7 +104,7 @@ async fn rebuild(
 }
 
 async fn verify(needles: &Needles, config: &Config, name: &IndexName) -> Result<(Outcome, Value)> {
-    let bar = ProgressBar::new(0);
+    let bar = item_progress(None, "splits");
     let done = needles.verify(name, |done, total| show(&bar, done, total)).await;
     bar.finish_and_clear();
     let done = done?;

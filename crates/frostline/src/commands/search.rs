@@ -11,8 +11,9 @@ use frostline_catalog::Index;
 use frostline_node::Node;
 use frostline_query::language::{Held, IndexVersion};
 use frostline_query::{Json, OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost, time_name};
-use frostline_show::{Table, json_line, note, printable, say, say_json, say_json_of, show_bytes, show_count};
-use indicatif::{ProgressBar, ProgressStyle};
+use frostline_show::{
+    Table, item_progress, json_line, note, printable, say, say_json, say_json_of, show_bytes, show_count,
+};
 use serde_json::{Value, json};
 
 use super::highlight::Highlight;
@@ -348,10 +349,7 @@ async fn export_of(
             body["pit"]["keep_alive"] = json!(super::remote::KEEP_ALIVE);
         }
     }
-    let bar = ProgressBar::no_length();
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} documents  {per_sec}  ETA {eta}") {
-        bar.set_style(style);
-    }
+    let bar = item_progress(None, "documents");
     if as_csv {
         columns.write_header(&mut csv::Writer::from_writer(&mut out))?;
     }

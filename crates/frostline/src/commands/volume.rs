@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 use frostline_base::{Cost, told};
 use frostline_node::Node;
-use frostline_show::{Table, note, parse_bytes, printable, say, say_json, show_bytes, show_count};
+use frostline_show::{
+    Table, byte_progress, note, parse_bytes, printable, say, say_json, show_bytes, show_count,
+};
 use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
     Change, Consistency, Entry, FillStage, Mount, MountMode, MountOptions, MountStatus, Mounted,
     Node as Kind, Prune, RestoreOptions, Selection, Snapshot, SnapshotName, SnapshotOptions, Summaries,
     Tablespace, TablespaceMapping, Time, Unmounted, VolumeFault, VolumeKey, Volumes,
 };
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -120,7 +121,7 @@ async fn snapshot(config: &Config, given: VolumeSnapshot, key: Option<&Path>) ->
         cancel: Arc::clone(&cancel),
         ..SnapshotOptions::default()
     };
-    let bar = progress_bar("read");
+    let bar = byte_progress(None, "read");
     let stopping = tokio::spawn(stop_on_signals(cancel));
     let show = |at: frostline_volume::SnapshotProgress| {
         bar.set_length(at.bytes);
@@ -240,17 +241,6 @@ async fn stop_on_signals(cancel: Arc<AtomicBool>) {
         }
         note!("stopping; press Ctrl-C again to stop at once");
     }
-}
-
-pub(super) fn progress_bar(done: &str) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let template = format!(
-        "{{bar:30}} {{decimal_bytes}} of {{decimal_total_bytes}} {done}, {{decimal_bytes_per_sec}}, {{eta}} left  {{msg}}"
-    );
-    if let Ok(style) = ProgressStyle::with_template(&template) {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn describe(snapshot: &Snapshot) -> Value {
@@ -437,7 +427,7 @@ async fn verify(config: &Config, names: &[String], key: Option<&Path>) -> Result
     if names.is_empty() {
         snapshots = session.volumes.list().await?;
     }
-    let bar = progress_bar("read");
+    let bar = byte_progress(None, "read");
     let show = |read, total| {
         bar.set_length(total);
         bar.set_position(read);
@@ -581,7 +571,7 @@ async fn restore(config: &Config, given: VolumeRestore, key: Option<&Path>) -> R
     let cancel = Arc::new(AtomicBool::new(false));
     let options =
         RestoreOptions { tablespaces, selection, cancel: Arc::clone(&cancel), ..RestoreOptions::default() };
-    let bar = progress_bar("in place");
+    let bar = byte_progress(None, "in place");
     let stopping = tokio::spawn(stop_on_signals(cancel));
     let show = |at: frostline_volume::RestoreProgress| {
         bar.set_length(at.bytes);
@@ -722,7 +712,7 @@ async fn serve(mounted: Mounted) -> Result<Unmounted> {
             }
         }
     });
-    let bar = progress_bar("in place");
+    let bar = byte_progress(None, "in place");
     let show = |status: &MountStatus| {
         bar.set_length(status.bytes);
         bar.set_position(status.done_bytes);
@@ -747,11 +737,7 @@ fn show_demand(status: &MountStatus) -> String {
         damaged => format!(", {} cannot be read", show_count(damaged, "chunk")),
     };
     let filling = status.filling.map_or_else(String::new, |stage| format!("; now {}", stage_name(stage)));
-    format!(
-        "{} found in place, {} waited{damaged}{filling}",
-        show_count(status.demand_hits, "read or write"),
-        status.demand_misses
-    )
+    format!("{} hits, {} misses{damaged}{filling}", status.demand_hits, status.demand_misses)
 }
 
 /// What is filled, for people.

@@ -10,10 +10,9 @@ use frostline_base::{ErrorKind, IndexName, Meter, SplitId};
 use frostline_catalog::{Deleted, Index, Reason, Resolve, Vacuum};
 use frostline_ingest::{Needles, SegmentState, retention};
 use frostline_node::{Node, Whole};
-use frostline_show::{Table, printable, say, say_json, show_bytes, show_count};
+use frostline_show::{Table, item_progress, printable, say, say_json, show_bytes, show_count};
 use frostline_split::Pack;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::retain::show_kept;
@@ -142,7 +141,7 @@ async fn check(
             Some(_) => {}
         }
     }
-    let bar = ProgressBar::new(index.splits().len() as u64);
+    let bar = item_progress(Some(index.splits().len() as u64), "splits");
     // What the list says of an object is said once.
     let sound =
         index.splits().iter().filter(|split| there.get(&split.object.key) == Some(&split.object.bytes));

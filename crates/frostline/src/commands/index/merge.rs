@@ -7,8 +7,7 @@ use frostline_base::IndexName;
 use frostline_ingest::{Cancel, Group, Merge, MergePolicy, MergeReport};
 use frostline_node::Node;
 use frostline_query::language::date::parse_duration_us;
-use frostline_show::{Table, note, parse_bytes, say, show_bytes, show_count};
-use indicatif::{ProgressBar, ProgressStyle};
+use frostline_show::{Table, byte_progress, note, parse_bytes, say, show_bytes, show_count};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -56,7 +55,7 @@ impl<'a> Merging<'a> {
             let groups = merge.plan(name, &self.policy).await?;
             return self.show_plan(name, &groups);
         }
-        let bar = progress_bar();
+        let bar = byte_progress(None, "merged");
         let merge = merge.with_cancel(&self.cancel).with_progress({
             let bar = bar.clone();
             move |progress| {
@@ -131,14 +130,4 @@ fn say_report(report: &MergeReport) -> Result<()> {
         say!("{NOTHING}")?;
     }
     Ok(())
-}
-
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    let shape = "{bar:30} {percent:>3} %  {decimal_bytes}/{decimal_total_bytes}  ETA {eta}";
-    // The shape is a constant; a bar without it still counts.
-    if let Ok(style) = ProgressStyle::with_template(shape) {
-        bar.set_style(style);
-    }
-    bar
 }
