@@ -175,6 +175,8 @@ fn a_guest_and_its_host_are_one_report() {
     put("guest/sys/devices/system/cpu/online", "0-7\n");
     put("guest/proc/interrupts", " CPU0 CPU1\n 30: 7 9 PCI-MSI virtio0-input.0\n");
     put("host/sys/devices/system/cpu/online", "0-63\n");
+    let named = run_in(folder.path(), "--root DIR/guest --hypervisor DIR/host --machine a");
+    assert_eq!(named.unwrap_err().what(), "the host defines no machines");
     let machine = |name: &str, queues: u32| {
         format!(
             "<domain><name>{name}</name><vcpu>8</vcpu><devices><interface type='bridge'><model type='virtio'/>\

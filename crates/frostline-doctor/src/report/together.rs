@@ -35,10 +35,11 @@ impl Report {
         names.dedup();
         let machine = match (machine, &names[..]) {
             (Some(machine), known) if known.contains(&machine) => Some(machine.to_owned()),
+            (Some(_), []) => return Err(Error::not_found("the host defines no machines")),
             (Some(machine), known) => {
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 return Err(Error::not_found(format!(
-                    "the host defines no machine {machine}, only: {known}"
+                    "the host defines no machine {machine}, only: {}",
+                    known.join(", ")
                 )));
             }
             (None, [_, _, ..]) => {

@@ -159,14 +159,14 @@ impl Directory {
         identity
     }
 
-    /// What identifies its volume: the UUID of the file system, such as `ext4 1b2f…`, or its device if the UUID cannot be
-    /// read; and the identity of the device, because a copy of a volume has the same UUIDs.
+    /// What identifies its volume: the UUID of the file system, such as `ext4 1b2f…`, or what the kernel has of it if the UUID
+    /// cannot be read; and the identity of the device, because a copy of a volume has the same UUIDs.
     pub fn volume(&self) -> String {
         let (mount, device) = (self.mounted(), self.device());
-        let uuid = mount
-            .as_ref()
-            .zip(device.as_ref())
-            .and_then(|(Mount { kind, .. }, device)| uuid(kind, device).map(|uuid| format!("{kind} {uuid}")));
+        let uuid = mount.as_ref().zip(device.as_ref()).and_then(|(Mount { kind, .. }, device)| {
+            let uuid = uuid(kind, device).or_else(|| id_by_kernel(kind, &self.resolved))?;
+            Some(format!("{kind} {uuid}"))
+        });
         let mut parts = vec![uuid.unwrap_or_else(|| self.description())];
         parts.extend(device.map(|device| identity_of(&device)).filter(|identity| !identity.is_empty()));
         // An overlay has no name of its own.
@@ -282,7 +282,7 @@ impl Device {
             );
             let holders = names(&Path::new("/sys/class/block").join(part).join("holders"));
             uses.extend(holders.into_iter().map(|holder| format!("is part of {holder}")));
-            if is_in_btrfs(part) {
+            if btrfs_of(part).is_some() {
                 uses.push("is part of a btrfs file system that is mounted".to_owned());
             }
             if is_swap(&device)? {
@@ -371,12 +371,19 @@ fn uuid(kind: &str, device: &Path) -> Option<String> {
         (found == kind).then(|| uuid.trim().to_owned())
     };
     let read = wipefs("TYPE,UUID", device).ok();
-    read.and_then(|text| text.lines().find_map(of_kind)).or_else(|| {
+    let btrfs = || device.file_name()?.to_str().and_then(btrfs_of);
+    read.and_then(|text| text.lines().find_map(of_kind)).or_else(btrfs).or_else(|| {
         let by_uuid = Path::new("/dev/disk/by-uuid");
         names(by_uuid)
             .into_iter()
             .find(|uuid| by_uuid.join(uuid).canonicalize().is_ok_and(|path| path == device))
     })
+}
+
+/// What the kernel made of the UUID of an ext4, which is all that other users than root see of it.
+fn id_by_kernel(kind: &str, at: &Path) -> Option<String> {
+    let id = rustix::fs::statvfs(at).ok().filter(|_| kind == "ext4")?.f_fsid;
+    (id != 0).then(|| format!("id {id:016x}"))
 }
 
 /// Those columns of what is written on a device, a line for each signature.
@@ -393,10 +400,10 @@ fn mounts_of<'a>(device: &'a Path, mounts: &'a [Mount]) -> impl Iterator<Item = 
     mounts.iter().filter(is_it).map(|mount| mount.point.as_path())
 }
 
-fn is_in_btrfs(name: &str) -> bool {
-    names(Path::new("/sys/fs/btrfs"))
-        .iter()
-        .any(|id| Path::new("/sys/fs/btrfs").join(id).join("devices").join(name).exists())
+/// The UUID of the mounted btrfs that a device belongs to.
+fn btrfs_of(name: &str) -> Option<String> {
+    let all = Path::new("/sys/fs/btrfs");
+    names(all).into_iter().find(|uuid| all.join(uuid).join("devices").join(name).exists())
 }
 
 /// Whether it is swapped to. A kernel without swap has no table; one that cannot be read is an error.

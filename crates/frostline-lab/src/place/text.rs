@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use frostline_show::show_count;
+
 use super::cost::Label;
 use super::list;
 use super::pack::Proof;
@@ -39,11 +41,11 @@ fn head(plan: &Plan) -> String {
     // Of a topology without memory nothing is left or kept: it is not known.
     let memory = |mib: u64| if host.memory_mib == 0 { "memory unknown".to_owned() } else { memory(mib) };
     let mut out = format!(
-        "Host       {}: {} NUMA nodes, {} cores, {} CPUs, {}\n",
+        "Host       {}: {}, {}, {}, {}\n",
         host.source,
-        host.nodes,
-        host.cores,
-        host.cpus,
+        show_count(host.nodes.into(), "NUMA node"),
+        show_count(host.cores.into(), "core"),
+        show_count(host.cpus.into(), "CPU"),
         memory(host.memory_mib)
     );
     out.push_str(&shares("Kept", &plan.reserved, memory));

@@ -495,6 +495,12 @@ fn seconds(study: &Study, plan: &Plan) -> (f64, f64) {
     (prepare + blocks(plan.blocks.0), prepare + blocks(plan.blocks.1))
 }
 
+/// `6 to 12 blocks`, or `6 blocks` where both are the same.
+pub(super) fn from_to(least: u64, most: u64, noun: &str) -> String {
+    let most_of = show_count(most, noun);
+    if least == most { most_of } else { format!("{least} to {most_of}") }
+}
+
 /// A plan for people.
 pub fn text(plan: &Plan) -> String {
     use std::fmt::Write as _;
@@ -510,12 +516,13 @@ pub fn text(plan: &Plan) -> String {
         for id in &plan.order {
             let _ = writeln!(out, "  {id}");
         }
-        let (least, most) = (plan.seconds.0 / 60.0, plan.seconds.1 / 60.0);
-        let (fewest, blocks) = plan.blocks;
+        let minutes = |seconds: f64| (seconds / 60.0).round() as u64;
         let _ = writeln!(
             out,
-            "{fewest} to {blocks} blocks of {} s a sample: {least:.0} to {most:.0} minutes",
-            plan.sample_seconds
+            "{} of {} s a sample: {}",
+            from_to(plan.blocks.0.into(), plan.blocks.1.into(), "block"),
+            plan.sample_seconds,
+            from_to(minutes(plan.seconds.0), minutes(plan.seconds.1), "minute")
         );
         let _ =
             writeln!(out, "{} MiB of disk at most; tools: {}", plan.disk_bytes >> 20, plan.tools.join(", "));

@@ -262,6 +262,13 @@ fn a_directory_or_a_device_is_named_and_nothing_is_made_on_it() {
 }
 
 #[test]
+fn a_plan_says_one_number_where_least_and_most_are_the_same() {
+    assert_eq!(plan::from_to(6, 12, "block"), "6 to 12 blocks");
+    assert_eq!(plan::from_to(6, 6, "block"), "6 blocks");
+    assert_eq!(plan::from_to(1, 1, "minute"), "1 minute");
+}
+
+#[test]
 fn a_plan_names_directories_and_what_becomes_of_devices() {
     let planned = |setup: &str, arguments: &str| {
         let study = at(setup, arguments).unwrap();

@@ -95,6 +95,8 @@ fn a_file_system_is_told_from_what_is_below_it_and_from_the_next_one() {
             directory.identity(),
             format!("ext4 {uuid}, file {}, {} sectors", image.display(), (64 << 20) / 512)
         );
+        // Where the device may not be read: both halves of the UUID, as numbers of which the first byte is the lowest.
+        assert_eq!(id_by_kernel("ext4", &at), Some(format!("id 0{number}40000000000080")));
         assert!(identities.insert(directory.identity()));
         directory.check_again(0).unwrap();
         assert_eq!(below.check_again(0).unwrap_err().kind(), ErrorKind::NotFound);
@@ -364,5 +366,8 @@ fn both_devices_of_a_btrfs_are_refused_though_one_is_mounted() {
     let other = refused(&Device::open(&devices[1]).unwrap());
     assert!(other.contains("is part of a btrfs file system that is mounted"), "{other}");
     assert!(other.contains("holds a signature of btrfs"), "{other}");
+    let [of_one, of_other] = devices.each_ref().map(|device| btrfs_of(device.file_name()?.to_str()?));
+    assert_eq!(of_one, of_other);
+    assert!(wipefs("UUID", &devices[0]).unwrap().contains(&of_one.unwrap()));
     ledger.close().unwrap();
 }

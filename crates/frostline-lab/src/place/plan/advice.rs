@@ -1,6 +1,7 @@
 //! Explanations of a plan: why a machine does not fit, what would, and notes on those that do.
 
 use frostline_base::Result;
+use frostline_show::show_count;
 
 use super::{EmulatorOn, Machine, NodeShare, Piece, Plan, amount, placed};
 use crate::place::pack::{MIXES_MAX, Mixes, Proof};
@@ -22,7 +23,8 @@ pub(super) fn why(topology: &Topology, group: &Group, pieces: &[Piece], free: &[
     let memory = group.memory_mib.is_some();
     let with = |cores: u32, mib: u64| {
         let memory = if memory { format!(" and {}", amount(mib)) } else { String::new() };
-        format!("{cores} cores ({} CPUs){memory}", cores * threads)
+        let cpus = show_count(u64::from(cores * threads), "CPU");
+        format!("{} ({cpus}){memory}", show_count(u64::from(cores), "core"))
     };
     let mut shares: Vec<&NodeShare> = free.iter().collect();
     shares.sort_by_key(|share| (std::cmp::Reverse(share.cpus.len()), share.node));

@@ -196,6 +196,7 @@ fn memory_is_divided_as_the_nodes_have_it() {
         let plan = plan(&[8, 24], vms);
         assert!(said(plan.unplaced.iter().map(|unplaced| &unplaced.why), why), "{:?}", plan.unplaced);
     };
+    lacks("4x3@26GiB,1x1@17GiB", "each needs 1 core (1 CPU) and 17GiB on one node; left: ");
     lacks("8x1@31GiB", "each needs 8 cores (8 CPUs) and 31GiB on one node; left: ");
     lacks(
         "4x2@26GiB",
