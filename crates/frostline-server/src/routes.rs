@@ -162,8 +162,8 @@ fn captures(pattern: &'static str, parts: &[String]) -> Option<Captures> {
     for wanted in pattern.split('/').filter(|part| !part.is_empty()) {
         let part = parts.next()?;
         match wanted.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
-            // No index begins with an underscore, and every API does.
-            Some("index") if part.starts_with('_') && part != "_all" => return None,
+            // No index and no user begins with an underscore, and every API does.
+            Some("index" | "username") if part.starts_with('_') && part != "_all" => return None,
             Some(name) => captures.0.push((name, part.clone())),
             None if wanted == part => {}
             None => return None,
@@ -1957,6 +1957,8 @@ mod tests {
             ("/_watcher/watch/errors", "no alerts"),
             ("/web/_eql/search", "query strings and SQL"),
             ("/_security/role/reader", "`role_descriptors`"),
+            ("/_security/user/_has_privileges", "`role_descriptors`"),
+            ("/_security/_query/api_key", "`role_descriptors`"),
             ("/web/_shrink/small", "no shards"),
         ] {
             let reason = error(Method::PUT, path).reason;
