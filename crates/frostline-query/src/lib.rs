@@ -32,7 +32,7 @@ pub use answer::matches::{Matched, Matches};
 pub use answer::response::{
     Hit, Hits, OpeningCost, QueryCost, Response, ShardFailure, Shards, SplitCost, Total,
 };
-pub use answer::search::{Explained, Search, SearchOptions, seen_source};
+pub use answer::search::{Explained, FieldUse, Search, SearchOptions, seen_source};
 pub use answer::sql::{Sql, SqlAnswer, SqlRows};
 pub use exec::results::Results;
 pub use exec::results::shared::Worth;

@@ -13,6 +13,7 @@ pub(crate) mod disk_usage;
 pub(crate) mod document;
 pub(crate) mod explain;
 pub(crate) mod field_caps;
+pub(crate) mod field_usage;
 pub(crate) mod ilm;
 pub(crate) mod index;
 pub(crate) mod indices;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use frostline_base::IndexName;
 use frostline_catalog::{Index, Records};
-use frostline_query::Response;
+use frostline_query::{FieldUse, Response};
 use http::StatusCode;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -56,6 +56,8 @@ pub(crate) enum Count {
 const COUNTS: usize = Count::Answered5xx as usize + 1;
 /// Groups of searches that are counted in an index: clients who name each search otherwise fill no memory.
 const GROUPS_MAX: usize = 1_000;
+/// Fields of an index of which searches are counted.
+const FIELDS_MAX: usize = 10_000;
 /// The longest name of a group that is counted.
 const GROUP_BYTES_MAX: usize = 256;
 
@@ -65,6 +67,18 @@ struct OfIndex {
     whole: Arc<Counts>,
     /// Those of its searches that name a group.
     groups: Mutex<BTreeMap<String, Arc<Counts>>>,
+    /// How often searches used its fields.
+    fields: Mutex<BTreeMap<String, FieldCounts>>,
+}
+
+/// How many searches used a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldCounts {
+    pub(crate) any: u64,
+    /// In conditions.
+    pub(crate) asked: u64,
+    /// Its column.
+    pub(crate) valued: u64,
 }
 
 #[derive(Debug)]
@@ -115,6 +129,19 @@ impl Tally {
 }
 
 impl OfIndex {
+    fn use_fields(&self, used: &BTreeMap<String, FieldUse>) {
+        let mut fields = self.fields.lock();
+        for (path, FieldUse { is_asked, is_valued }) in used {
+            if fields.len() == FIELDS_MAX && !fields.contains_key(path) {
+                continue;
+            }
+            let counts = fields.entry(path.clone()).or_default();
+            counts.any += 1;
+            counts.asked += u64::from(*is_asked);
+            counts.valued += u64::from(*is_valued);
+        }
+    }
+
     /// The counts of a group; none where there are too many groups.
     fn group(&self, name: &str) -> Option<Arc<Counts>> {
         let mut groups = self.groups.lock();
@@ -148,6 +175,12 @@ impl IndexCounts {
         (counted.whole.read(), groups)
     }
 
+    /// How often searches used the fields of the table of an index.
+    pub(crate) fn fields(&self, table: &str) -> BTreeMap<String, FieldCounts> {
+        let counted = self.all().get(table).map(Arc::clone);
+        counted.map(|counted| counted.fields.lock().clone()).unwrap_or_default()
+    }
+
     /// Begins something with an index. Nothing is counted of one that is not known yet.
     pub(crate) fn begin(&self, records: Option<&Records>, name: &IndexName, now: &[(Count, u64)]) -> Doing {
         Doing::begin(self.whole(records, name).into_iter().collect(), now)
@@ -176,7 +209,8 @@ impl IndexCounts {
             let counted = self.of(records, index.table_id());
             let groups = groups.iter().filter_map(|group| counted.group(group));
             let places = groups.chain([Arc::clone(&counted.whole)]).collect();
-            (index.name().clone(), Doing::begin(places, &[(Count::QueriesNow, 1)]))
+            let doing = Doing::begin(places, &[(Count::QueriesNow, 1)]);
+            (index.name().clone(), (counted, doing))
         });
         Searching(each.collect())
     }
@@ -213,17 +247,22 @@ impl Drop for Doing {
 }
 
 /// A search that runs. One that fails is not counted.
-pub(crate) struct Searching(Vec<(IndexName, Doing)>);
+pub(crate) struct Searching(BTreeMap<IndexName, (Arc<OfIndex>, Doing)>);
 
 impl Searching {
-    /// It ended with an answer. Its time counts for each of the indices.
-    pub(crate) fn answered(self, response: &Response) {
+    /// It ended with an answer, for which it used these fields. Its time counts for each of the indices.
+    pub(crate) fn answered(self, response: &Response, used: &[(IndexName, BTreeMap<String, FieldUse>)]) {
+        for (name, used) in used {
+            if let Some((counted, _)) = self.0.get(name) {
+                counted.use_fields(used);
+            }
+        }
         self.ended(&response.hits.hits.iter().map(|hit| hit.index.as_str()).collect());
     }
 
     /// The same, and documents of these indices were shown.
     pub(crate) fn ended(self, shown: &BTreeSet<&str>) {
-        for (name, doing) in &self.0 {
+        for (name, (_, doing)) in &self.0 {
             let fetches = u64::from(shown.contains(name.as_str()));
             let done = [(Count::Queries, 1), (Count::QueryUs, doing.took_us()), (Count::Fetches, fetches)];
             doing.places.iter().for_each(|counts| counts.add(&done));

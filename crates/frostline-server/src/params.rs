@@ -14,7 +14,7 @@ pub(crate) const COMMON: &[&str] =
     &["error_trace", "filter_path", "format", "human", "pretty", "source", "source_content_type"];
 
 /// Of those that change nothing here, the ones that change nothing of an answer anywhere: how long is waited for what does not
-/// wait, and where what is one is computed. Nobody has to be told of these, and many clients send them with every request.
+/// wait, what is waited for and always there, and where what is one is computed. Nobody has to be told of these, and many clients send them with every request.
 const SILENT: &[&str] = &[
     "batched_reduce_size",
     "ccs_minimize_roundtrips",
@@ -31,6 +31,10 @@ const SILENT: &[&str] = &[
     "retry_on_conflict",
     "timeout",
     "wait_for_active_shards",
+    "wait_for_events",
+    "wait_for_no_initializing_shards",
+    "wait_for_no_relocating_shards",
+    "wait_for_status",
 ];
 
 /// The parameters of a request. Of a name that comes twice the last counts.

@@ -11,9 +11,9 @@ use percent_encoding::percent_decode_str;
 use crate::answer::Answer;
 use crate::api::{
     alias, analyze, async_search, blocks, bulk, by_query, cat, cluster, data_stream, disk_usage, document,
-    explain, field_caps, ilm, index, info, lifecycle, mapping, metrics, msearch, openapi, pipeline, pit,
-    resolve, rewrite, scroll, search, search_pipeline, search_template, security, shards, shared_cache,
-    snapshot, sql, stats, stream_settings, tasks, template, term_vectors, terms_enum,
+    explain, field_caps, field_usage, ilm, index, info, lifecycle, mapping, metrics, msearch, openapi,
+    pipeline, pit, resolve, rewrite, scroll, search, search_pipeline, search_template, security, shards,
+    shared_cache, snapshot, sql, stats, stream_settings, tasks, template, term_vectors, terms_enum,
 };
 use crate::body::TREE;
 use crate::doors::otlp;
@@ -133,16 +133,12 @@ pub(crate) fn route(method: &Method, path: &str) -> Result<Routed> {
 
 /// What to do instead of what Elasticsearch or OpenSearch has under a path and we do not.
 fn instead(parts: &[String]) -> Option<&'static str> {
-    const INSTEAD: [(&[&str], &str); 7] = [
+    const INSTEAD: [(&[&str], &str); 6] = [
         (&["_ism"], "`frostline index retain` and `_lifecycle` of data streams delete old documents"),
         (&["_slm"], "there are no snapshot policies: run `frostline snapshot create` from a timer"),
         (&["_alerting", "_monitors", "_watcher"], "there are no alerts: use those of Grafana, or ElastAlert"),
-        (&["_eql", "_ppl", "_query"], "the languages are the query DSL, query strings and SQL"),
         (&["_security"], "there are users, and API keys with their roles in `role_descriptors`"),
-        (
-            &["_field_usage_stats"],
-            "searches do not count the fields that they read: `_disk_usage` shows the bytes of each field",
-        ),
+        (&["_eql", "_ppl", "_query"], "the languages are the query DSL, query strings and SQL"),
         (&["_freeze", "_shrink", "_split", "_unfreeze"], "an index has no shards to change"),
     ];
     let has = |name: &&str| parts.iter().any(|part| part == name);
@@ -166,8 +162,8 @@ fn captures(pattern: &'static str, parts: &[String]) -> Option<Captures> {
     for wanted in pattern.split('/').filter(|part| !part.is_empty()) {
         let part = parts.next()?;
         match wanted.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
-            // No index begins with an underscore, and every API does.
-            Some("index") if part.starts_with('_') && part != "_all" => return None,
+            // No index and no user begins with an underscore, and every API does.
+            Some("index" | "username") if part.starts_with('_') && part != "_all" => return None,
             Some(name) => captures.0.push((name, part.clone())),
             None if wanted == part => {}
             None => return None,
@@ -918,6 +914,15 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[INDICES, &["run_expensive_tasks"]],
         ignores: &[&["flush"]],
         answer: |call| Box::pin(disk_usage::disk_usage(call)),
+    },
+    Api {
+        name: "indices.field_usage_stats",
+        methods: GET,
+        paths: &["/{index}/_field_usage_stats"],
+        action: Action::Read,
+        takes: &[INDICES, &["fields"]],
+        ignores: &[&["level", "wait_for_active_shards"]],
+        answer: |call| Box::pin(field_usage::field_usage(call)),
     },
     Api {
         name: "indices.recovery",
@@ -1952,6 +1957,8 @@ mod tests {
             ("/_watcher/watch/errors", "no alerts"),
             ("/web/_eql/search", "query strings and SQL"),
             ("/_security/role/reader", "`role_descriptors`"),
+            ("/_security/user/_has_privileges", "`role_descriptors`"),
+            ("/_security/_query/api_key", "`role_descriptors`"),
             ("/web/_shrink/small", "no shards"),
         ] {
             let reason = error(Method::PUT, path).reason;

@@ -313,6 +313,7 @@ const SCOPED: &[&str] = &[
     "indices.disk_usage",
     "indices.exists",
     "indices.explain_data_lifecycle",
+    "indices.field_usage_stats",
     "indices.flush",
     "indices.forcemerge",
     "indices.get",

@@ -108,6 +108,9 @@ pub struct Mapping {
     /// Fields that whoever asks does not see.
     #[serde(skip)]
     hidden: BTreeSet<String>,
+    /// Names of the form `NAME.keyword` that whoever asks does not see, of fields that they do see.
+    #[serde(skip)]
+    hidden_names: BTreeSet<String>,
     #[serde(skip)]
     revision: Revision,
 }
@@ -335,6 +338,13 @@ pub struct Resolved<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Revision(Arc<()>);
 
+/// The other name of the values of each field, compared whole.
+const KEYWORD: &str = "keyword";
+
+fn whole_name(path: &str) -> String {
+    format!("{path}.{KEYWORD}")
+}
+
 fn is_below(path: &str, parent: &str) -> bool {
     rest_below(path, parent).is_some()
 }
@@ -366,6 +376,7 @@ impl Mapping {
             definitions: Definitions::default(),
             source: ShownSource::default(),
             hidden: BTreeSet::new(),
+            hidden_names: BTreeSet::new(),
             revision: Revision::default(),
         }
     }
@@ -382,6 +393,9 @@ impl Mapping {
         for (path, field) in &mut seen.fields {
             sees_names &= field.see_names(|name| is_seen(&format!("{path}.{name}")));
         }
+        let without_keyword = seen.fields.keys().map(|path| whole_name(path)).filter(|name| !is_seen(name));
+        seen.hidden_names = without_keyword.collect();
+        sees_names &= seen.hidden_names.is_empty();
         let hidden = self.fields.keys().filter(|path| !seen.fields.contains_key(*path)).cloned();
         seen.hidden = hidden.collect();
         seen.definitions =
@@ -787,7 +801,8 @@ impl Mapping {
     pub(super) fn of_other_name<'n>(&self, name: &'n str) -> Option<(&'n str, FieldType)> {
         let (parent, other_name) = name.rsplit_once('.')?;
         let declared = self.field(parent).and_then(|field| field.other_name(other_name));
-        let ty = declared.or((other_name == "keyword").then_some(FieldType::Keyword))?;
+        let is_whole = || other_name == KEYWORD && !self.hidden_names.contains(name);
+        let ty = declared.or_else(|| is_whole().then_some(FieldType::Keyword))?;
         Some((parent, ty))
     }
 
@@ -814,7 +829,7 @@ impl Mapping {
         let mut names: BTreeSet<String> = self.aliases.keys().chain(self.copies.keys()).cloned().collect();
         // The time is shown by its own name alone: as a text it is what could not be read.
         for (path, field) in self.fields.iter().filter(|(path, _)| !self.is_time(path)) {
-            names.extend(field.shown_names().into_keys().map(|name| format!("{path}.{name}")));
+            names.extend(self.shown_names(path, field).into_keys().map(|name| format!("{path}.{name}")));
         }
         let of_fields = || self.fields.keys().chain(&names);
         let below = self
@@ -875,7 +890,7 @@ impl Mapping {
     /// A hash of all that it says; mappings are equal where these are. Takes as long as writing it.
     pub fn digest(&self) -> u128 {
         // A mapping of texts, numbers and flags can always be written.
-        xxh3_128(&serde_json::to_vec(&(self, &self.hidden)).unwrap_or_default())
+        xxh3_128(&serde_json::to_vec(&(self, &self.hidden, &self.hidden_names)).unwrap_or_default())
     }
 
     pub(crate) fn revision(&self) -> &Revision {

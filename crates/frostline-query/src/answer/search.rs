@@ -128,6 +128,15 @@ pub struct SearchOptions {
     pub filters: BTreeMap<IndexName, Value>,
 }
 
+/// For what a search uses a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FieldUse {
+    /// A query has a condition on it.
+    pub is_asked: bool,
+    /// It is sorted by, aggregated, collapsed, or shown by `docvalue_fields`.
+    pub is_valued: bool,
+}
+
 impl Search {
     /// Reads a search body, to be asked of some indices together. `Invalid` names what is wrong with it and where.
     ///
@@ -235,6 +244,39 @@ impl Search {
         let more =
             (more > 0).then(|| format!("no document has {more} more of the fields that the search names"));
         told.chain(more).collect()
+    }
+
+    /// The fields of each index that the search names, by their paths in documents. A condition on every field names none.
+    pub fn fields_used(&self) -> Vec<(IndexName, BTreeMap<String, FieldUse>)> {
+        let each = self.readings.iter().flat_map(|reading| {
+            reading.indices.iter().map(|index| (index.name().clone(), self.used_of(reading, index.mapping())))
+        });
+        each.collect()
+    }
+
+    fn used_of(&self, reading: &Reading, mapping: &Mapping) -> BTreeMap<String, FieldUse> {
+        let mut used: BTreeMap<String, FieldUse> = BTreeMap::new();
+        let paths = |field: &FieldRef| {
+            let time = field.is_time().then(|| mapping.time_field().to_owned());
+            let paths = field.paths().iter().map(|path| path.path.clone());
+            paths.chain(time).collect::<Vec<_>>()
+        };
+        let filters = [&reading.filter].into_iter().chain(&reading.post_filter).chain(reading.tree.filters());
+        for filter in filters {
+            filter.each_field(&mut |field| {
+                paths(field).into_iter().for_each(|path| used.entry(path).or_default().is_asked = true);
+            });
+        }
+        let is_ordered = !self.request.sort.is_empty() || self.request.collapse.is_some();
+        let sorted = is_ordered.then(|| reading.order.fields());
+        let valued = reading.tree.fields().iter().chain(sorted.into_iter().flatten()).flat_map(paths);
+        let shown = self.request.docvalue_fields.iter().flat_map(|field| match field.is_pattern() {
+            true => mapping.fields().keys().filter(|path| field.matches(path)).cloned().collect::<Vec<_>>(),
+            false => mapping.places_of(&field.field).into_iter().map(str::to_owned).collect(),
+        });
+        let valued: Vec<String> = valued.chain(shown).collect();
+        valued.into_iter().for_each(|path| used.entry(path).or_default().is_valued = true);
+        used
     }
 
     /// Runs the search.

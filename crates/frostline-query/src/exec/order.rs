@@ -236,7 +236,7 @@ impl Order {
         self.fields().any(FieldRef::is_index)
     }
 
-    fn fields(&self) -> impl Iterator<Item = &FieldRef> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &FieldRef> {
         let outputs = self.keys.iter().chain(self.collapse.as_deref()).flat_map(|key| key.of.outputs());
         outputs.filter_map(|output| match &output.of {
             Of::Values { field, .. } => Some(field),

@@ -54,7 +54,7 @@ pub(crate) fn expand_field(pattern: &str, context: &Context<'_>) -> Vec<FieldRef
         let exact = format!("{path}.keyword");
         if wildcard_matches(pattern, path) {
             names.insert(path.clone());
-        } else if wildcard_matches(pattern, &exact) {
+        } else if wildcard_matches(pattern, &exact) && !mapping.resolve(&exact).paths.is_empty() {
             names.insert(exact);
         }
     }

@@ -32,7 +32,7 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
         ApiError::invalid(format!("no matching index template found for data stream [{name}]"))
     })?;
     make_stream(&call.state, &name, &composed).await?;
-    Answer::json(&json!({ "acknowledged": true }))
+    Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(composed.warning()))
 }
 
 /// `POST /_data_stream/_migrate/{name}`: an alias becomes a data stream of its indices, all at once. Nothing is moved.

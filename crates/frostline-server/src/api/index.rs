@@ -44,7 +44,7 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
     let composed = composed.with(body.get("mappings"), body.get("settings"))?;
     let mapping = composed.mapping()?;
     let warnings = settings::warning(body.get("settings")).into_iter().chain(mapping::warning(&mapping));
-    let warnings: Vec<String> = warnings.collect();
+    let warnings: Vec<String> = warnings.chain(composed.warning()).collect();
     let birth = names::birth(&index_name, mapping, composed.aliases, index_settings);
     names::make_index(&call.state, &index_name, birth).await?;
     let answer = json!({ "acknowledged": true, "shards_acknowledged": true, "index": name });

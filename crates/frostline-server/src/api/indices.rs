@@ -91,7 +91,11 @@ pub(crate) async fn with_fields(call: &Call, how: Resolve) -> Result<Vec<Arc<Ind
         let whole = Arc::clone(&index);
         let is_declared = move |path: &str| {
             let mapping = whole.mapping();
-            path == mapping.time_field() || mapping.field(path).is_some_and(|field| field.declared.is_some())
+            let is_declared = |path: &str| mapping.field(path).is_some_and(|field| field.declared.is_some());
+            let is_other_name = mapping.field(path).is_none();
+            let mut of = mapping.places_of(path).into_iter().peekable();
+            let is_of_declared = is_other_name && of.peek().is_some() && of.all(is_declared);
+            path == mapping.time_field() || is_declared(path) || is_of_declared
         };
         Arc::new(index.with_fields(Arc::new(is_declared)))
     });

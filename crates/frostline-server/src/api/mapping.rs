@@ -21,7 +21,8 @@ pub(crate) fn fields_of(index: &Index) -> Vec<(String, &'static str)> {
         let Some(name) = field.shown_name() else { continue };
         all.push((path.clone(), name));
         let mut names = field.other_names();
-        if field.shown_type() == Some(FieldType::Text) {
+        let is_text = field.shown_type() == Some(FieldType::Text);
+        if is_text && mapping.type_name_of(&format!("{path}.keyword")).is_some() {
             names.entry("keyword".to_owned()).or_insert(FieldType::Keyword);
         }
         all.extend(names.into_iter().map(|(name, ty)| (format!("{path}.{name}"), ty.name())));

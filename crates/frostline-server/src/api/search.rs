@@ -199,8 +199,10 @@ pub(crate) async fn counted(
 ) -> Result<Response> {
     let records = state.node.catalog().seen_records();
     let searching = state.counts.begin_search(records.as_ref(), indices, &body.groups());
-    let response = run(state, indices, filters, &body.bytes()?, manner).await?;
-    searching.answered(&response);
+    let search = read(state, indices, filters, &body.bytes()?, manner).await?;
+    let used = search.fields_used();
+    let response = search.run().await?;
+    searching.answered(&response, &used);
     Ok(response)
 }
 
@@ -212,12 +214,21 @@ pub(crate) async fn run(
     body: &[u8],
     manner: Manner,
 ) -> Result<Response> {
+    Ok(read(state, indices, filters, body, manner).await?.run().await?)
+}
+
+async fn read(
+    state: &State,
+    indices: &[Arc<Index>],
+    filters: Filters,
+    body: &[u8],
+    manner: Manner,
+) -> Result<Search> {
     let options = state.node.search_options(!manner.anew, manner.strict).await;
     let now_us = manner.now_us.unwrap_or(options.now_us);
     let options = SearchOptions { typed_keys: manner.typed_keys, filters, now_us, ..options };
     let search = Search::new(&state.node.searcher().await?, indices, body, &options);
-    let search = search.map_err(|e| ApiError::from(e).named("parsing_exception"))?;
-    Ok(search.run().await?)
+    search.map_err(|e| ApiError::from(e).named("parsing_exception"))
 }
 
 /// The answer that a response is.

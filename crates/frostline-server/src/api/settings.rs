@@ -477,6 +477,20 @@ pub(crate) fn laid(under: &Value, over: &Value) -> Value {
     all
 }
 
+/// Kept settings without names with `*` that reset nothing, and these: an earlier version took them.
+pub(crate) fn without_wildcards(kept: &Value) -> (Value, Vec<String>) {
+    let mut all = by_name(kept);
+    let is_ignored =
+        |name: &str, value: &Value| name.contains('*') && !value.is_null() && !is_of_analysis(short(name));
+    let ignored: Vec<String> =
+        all.iter().filter(|(name, value)| is_ignored(name, value)).map(|(name, _)| name.clone()).collect();
+    if ignored.is_empty() {
+        return (kept.clone(), ignored);
+    }
+    all.retain(|name, value| !is_ignored(name, value));
+    (Value::Object(all.into_iter().collect()), ignored)
+}
+
 /// Whether a setting, by its full name, is for new indices alone.
 pub(crate) fn is_of_new_indices(name: &str) -> bool {
     is_static(short(name))

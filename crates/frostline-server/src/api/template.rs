@@ -1,6 +1,8 @@
 //! Templates: what indices and data streams are made with. Those of indices and of components, and those of the old form,
 //! which count where no index template does.
 
+use std::collections::BTreeSet;
+
 use frostline_base::wildcard_matches;
 use frostline_catalog::{Lifecycle, RecordChange, Records};
 use frostline_split::{Definitions, Mapping};
@@ -59,6 +61,8 @@ pub(crate) struct Composed {
     lifecycle: Value,
     /// Whether a document that is sent to the name makes it.
     pub(crate) auto_create: bool,
+    /// Settings of kept templates that an earlier version took and that mean nothing, by their full names.
+    ignored: BTreeSet<String>,
 }
 
 impl Composed {
@@ -108,6 +112,26 @@ impl Composed {
         self.settings = settings::laid(&self.settings, settings);
     }
 
+    /// The same of settings that were kept.
+    fn lay_kept(&mut self, settings: &Value) {
+        let (settings, ignored) = settings::without_wildcards(settings);
+        self.ignored.extend(ignored);
+        self.lay(&settings);
+    }
+
+    /// What is warned of where something is made.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let names: Vec<String> = self.ignored.iter().map(|name| format!("[{name}]")).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "the settings {} of the template [{}] are ignored: a name with [*] resets settings, and its value is null; \
+                 put the template without them",
+                names.join(", "),
+                self.template
+            )
+        })
+    }
+
     /// Puts what a template says over what is there.
     fn take(&mut self, template: &Value) -> Result<()> {
         for (member, to) in [("lifecycle", &mut self.lifecycle), ("mappings", &mut self.mappings)] {
@@ -116,7 +140,7 @@ impl Composed {
             }
         }
         if let Some(settings) = template.get("settings") {
-            self.lay(settings);
+            self.lay_kept(settings);
         }
         self.aliases.extend(About::read_all(template.get("aliases"))?);
         Ok(())
@@ -125,7 +149,7 @@ impl Composed {
     /// The same with what a data stream says of its own indices.
     pub(crate) fn with_own(mut self, mappings: &Value, settings: &Value) -> Composed {
         overlay(&mut self.mappings, mappings);
-        self.lay(settings);
+        self.lay_kept(settings);
         self
     }
 
@@ -655,6 +679,73 @@ mod tests {
                 "{path} {body}"
             );
         }
+    }
+
+    /// An earlier version took settings with `*` that reset nothing. What it kept goes on making indices.
+    #[tokio::test]
+    async fn a_kept_template_with_a_wildcard_that_resets_nothing_makes_indices() {
+        let tested = Tested::new();
+        let settings =
+            |name: &str| json!({ "settings": { name: "1s", "index": { "refresh_interval": "9s" } } });
+        let kept = [
+            (Kind::Component, "part", json!({ "template": settings("index.part.*") })),
+            (
+                Kind::Index,
+                "logs",
+                json!({
+                    "index_patterns": ["logs-*"], "composed_of": ["part"], "template": settings("search.*.warn"),
+                }),
+            ),
+            (
+                Kind::Index,
+                "streams",
+                json!({ "index_patterns": ["stream-*"], "data_stream": {}, "template": settings("s.*") }),
+            ),
+            (Kind::Legacy, "old", json!({ "index_patterns": ["old-*"], "settings": { "index.o*": 1 } })),
+        ];
+        let change = |(kind, name, body): &(Kind, &str, Value)| RecordChange::Other {
+            kind: kind.record(),
+            name: (*name).to_owned(),
+            value: Some(body.clone()),
+        };
+        let changes: Vec<RecordChange> = kept.iter().map(change).collect();
+        let catalog = tested.state.node.catalog();
+        catalog.change_records("templates", |_| Ok(changes.clone())).await.unwrap();
+        for (path, ignored) in [
+            ("/logs-1", "[index.part.*], [index.search.*.warn] of the template [logs]"),
+            ("/old-1", "[index.o*] of the template [old]"),
+            ("/_data_stream/stream-1", "[index.s.*] of the template [streams]"),
+        ] {
+            let made = tested.send("PUT", path, "").await;
+            let warning = made.header("warning");
+            assert!(made.status == StatusCode::OK && warning.contains(ignored), "{path} {made:?}");
+        }
+        for (name, interval) in
+            [("logs-1", json!("9s")), ("old-1", Value::Null), ("ds-stream-1-000001", json!("9s"))]
+        {
+            let shown = tested.ok("GET", &format!("/{name}/_settings?flat_settings"), "").await;
+            let settings = shown[name]["settings"].as_object().unwrap();
+            assert!(settings.keys().all(|name| !name.contains('*')), "{shown}");
+            assert_eq!(shown[name]["settings"]["index.refresh_interval"], interval, "{shown}");
+        }
+        // Documents make them too, and so does a rollover.
+        for name in ["logs-2", "old-2", "stream-2"] {
+            let stored =
+                tested.send("POST", &format!("/{name}/_doc"), r#"{"@timestamp":"2024-05-01"}"#).await;
+            assert_eq!(stored.status, StatusCode::CREATED, "{name} {stored:?}");
+        }
+        tested.ok("POST", "/stream-1/_rollover", "").await;
+        let shown = tested.ok("POST", "/_index_template/_simulate_index/logs-3", "").await;
+        assert_eq!(shown["template"]["settings"], json!({ "index": { "refresh_interval": "9s" } }));
+        // Nothing else can be put, and a template that is put anew is refused as before.
+        for (path, name, body) in [("_index_template", "logs", &kept[1].2), ("_template", "old", &kept[3].2)]
+        {
+            let (status, _, reason) =
+                tested.error("PUT", &format!("/{path}/{name}"), &body.to_string()).await;
+            assert!(status == 400 && reason.contains("a name with [*] resets settings"), "{reason}");
+        }
+        let other = json!({ "index_patterns": ["other-*"], "composed_of": ["part"] });
+        tested.ok("PUT", "/_index_template/other", &other.to_string()).await;
     }
 
     /// What defines analyzers may come from one component, and the fields that have them from another template.

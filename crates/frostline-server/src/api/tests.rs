@@ -359,6 +359,8 @@ async fn tables_and_the_cluster_say_what_is_there() {
     assert_eq!((&json[0]["docs.count"], &json[0]["health"]), (&json!("60"), &json!("green")));
     let count = tested.get("/_cat/count/web").await;
     assert_eq!(count.body, format!("{} 00:00:00 60\n", NOW_US / 1_000_000));
+    let waited = tested.get("/_cluster/health?wait_for_status=yellow&wait_for_no_relocating_shards").await;
+    assert!(waited.status == 200 && waited.header("warning").is_empty(), "{waited:?}");
     let health = tested.ok("GET", "/_cluster/health?wait_for_status=yellow&level=indices", "").await;
     assert_eq!((&health["status"], &health["active_shards"]), (&json!("green"), &json!(2)));
     assert_eq!(health["indices"]["web"]["status"], "green");

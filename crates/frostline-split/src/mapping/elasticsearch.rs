@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::analyses::{self, Analyses};
-use super::{Field, FieldType, Mapping, Mode, ShownSource, ValueType};
+use super::{Field, FieldType, KEYWORD, Mapping, Mode, ShownSource, ValueType, whole_name};
 use crate::analysis::Definitions;
 use crate::ranges::RangeType;
 use crate::unique_keys::check_unique_keys;
@@ -164,6 +164,15 @@ impl Mapping {
         self.type_of(name).and_then(RangeType::of)
     }
 
+    /// The other names of a field's values that are shown.
+    pub(super) fn shown_names(&self, path: &str, field: &Field) -> BTreeMap<String, FieldType> {
+        let mut names = field.shown_names();
+        if self.hidden_names.contains(&whole_name(path)) {
+            names.remove(KEYWORD);
+        }
+        names
+    }
+
     fn own_type_name_of(&self, name: &str) -> Option<&'static str> {
         if self.is_time(name) {
             return Some(self.time_name());
@@ -190,7 +199,7 @@ impl Mapping {
             if self.is_in_flattened(path) && field.declared.is_none() {
                 continue;
             }
-            if let Some(body) = field.to_json() {
+            if let Some(body) = field.to_json(&self.shown_names(path, field)) {
                 put(&mut properties, path, body);
             }
         }
@@ -456,17 +465,17 @@ impl Field {
         Some(if ty == FieldType::Date && has_nanos { DATE_NANOS } else { ty.name() })
     }
 
-    /// The other names of its values that are shown.
+    /// The other names of its values that are shown to whoever sees all of them.
     pub(super) fn shown_names(&self) -> BTreeMap<String, FieldType> {
         let mut names = self.other_names();
         // What its author wrote is shown as it was written.
         if self.ty().is_none() && self.shown_type() == Some(FieldType::Text) {
-            names.entry("keyword".to_owned()).or_insert(FieldType::Keyword);
+            names.entry(KEYWORD.to_owned()).or_insert(FieldType::Keyword);
         }
         names
     }
 
-    fn to_json(&self) -> Option<Value> {
+    fn to_json(&self, names: &BTreeMap<String, FieldType>) -> Option<Value> {
         let (ty, name) = (self.shown_type()?, self.shown_name()?);
         let mut body = Map::from_iter([("type".to_owned(), json!(name))]);
         if ty == FieldType::Passthrough {
@@ -495,7 +504,6 @@ impl Field {
         if self.is_without_doc_values() {
             body.insert("doc_values".to_owned(), json!(false));
         }
-        let names = self.shown_names();
         if !names.is_empty() {
             let names = names.iter().map(|(name, ty)| {
                 let mut own = Map::from_iter([("type".to_owned(), json!(ty.name()))]);

@@ -933,3 +933,33 @@ fn other_names_of_values_are_hidden_by_themselves() {
     let defines = |name: &str| seen.definitions().defines_analyzer(name);
     assert!(defines("shown") && !defines("own") && !defines("asked"));
 }
+
+/// `.keyword` is hidden by its own name, whether or not the mapping declares it, and its field is not.
+#[test]
+fn whole_values_are_hidden_by_the_name_that_asks_for_them() {
+    let keyword = json!({ "keyword": { "type": "keyword" } });
+    let json = json!({ "properties": {
+        "declared": { "type": "text", "fields": keyword }, "alone": { "type": "text" },
+        "other": { "type": "alias", "path": "alone" }, "whole": { "type": "alias", "path": "alone.keyword" },
+    } });
+    let mut whole = read(json);
+    let text = Reading { scalar: true, ..Reading::default() };
+    let found = Field { readings: BTreeMap::from([(ValueType::Text, text)]), ..Field::default() };
+    whole.fields.insert("found".to_owned(), found);
+    let seen = whole.seen(|path| !path.ends_with(".keyword"));
+    for path in ["declared", "alone", "found", "other"] {
+        let name = format!("{path}.keyword");
+        assert!(!whole.resolve(&name).paths.is_empty() && !seen.resolve(path).paths.is_empty(), "{path}");
+        assert!(seen.resolve(&name).paths.is_empty(), "{path}");
+        assert_eq!((seen.type_name_of(&name), seen.analysis_of(&name)), (None, None), "{path}");
+    }
+    assert!(seen.alias_of("whole").is_none() && seen.resolve("whole").paths.is_empty());
+    assert!(whole.other_names().contains("found.keyword"));
+    assert!(!seen.other_names().iter().any(|name| name.ends_with(".keyword")));
+    let shown = seen.to_elasticsearch_json()["properties"].clone();
+    assert!(shown["found"]["fields"].is_null() && shown["declared"]["fields"].is_null(), "{shown}");
+    // Answers that are kept for those who see the names are not for those who do not.
+    assert_ne!(seen.digest(), whole.seen(|path| path != "declared.keyword" && path != "whole").digest());
+    // Without its field it is not seen.
+    assert!(whole.seen(|path| path != "found").resolve("found.keyword").paths.is_empty());
+}

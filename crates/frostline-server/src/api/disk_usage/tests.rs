@@ -58,8 +58,6 @@ async fn what_is_expensive_is_asked_for() {
     let empty = tested.ok("POST", "/web/_disk_usage?run_expensive_tasks=true", "").await;
     assert_eq!(empty["web"]["all_fields"]["total_in_bytes"], 0);
     assert_eq!(tested.error("POST", "/none/_disk_usage?run_expensive_tasks=true", "").await.0, 404);
-    let (_, _, reason) = tested.error("GET", "/web/_field_usage_stats", "").await;
-    assert!(reason.contains("searches do not count the fields that they read"), "{reason}");
 }
 
 #[tokio::test]

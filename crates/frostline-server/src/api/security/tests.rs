@@ -606,9 +606,10 @@ async fn figures_are_for_keys_that_monitor() {
 #[tokio::test]
 async fn who_reads_through_a_filter_is_shown_declared_fields_alone() {
     let (tested, admin) = tested().await;
-    let mapping = r#"{"mappings":{"properties":{"word":{"type":"keyword"}}}}"#;
+    let mapping = r#"{"mappings":{"properties":{"word":{"type":"keyword"},
+        "line":{"type":"text","fields":{"raw":{"type":"keyword"}}}}}}"#;
     ok(&tested, &admin, "PUT", "/notes", mapping).await;
-    let document = r#"{"@timestamp":"2024-05-01T00:00:00Z","word":"hidden","secret_name":1}"#;
+    let document = r#"{"@timestamp":"2024-05-01T00:00:00Z","word":"hidden","secret_name":1,"line":"a"}"#;
     assert_eq!(status(&tested, &admin, "POST", "/notes/_doc", document).await, 201);
     ok(&tested, &admin, "PUT", "/notes/_alias/mine", r#"{"filter":{"term":{"word":"mine"}}}"#).await;
     let (reader, _) = key(&tested, &admin, &["mine"], &["read"]).await;
@@ -620,6 +621,8 @@ async fn who_reads_through_a_filter_is_shown_declared_fields_alone() {
             assert_eq!(caps["fields"].get(name).is_some(), is_mapped, "{name}");
             is_mapped
         };
+        let raw = &mapping["notes"]["mappings"]["properties"]["line"]["fields"]["raw"];
+        assert!(raw.is_object() && caps["fields"].get("line.raw").is_some(), "{mapping} {caps}");
         [has("@timestamp"), has("word"), has("secret_name")]
     };
     assert_eq!(caps(&reader).await, [true, true, false]);

@@ -392,6 +392,91 @@ async fn rules_of_several_roles_see_together_and_several_indices_what_all_see() 
     }
 }
 
+/// `.keyword` of a field is hidden with it and by its own name, and is seen with its field alone.
+#[tokio::test]
+async fn other_names_of_values_are_seen_by_the_rules_for_both() {
+    let tested = Tested::with(Settings { auth: true, ..Settings::default() });
+    let key = first_key(&tested.state).await.unwrap().unwrap();
+    let admin = format!("ApiKey {key}");
+    let mapping = json!({ "mappings": { "properties": {
+        "said": { "type": "text", "fields": { "keyword": { "type": "keyword" } } },
+        "alias": { "type": "alias", "path": "said.keyword" },
+    } } });
+    ok(&tested, &admin, "PUT", "/web", &mapping.to_string()).await;
+    for n in 0..4 {
+        let document = json!({ "@timestamp": "2024-05-01", "word": format!("w {}", n % 2), "said": "so" });
+        assert_eq!(status(&tested, &admin, "POST", "/web/_doc", &document.to_string()).await, 201);
+    }
+    // Which of these names a key sees, in each of the ways to ask for them.
+    const NAMES: [&str; 5] = ["alias", "said", "said.keyword", "word", "word.keyword"];
+    let sees = async |rules: Value| {
+        let indices = json!([{ "names": ["web"], "privileges": ["read"], "field_security": rules }]);
+        let key = key_of(&tested, &admin, indices).await;
+        let asked = async |uri: &str, body: Value| {
+            let body = if body.is_null() { String::new() } else { body.to_string() };
+            ok(&tested, &key, "POST", uri, &body).await
+        };
+        let caps = asked("/web/_field_caps?fields=*", Value::Null).await;
+        let all = asked("/web/_search", json!({ "fields": ["*"], "docvalue_fields": ["*"] })).await;
+        let mapped = ok(&tested, &key, "GET", "/web/_mapping/field/*", "").await;
+        let mut seen = Vec::new();
+        for name in NAMES {
+            let text = if name.starts_with("word") { "w 1" } else { "so" };
+            let body = json!({
+                "query": { "bool": { "should": [{ "term": { name: text } }, { "match_all": {} }] } },
+                "sort": [{ name: "desc" }], "fields": [name], "docvalue_fields": [name],
+                "highlight": { "fields": { name: {} } },
+                "aggs": { "terms": { "terms": { "field": name } }, "count": { "value_count": { "field": name } } },
+            });
+            let found = asked("/web/_search", body).await;
+            let hit = &found["hits"]["hits"][0];
+            let count = async |query: Value| {
+                asked("/web/_count", json!({ "query": query })).await["count"].as_u64().unwrap() > 0
+            };
+            let query = json!({ "query_string": { "query": format!("{name}:\"{text}\"") } });
+            let any = json!({ "multi_match": { "query": text, "fields": [format!("{}*{}", &name[..1], &name[2..])] } });
+            let ways = [
+                caps["fields"].get(name).is_some(),
+                all["hits"]["hits"][0]["fields"].get(name).is_some(),
+                mapped["web"]["mappings"].get(name).is_some(),
+                !found["aggregations"]["terms"]["buckets"].as_array().unwrap().is_empty(),
+                found["aggregations"]["count"]["value"] != 0,
+                hit["sort"][0] == text,
+                hit["fields"].get(name).is_some(),
+                hit["highlight"].get(name).is_some(),
+                count(json!({ "term": { name: text } })).await,
+                count(json!({ "exists": { "field": name } })).await,
+                count(query).await,
+                count(any).await,
+            ];
+            assert!(ways.iter().all(|way| *way == ways[0]), "{rules} {name} {ways:?} {found} {mapped}");
+            seen.extend(ways[0].then_some(name));
+            assert_eq!(status(&tested, &key, "POST", "/_sql", r#"{"query":"select 1"}"#).await, 403);
+        }
+        let source = &all["hits"]["hits"][0]["_source"];
+        assert_eq!(source.get("word").is_some(), seen.contains(&"word"), "{rules} {source}");
+        assert_eq!(source.get("said").is_some(), seen.contains(&"said"), "{rules} {source}");
+        seen
+    };
+    let but = |names: &[&str]| NAMES.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>();
+    let except = |name: &str| json!({ "grant": ["*"], "except": [name] });
+    assert_eq!(sees(json!({ "grant": ["*"] })).await, NAMES);
+    // With their field.
+    assert_eq!(sees(except("word")).await, but(&["word", "word.keyword"]));
+    assert_eq!(sees(except("said")).await, but(&["alias", "said", "said.keyword"]));
+    assert_eq!(sees(except("word*")).await, but(&["word", "word.keyword"]));
+    // By themselves, as in Elasticsearch.
+    assert_eq!(sees(except("word.keyword")).await, but(&["word.keyword"]));
+    assert_eq!(sees(except("word.*")).await, but(&["word.keyword"]));
+    assert_eq!(sees(except("said.keyword")).await, but(&["alias", "said.keyword"]));
+    assert_eq!(sees(except("*.keyword")).await, ["said", "word"]);
+    // Only with their field.
+    let grant = |names: &[&str]| json!({ "grant": ([&["@timestamp"], names].concat()) });
+    assert_eq!(sees(grant(&["word"])).await, ["word", "word.keyword"]);
+    assert!(sees(grant(&["word.keyword", "alias"])).await.is_empty());
+    assert_eq!(sees(grant(&["said", "alias"])).await, ["alias", "said", "said.keyword"]);
+}
+
 /// Errors name only the analyzers of visible fields, and no others can be used.
 #[tokio::test]
 async fn analyzers_of_hidden_fields_have_no_names() {
