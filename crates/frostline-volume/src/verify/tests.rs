@@ -164,12 +164,12 @@ async fn of_the_packs_of_a_chunk_exactly_the_damaged_one_is_named() {
         let what = "a chunk does not have its digest".to_owned();
         (all[snapshot].name().to_string(), key(&all[pack]), what)
     };
-    for damaged in 0..3 {
+    for (damaged, snapshot) in all.iter().enumerate().take(3) {
         // The first pages of the pack are those of its piece.
-        flip(&all[damaged], 200).await;
+        flip(snapshot, 200).await;
         let expected: Vec<_> = (damaged..3).map(|snapshot| of(snapshot, damaged)).collect();
         assert_eq!(found().await, expected);
-        flip(&all[damaged], 200).await;
+        flip(snapshot, 200).await;
     }
     // Two of them.
     flip(&all[0], 200).await;
