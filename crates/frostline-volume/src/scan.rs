@@ -3,7 +3,7 @@
 //! Names may be replaced meanwhile. What was found is told by its [`Identity`], not by its name: two names are one file
 //! only if it has several names, and what is opened later is read only if it is what was found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
@@ -156,6 +156,19 @@ impl Scan {
             _ => None,
         };
         self.elsewhere.iter().find_map(inside).unwrap_or_else(|| below(&self.root, path))
+    }
+
+    /// A path on each device that has something of the scan, that of the directory first. Directories at which a scan of one
+    /// file system ends are only names.
+    pub(crate) fn places(&self, one_file_system: bool) -> Vec<PathBuf> {
+        let Some(root) = self.entries.first().map(|root| root.identity.device) else { return Vec::new() };
+        // What is on no file system has none.
+        let mut seen = HashSet::from([0]);
+        let is_first = |found: &&Found| {
+            let is_end = one_file_system && found.is_directory() && found.identity.device != root;
+            !is_end && !matches!(found.entry.node, Node::Symlink(_)) && seen.insert(found.identity.device)
+        };
+        self.entries.iter().filter(is_first).map(|found| self.place(&found.entry.path)).collect()
     }
 
     /// Adds the directory at `place`, as if it were at `path` in the directory `folder`: of what is in it, only `name`.

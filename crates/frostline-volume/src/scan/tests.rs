@@ -1,5 +1,7 @@
 use std::fs;
 
+use frostline_base::ErrorKind;
+
 use super::*;
 
 #[test]
@@ -96,4 +98,30 @@ fn a_file_that_took_the_place_of_another_is_not_read_for_it() {
         assert!(open(&path("file"), before.identity).unwrap().is_none());
         assert_eq!(before.extents(&path("file")).unwrap(), None);
     }
+}
+
+#[test]
+fn every_file_system_of_a_scan_is_synced_and_only_one_can_be_frozen() {
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+    let folder = tempfile::tempdir().unwrap();
+    let (root, inner) = (folder.path(), folder.path().join("b/inner"));
+    fs::create_dir_all(&inner).unwrap();
+    fs::write(root.join("a"), "a").unwrap();
+    if let Err(error) = mount("tmpfs", &inner, "tmpfs", MountFlags::empty(), None) {
+        return eprintln!("skipped: {error}");
+    }
+    fs::write(inner.join("file"), "x").unwrap();
+    let places = |one_file_system| {
+        let scope = Scope { one_file_system, ..Scope::default() };
+        scan(root, &scope).unwrap().places(one_file_system)
+    };
+    let (all, one) = (places(false), places(true));
+    let (checked, alone) = (crate::freeze::check_scan(&all), crate::freeze::check_scan(&one));
+    unmount(&inner, UnmountFlags::DETACH).unwrap();
+    assert_eq!(all, [root, &inner]);
+    assert_eq!(one, [root]);
+    let error = checked.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.what().starts_with(&inner.display().to_string()), "{error}");
+    alone.unwrap();
 }
