@@ -3,8 +3,9 @@
 //!
 //! Anything behind a symbolic link is not ours: listings skip links, and nothing is deleted through one.
 //!
-//! The directory itself is never created here. If its disk is unmounted while a store is open, writes, listings and reads
-//! fail. Otherwise writes would fill the disk beneath, listings would find it empty, and every object would be lost.
+//! The directory itself is never created here. If it is another one while a store is open, because its disk was unmounted
+//! or it was replaced, everything fails. Otherwise writes would fill the disk beneath, listings would find it empty, and
+//! every object would be lost.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -112,11 +113,12 @@ impl ObjectStore for Directory {
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        let root = self.root.path.clone();
+        let root = self.root.clone();
         let ours = locations.map(move |location| {
             let location = location?;
+            root.check().map_err(failed)?;
             let parents = location.as_ref().rsplit_once('/').map_or("", |(parents, _)| parents);
-            if passes_link(&root, parents).map_err(failed)? {
+            if passes_link(&root.path, parents).map_err(failed)? {
                 let source =
                     format!("{location} lies behind a symbolic link, and nothing is deleted there").into();
                 return Err(Error::NotSupported { source });
@@ -194,26 +196,42 @@ impl Directory {
 #[derive(Clone, Debug)]
 struct Root {
     path: PathBuf,
-    is_mount: bool,
+    identity: Identity,
+}
+
+/// What a directory has in common with itself after its file system was mounted again, also over a network, and not with
+/// what else could have its path: the file system, where it has an identity, and the inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    file_system: u64,
+    inode: u64,
+}
+
+impl Identity {
+    fn of(directory: &FilePath) -> io::Result<Identity> {
+        // First, because it is this that mounts what is mounted on demand.
+        let file_system = rustix::fs::statvfs(directory)?.f_fsid;
+        Ok(Identity { file_system, inode: fs::metadata(directory)?.ino() })
+    }
 }
 
 impl Root {
     fn new(path: &FilePath) -> io::Result<Root> {
         // The files that are written have canonical paths.
         let path = fs::canonicalize(path)?;
-        Ok(Root { is_mount: is_mount(&path)?, path })
+        Ok(Root { identity: Identity::of(&path)?, path })
     }
 
-    /// An error that names the directory if it, or what was mounted on it, is gone.
+    /// An error that names the directory if it is gone, or another one has its path.
     fn check(&self) -> io::Result<()> {
         let path = self.path.display();
-        match is_mount(&self.path) {
-            Ok(is_mount) if is_mount || !self.is_mount => Ok(()),
+        match Identity::of(&self.path) {
+            Ok(identity) if identity == self.identity => Ok(()),
             Ok(_) => Err(io::Error::other(format!(
-                "the file system that was mounted on {path} is gone: mount it again"
+                "{path} is not the directory that it was: mount its disk again, or move it back"
             ))),
             Err(e) if is_gone(&e) => Err(io::Error::other(format!(
-                "the directory {path} no longer exists: mount its disk again, or create it"
+                "the directory {path} no longer exists: mount its disk again, or move it back"
             ))),
             Err(e) => Err(e),
         }
@@ -239,11 +257,6 @@ impl Root {
             }
         })
     }
-}
-
-/// Whether a directory is the root of a file system that is mounted there.
-fn is_mount(directory: &FilePath) -> io::Result<bool> {
-    Ok(fs::metadata(directory)?.dev() != fs::metadata(directory.join(".."))?.dev())
 }
 
 #[derive(Debug)]
