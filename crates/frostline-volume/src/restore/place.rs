@@ -120,10 +120,11 @@ impl Place {
     /// noted for the next run, and removed.
     pub(super) fn settle(&self, tree: &Tree, damaged: &HashSet<Vec<u8>>) -> Result<()> {
         let mut beneath = self.names.beneath();
-        if !damaged.is_empty() {
-            self.note(tree, damaged)?;
-        }
         let left_out = self.left_out(tree);
+        if !damaged.is_empty() {
+            // Whatever is still set aside if this run ends in between.
+            self.note(tree, &left_out.union(damaged).cloned().collect())?;
+        }
         if !left_out.is_empty() {
             // Not even a power cut leaves a name without its data.
             self.sync()?;
@@ -138,7 +139,14 @@ impl Place {
             };
             settled.map_err(|e| self.failed(if is_damaged { "remove" } else { "name" }, entry, e))?;
         }
-        Ok(())
+        match damaged.is_empty() || left_out.is_subset(damaged) {
+            true => Ok(()),
+            false => {
+                // No name is noted as whole that a power cut could take.
+                self.sync()?;
+                self.note(tree, damaged)
+            }
+        }
     }
 
     /// Takes the name of a file that is set aside from it, or removes a further one.
