@@ -292,8 +292,8 @@ impl MultipartUpload for DurableUpload {
 
     async fn abort(&mut self) -> Result<()> {
         let staged = Arc::clone(&self.staged);
-        let removed = tokio::task::spawn_blocking(move || fs::remove_file(&staged.path)).await?;
-        removed.map_err(|e| named(&self.location, e))
+        let remove = move || staged.path.as_ref().map_or(Ok(()), fs::remove_file);
+        tokio::task::spawn_blocking(remove).await?.map_err(|e| named(&self.location, e))
     }
 }
 
@@ -304,39 +304,51 @@ fn write_durably(root: &Root, file: &FilePath, payload: &PutPayload, create: boo
     staged.name(file, create)
 }
 
-/// A new file beside its final name, so a partial file is never visible, even after a power cut. It is removed unless it
-/// gets its name. Leftovers of a crash are harmless and hidden from listings.
+/// A new file beside its final name, so a partial file is never visible, even after a power cut. It has no name until it
+/// is whole, so nothing is left of it after a crash. Where the file system has no such files, it has a temporary one, which
+/// is removed unless the file gets its own; what a crash leaves there is hidden from listings.
 #[derive(Debug)]
 struct Staged {
-    path: PathBuf,
+    /// The temporary name, if it has one.
+    path: Option<PathBuf>,
     file: File,
 }
 
 impl Staged {
-    /// Names that end in `#` and digits are hidden from listings.
     fn new(root: &Root, file: &FilePath) -> io::Result<Staged> {
         root.check()?;
-        let mut name = file.as_os_str().to_owned();
-        name.push(format!("#{}", rand::random::<u64>()));
-        let path = PathBuf::from(name);
-        let open = || File::options().write(true).create_new(true).open(&path);
-        let file = match open() {
+        match Staged::open(file) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 root.make_parents(file)?;
-                open()?
+                Staged::open(file)
             }
-            other => other?,
-        };
-        Ok(Staged { path, file })
+            staged => staged,
+        }
+    }
+
+    fn open(file: &FilePath) -> io::Result<Staged> {
+        if let Some(file) = without_name(file) {
+            return Ok(Staged { path: None, file: file? });
+        }
+        let path = temporary(file);
+        let file = File::options().write(true).create_new(true).open(&path)?;
+        Ok(Staged { path: Some(path), file })
     }
 
     /// Syncs it and gives it its name. Replaces an existing file of that name, unless the file must be new.
     fn name(&self, file: &FilePath, is_new: bool) -> io::Result<()> {
         self.file.sync_all()?;
-        if is_new {
-            fs::hard_link(&self.path, file)?
-        } else {
-            fs::rename(&self.path, file)?
+        match &self.path {
+            Some(path) if is_new => fs::hard_link(path, file)?,
+            Some(path) => fs::rename(path, file)?,
+            None => match link(&self.file, file) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && !is_new => {
+                    let path = temporary(file);
+                    link(&self.file, &path)?;
+                    fs::rename(&path, file).inspect_err(|_| drop(fs::remove_file(&path)))?;
+                }
+                linked => linked?,
+            },
         }
         sync_parent(file)
     }
@@ -344,8 +356,50 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if let Some(path) = &self.path {
+            let _ = fs::remove_file(path);
+        }
     }
+}
+
+/// Names that end in `#` and digits are hidden from listings.
+fn temporary(file: &FilePath) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!("#{}", rand::random::<u64>()));
+    PathBuf::from(name)
+}
+
+/// A new file without a name, on the file system of `file`; none where there is no such thing.
+#[cfg(target_os = "linux")]
+fn without_name(file: &FilePath) -> Option<io::Result<File>> {
+    use rustix::fs::{Mode, OFlags, open};
+    use rustix::io::Errno;
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match open(file.parent()?, flags, Mode::from_raw_mode(0o666)) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => None,
+        // It gets its name by way of this.
+        Ok(_) if !FilePath::new("/proc/self/fd").exists() => None,
+        opened => Some(opened.map(File::from).map_err(io::Error::from)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn without_name(_: &FilePath) -> Option<io::Result<File>> {
+    None
+}
+
+/// Gives an open file a name that nothing has.
+#[cfg(target_os = "linux")]
+fn link(file: &File, name: &FilePath) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    use std::os::fd::AsRawFd as _;
+    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &File, _: &FilePath) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// The files and folders of the folder `prefix`, and of all folders below it if `deep`. Files that disappear in the

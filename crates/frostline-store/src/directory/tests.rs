@@ -79,6 +79,34 @@ async fn a_file_in_the_way_of_a_key_is_no_fault_of_the_bytes() {
     assert_eq!(said.kind(), frostline_base::ErrorKind::Refused, "{said:?}");
 }
 
+#[test]
+fn a_file_that_has_a_temporary_name_gets_its_own_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, file) = (Root::new(folder.path()).unwrap(), folder.path().join("a"));
+    let named = |text: &str| {
+        let path = temporary(&file);
+        fs::write(&path, text).unwrap();
+        Staged { file: File::open(&path).unwrap(), path: Some(path) }
+    };
+    let unnamed = |text: &str| {
+        let staged = Staged::new(&root, &file).unwrap();
+        (&staged.file).write_all(text.as_bytes()).unwrap();
+        staged
+    };
+    let stages: [&dyn Fn(&str) -> Staged; 2] = [&named, &unnamed];
+    for stage in stages {
+        drop(stage("dropped"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        stage("new").name(&file, true).unwrap();
+        assert_eq!(stage("other").name(&file, true).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        stage("replaced").name(&file, false).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "replaced");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        fs::remove_file(&file).unwrap();
+    }
+}
+
 /// Every operation, and its error if the directory of the store is gone.
 async fn refused(store: &Directory) -> Vec<frostline_base::Error> {
     let (key, other, old) = (Path::from("a/b/new"), Path::from("a/other"), Path::from("a/b/c"));
@@ -219,7 +247,9 @@ async fn an_upload_that_is_not_completed_leaves_nothing() {
     for is_aborted in [false, true] {
         let mut upload = store.put_multipart(&key).await.unwrap();
         upload.put_part("part".into()).await.unwrap();
-        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+        // Not even if the process is killed here.
+        #[cfg(target_os = "linux")]
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
         if is_aborted {
             upload.abort().await.unwrap();
         }
