@@ -869,11 +869,15 @@ fn plan_restore(config: &Config, given: VolumePlan) -> Result<Outcome> {
     }
     let mut table = Table::new(&["way", "ready>", "full speed>", "US dollars>", ""]);
     for way in &plan.options {
+        let of_possible = |known: Option<String>, unknown: &str| match way.ready_s {
+            Some(_) => known.unwrap_or_else(|| unknown.to_owned()),
+            None => String::new(),
+        };
         table.row(vec![
             way.name.clone(),
-            plan::duration(way.ready_s),
-            way.full_speed_s.map_or_else(|| "not published".to_owned(), plan::duration),
-            way.usd.map_or_else(|| "not known".to_owned(), plan::dollars),
+            way.ready_s.map_or_else(|| "impossible".to_owned(), plan::duration),
+            of_possible(way.full_speed_s.map(plan::duration), "not published"),
+            of_possible(way.usd.map(plan::dollars), "not known"),
             way.note.clone(),
         ]);
     }
