@@ -81,7 +81,7 @@ impl Scope {
 pub(crate) fn scan(root: &Path, scope: &Scope) -> Result<Scan> {
     let meta = std::fs::metadata(root).map_err(|e| failed("look at", root, &e))?;
     if !meta.is_dir() {
-        return Err(Error::invalid(format!("{} is not a directory", root.display())));
+        return Err(Error::invalid(format!("{} is not a directory", shown(root))));
     }
     let entry = Entry { path: Vec::new(), meta: meta_of(root, &meta)?, node: Node::Directory };
     let entries = vec![Found::of(entry, &meta)];
@@ -107,7 +107,7 @@ impl Scan {
                     return Err(Error::invalid(format!(
                         "{} is the directory of an incomplete restore: run the restore again, or leave the directory out with \
                          --exclude",
-                        folder.display()
+                        shown(&folder)
                     )));
                 }
                 let path = joined(&directory, name.as_bytes());
@@ -273,7 +273,7 @@ pub(crate) fn found_open(full: &Path, path: Vec<u8>) -> Result<Option<(Found, Op
 fn restless(full: &Path) -> Error {
     Error::unavailable(format!(
         "{} is replaced faster than it can be looked at: leave it out with --exclude, or stop what replaces it",
-        full.display()
+        shown(full)
     ))
 }
 
@@ -302,7 +302,7 @@ fn node(full: &Path, meta: &Metadata) -> Result<Option<Node>> {
     };
     Err(Error::invalid(format!(
         "{} is {what}, which no snapshot can hold: remove it, or leave it out with --exclude",
-        full.display()
+        shown(full)
     )))
 }
 
@@ -484,7 +484,17 @@ pub(crate) fn failed(verb: &str, path: &Path, error: &std::io::Error) -> Error {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Exhausted,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, format!("cannot {verb} {}: {error}", named(path).display()))
+    Error::new(kind, format!("cannot {verb} {}: {error}", shown(&named(path))))
+}
+
+/// A path for people, with bytes that are not UTF-8 as `\xff`.
+fn shown(path: &Path) -> String {
+    let mut shown = String::new();
+    for part in path.as_os_str().as_bytes().utf8_chunks() {
+        shown.push_str(part.valid());
+        shown.extend(part.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    shown
 }
 
 /// A path as people know it: what is used by a descriptor has a name, too.

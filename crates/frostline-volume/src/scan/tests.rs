@@ -18,6 +18,19 @@ fn patterns_leave_out_names_and_paths() {
 }
 
 #[test]
+fn a_name_that_is_not_utf_8_is_told_and_can_be_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"\xff\xfe.sock");
+    let _socket = std::os::unix::net::UnixListener::bind(folder.path().join(name)).unwrap();
+    let refused = scan(folder.path(), &Scope::default()).unwrap_err();
+    assert!(refused.what().contains(r"/\xff\xfe.sock is a socket"), "{refused}");
+    for pattern in ["*.sock", "??.sock", "*"] {
+        let scope = Scope { exclude: vec![glob::Pattern::new(pattern).unwrap()], ..Scope::default() };
+        assert_eq!(scan(folder.path(), &scope).unwrap().entries.len(), 1, "{pattern}");
+    }
+}
+
+#[test]
 fn an_incomplete_restore_is_refused_wherever_it_is() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("a/restored")).unwrap();
