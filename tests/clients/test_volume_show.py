@@ -2,6 +2,7 @@
 
 import os
 
+from frostline import MISUSED
 from test_volume_damage import as_text
 
 
@@ -44,3 +45,21 @@ def test_a_part_of_a_snapshot_is_restored(frostline, tmp_path):
     assert not none.exists()
     told = as_text(frostline, "volume", "restore", "data", none, "--include", "d")
     assert "2 of the 6 entries of data@1 are in" in told
+
+
+def test_a_prune_tells_what_stays_and_why(frostline, tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    for _ in range(3):
+        frostline.ok("volume", "snapshot", source, "--name", "data")
+    keep = ["--keep-last", "1", "--keep-monthly", "1"]
+    told = as_text(frostline, "volume", "prune", *keep, "--dry-run").splitlines()
+    rows = [line.split(maxsplit=3) for line in told if line.startswith("data@")]
+    assert [(row[0], row[2]) for row in rows] == [("data@1", "remove"), ("data@3", "remove"), ("data@5", "keep")]
+    assert rows[-1][3].strip() == "last snapshot, monthly snapshot"
+    assert len(frostline.ok("volume", "list")["snapshots"]) == 3
+    pruned = frostline.ok("volume", "prune", *keep, "--name", "data")
+    assert [of["reasons"] for of in pruned["decisions"]] == [[], [], ["last snapshot", "monthly snapshot"]]
+    assert [of["name"] for of in frostline.ok("volume", "list")["snapshots"]] == ["data@5"]
+    frostline.fails("volume", "prune", "--name", "data", status=MISUSED, says=["--keep-last"])
+    frostline.fails("volume", "prune", "--keep-weekly", "0", says=["keeps at least one"])

@@ -136,7 +136,7 @@ const PLACES: [&str; 8] = ["range", "at", "byte", "line", "object", "file", "pat
 impl Error {
     /// The sentence with its facts in words, for people. What the sentence names is not named again.
     fn told(&self) -> String {
-        let is_new = |value: &str| !value.contains(char::is_alphabetic) || !self.what.contains(value);
+        let is_new = |value: &str| !value.contains(char::is_alphabetic) || !has_word(&self.what, value);
         let is_place = |key: &str| PLACES.contains(&key);
         let of =
             |place: &&str| self.fact(place).filter(|value| is_new(value)).map(|value| in_words(place, value));
@@ -147,6 +147,15 @@ impl Error {
         let all: Vec<String> = place.into_iter().chain(others).collect();
         if all.is_empty() { self.what.clone() } else { format!("{} ({})", self.what, all.join(", ")) }
     }
+}
+
+/// Whether a text has this, and not as a part of a word.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_end = |rest: Option<char>| !rest.is_some_and(char::is_alphanumeric);
+    let is_word = |(at, _): (usize, &str)| {
+        is_end(text[..at].chars().next_back()) && is_end(text[at + word.len()..].chars().next())
+    };
+    text.match_indices(word).any(is_word)
 }
 
 fn in_words(key: &str, value: &str) -> String {

@@ -53,7 +53,7 @@ pub use mount::{
     FillPart, FillStage, Mount, MountMode, MountOptions, MountStatus, Mounted, Unmounted, guard,
     mount_status, unmount_snapshot,
 };
-pub use prune::{Prune, Pruned};
+pub use prune::{Decision, Prune, Pruned};
 pub use restore::{RestoreOptions, RestoreProgress, Restored, Selection, Tablespace, TablespaceMapping};
 pub use seal::{KeyId, VolumeKey};
 pub use snapshot::{SnapshotOptions, SnapshotProgress, Summaries, Taken};

@@ -7,6 +7,8 @@
 //! - Nothing is deleted that no snapshot of ours can have written, nor a mount of one.
 //! - Stopped at any moment it leaves every snapshot whole; the next prune finishes.
 
+mod policy;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -32,7 +34,14 @@ pub struct Prune {
     pub remove: Vec<SnapshotName>,
     /// Of each volume (or of `volume` alone) only so many newest snapshots stay.
     pub keep_last: Option<usize>,
-    /// The volume that `keep_last` is about.
+    /// Of each day, the newest snapshot stays, for so many days that have one. The oldest snapshot stays while there are
+    /// fewer.
+    pub keep_daily: Option<usize>,
+    /// The same of weeks.
+    pub keep_weekly: Option<usize>,
+    /// The same of months.
+    pub keep_monthly: Option<usize>,
+    /// The volume that these are about.
     pub volume: Option<VolumeName>,
     /// The objects of removed snapshots stay this long, for the restores that have begun.
     pub retain_ms: i64,
@@ -47,6 +56,9 @@ impl Default for Prune {
         Prune {
             remove: Vec::new(),
             keep_last: None,
+            keep_daily: None,
+            keep_weekly: None,
+            keep_monthly: None,
             volume: None,
             retain_ms: 24 * HOUR_MS,
             abandoned_ms: 24 * HOUR_MS,
@@ -55,11 +67,48 @@ impl Default for Prune {
     }
 }
 
+impl Prune {
+    fn keeps(&self) -> [Option<usize>; 4] {
+        [self.keep_last, self.keep_daily, self.keep_weekly, self.keep_monthly]
+    }
+
+    /// The volumes of which only some snapshots stay.
+    fn volumes<'a>(&self, state: &'a State) -> BTreeSet<&'a VolumeName> {
+        let is_meant = |name: &&VolumeName| self.volume.as_ref().is_none_or(|volume| volume == *name);
+        let all = state.snapshots.values().map(|snapshot| &snapshot.volume).filter(is_meant);
+        if self.keeps() == [None; 4] { BTreeSet::new() } else { all.collect() }
+    }
+
+    /// The snapshots of a volume, oldest first, and why each stays. One without a reason goes.
+    fn reasons<'a>(&self, state: &'a State, volume: &VolumeName) -> Vec<(&'a Snapshot, Vec<&'static str>)> {
+        let mut of: Vec<&Snapshot> = state.of(volume);
+        of.reverse();
+        let taken_ms: Vec<i64> = of.iter().map(|snapshot| snapshot.started_ms).collect();
+        let reasons = policy::reasons(self.keeps().map(Option::unwrap_or_default), &taken_ms);
+        of.into_iter().zip(reasons).rev().collect()
+    }
+}
+
+/// What becomes of a snapshot of a volume of which only some stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// The snapshot.
+    pub snapshot: String,
+    /// When it was taken.
+    pub started_ms: i64,
+    /// Whether it stays.
+    pub stays: bool,
+    /// Why it stays.
+    pub reasons: Vec<&'static str>,
+}
+
 /// What a prune did, or would have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pruned {
     /// Snapshots that were removed.
     pub removed: Vec<String>,
+    /// All snapshots of volumes of which only some stay, oldest first.
+    pub decisions: Vec<Decision>,
     /// Snapshots that stay although they were to go: one that is being written builds on them.
     pub needed: Vec<String>,
     /// Begun snapshots that were given up.
@@ -79,7 +128,7 @@ pub struct Pruned {
 impl Volumes {
     /// Removes snapshots and deletes what none needs. See [`Prune`].
     pub async fn prune(&self, wanted: &Prune) -> Result<Pruned> {
-        if wanted.keep_last == Some(0) {
+        if wanted.keeps().contains(&Some(0)) {
             return Err(Error::invalid("a prune keeps at least one snapshot of a volume"));
         }
         if wanted.retain_ms < 0 || wanted.abandoned_ms < 0 {
@@ -104,7 +153,22 @@ impl Volumes {
         };
         let gone = |snapshot: &&Snapshot| !after.snapshots.contains_key(&snapshot.id);
         let needed = Change::of(&before, wanted, &listed, now_ms)?.needed;
+        let decide = |(snapshot, mut reasons): (&Snapshot, Vec<&'static str>)| {
+            let stays = after.snapshots.contains_key(&snapshot.id);
+            if needed.contains(&snapshot.id) {
+                reasons.push("a snapshot that is being written builds on it");
+            }
+            let reasons = if stays { reasons } else { Vec::new() };
+            Decision {
+                snapshot: snapshot.name().to_string(),
+                started_ms: snapshot.started_ms,
+                stays,
+                reasons,
+            }
+        };
+        let volumes = wanted.volumes(&before).into_iter();
         let mut done = Pruned {
+            decisions: volumes.flat_map(|volume| wanted.reasons(&before, volume)).map(decide).collect(),
             removed: names(before.snapshots.values().filter(gone)),
             needed: names(needed.iter().filter_map(|id| before.snapshots.get(id))),
             abandoned: before.running.keys().filter(|id| is_given_up(&before, &after, **id)).count() as u64,
@@ -233,13 +297,9 @@ impl Change {
         if let Some(volume) = &wanted.volume {
             state.check(volume)?;
         }
-        if let Some(keep) = wanted.keep_last {
-            let volumes: BTreeSet<&VolumeName> = state.snapshots.values().map(|s| &s.volume).collect();
-            for volume in volumes.into_iter().filter(|name| wanted.volume.as_ref().is_none_or(|v| v == *name))
-            {
-                let of = state.of(volume);
-                remove.extend(of.iter().rev().skip(keep).map(|snapshot| snapshot.id));
-            }
+        for volume in wanted.volumes(state) {
+            let gone = wanted.reasons(state, volume).into_iter().filter(|(_, reasons)| reasons.is_empty());
+            remove.extend(gone.map(|(snapshot, _)| snapshot.id));
         }
         let running = state.running.values().filter(|running| !change.abandon.contains(&running.id));
         let bases: BTreeSet<SnapshotId> = running.filter_map(|running| running.base).collect();

@@ -928,11 +928,10 @@ pub(crate) struct VolumeRestore {
 pub(crate) struct VolumePrune {
     /// Snapshots to remove, as VOLUME@NUMBER
     pub(crate) snapshots: Vec<String>,
-    /// Remove all but this many newest snapshots of each volume
-    #[arg(long, value_name = "COUNT")]
-    pub(crate) keep_last: Option<usize>,
-    /// Apply --keep-last to this volume only
-    #[arg(long, value_name = "VOLUME", requires = "keep_last")]
+    #[command(flatten)]
+    pub(crate) keep: VolumeKeep,
+    /// Apply --keep-last and its kin to this volume only
+    #[arg(long, value_name = "VOLUME", requires = "VolumeKeep")]
     pub(crate) name: Option<String>,
     /// Keep the objects of removed snapshots for this many hours, so that running restores can finish
     #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
@@ -943,6 +942,23 @@ pub(crate) struct VolumePrune {
     /// Only say what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// Which snapshots of each volume stay. All others are removed.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeKeep {
+    /// Keep this many newest snapshots of each volume, and remove those that no --keep option keeps
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) keep_last: Option<usize>,
+    /// Keep the newest snapshot of each of this many days (UTC) that have one
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) keep_daily: Option<usize>,
+    /// The same of weeks, which begin on Monday
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) keep_weekly: Option<usize>,
+    /// The same of months
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) keep_monthly: Option<usize>,
 }
 
 #[derive(Debug, Subcommand)]

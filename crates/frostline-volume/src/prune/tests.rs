@@ -34,6 +34,9 @@ async fn what_no_snapshot_needs_goes_and_the_rest_stays() {
     let pruned = bench.volumes().prune(&wanted).await.unwrap();
     assert_eq!(pruned, Pruned { dry_run: false, ..dry });
     assert_eq!(pruned.removed, ["data@1", "data@3"]);
+    let decided = pruned.decisions.iter().map(|of| (of.snapshot.as_str(), of.stays, of.reasons.as_slice()));
+    let expected = [("data@1", false, &[][..]), ("data@3", false, &[]), ("data@5", true, &["last snapshot"])];
+    assert!(decided.eq(expected), "{:?}", pruned.decisions);
     let after = data(&bench).await;
     assert_eq!(after.len() + pruned.deleted.len(), before.len());
     // The first snapshot's packs of the file that all have are still there.
@@ -43,7 +46,54 @@ async fn what_no_snapshot_needs_goes_and_the_rest_stays() {
     restore(&bench.volumes(), &all[2], target.path()).await;
     assert_eq!(tree(target.path()), then);
     let idle = bench.volumes().prune(&wanted).await.unwrap();
-    assert_eq!(idle, Pruned::default());
+    assert_eq!(idle, Pruned { decisions: pruned.decisions[2..].to_vec(), ..Pruned::default() });
+}
+
+#[tokio::test]
+async fn the_newest_snapshot_of_each_day_week_and_month_stays() {
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    // From noon on, twice a day for 25 days.
+    let now_us = bench.volumes().now_ms() * 1_000;
+    bench.clock.advance_us(36 * HOUR_US - now_us % (24 * HOUR_US));
+    let mut all = Vec::new();
+    for _ in 0..25 {
+        for hours in [1, 23] {
+            all.push(snapshot(&bench.volumes(), folder.path()).await.snapshot);
+            bench.clock.advance_us(hours * HOUR_US);
+        }
+    }
+    let wanted = Prune {
+        keep_daily: Some(2),
+        keep_weekly: Some(3),
+        keep_monthly: Some(9),
+        dry_run: true,
+        ..Prune::default()
+    };
+    let dry = bench.volumes().prune(&wanted).await.unwrap();
+    assert_eq!(bench.volumes().list().await.unwrap().len(), 50);
+    let pruned = bench.volumes().prune(&Prune { dry_run: false, ..wanted }).await.unwrap();
+    assert_eq!((&pruned.decisions, &pruned.removed), (&dry.decisions, &dry.removed));
+    let there: Vec<String> =
+        bench.volumes().list().await.unwrap().iter().map(|left| left.name().to_string()).collect();
+    let stay: Vec<&Decision> = pruned.decisions.iter().filter(|of| of.stays).collect();
+    assert!(stay.iter().map(|of| &of.snapshot).eq(&there), "{there:?}");
+    let count = |kind: &str| stay.iter().filter(|of| of.reasons.contains(&kind)).count();
+    assert_eq!((count("daily snapshot"), count("weekly snapshot")), (2, 3));
+    // 25 days touch one to three months.
+    assert!((1..=3).contains(&count("monthly snapshot")), "{stay:?}");
+    assert_eq!(
+        (&stay[0].snapshot, &stay[0].reasons[..]),
+        (&all[0].name().to_string(), &["oldest snapshot"][..])
+    );
+    assert_eq!(stay.last().unwrap().reasons.len(), 3);
+    // The second one of a day.
+    assert!(
+        stay[1..].iter().all(|of| all
+            .iter()
+            .skip(1)
+            .step_by(2)
+            .any(|one| one.name().to_string() == of.snapshot))
+    );
 }
 
 #[tokio::test]

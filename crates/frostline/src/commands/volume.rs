@@ -521,7 +521,10 @@ async fn prune(config: &Config, given: VolumePrune) -> Result<Outcome> {
     let session = Session::of(config.node()?);
     let wanted = Prune {
         remove: given.snapshots.iter().map(|name| whole_name(name)).collect::<Result<_>>()?,
-        keep_last: given.keep_last,
+        keep_last: given.keep.keep_last,
+        keep_daily: given.keep.keep_daily,
+        keep_weekly: given.keep.keep_weekly,
+        keep_monthly: given.keep.keep_monthly,
         volume: given.name.as_deref().map(str::parse).transpose()?,
         retain_ms: milliseconds(given.retain_hours)?,
         abandoned_ms: milliseconds(given.abandoned_hours)?,
@@ -535,7 +538,20 @@ async fn prune(config: &Config, given: VolumePrune) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let would = if pruned.dry_run { "would be " } else { "" };
-    pruned.removed.iter().try_for_each(|name| say!("{would}removed {name}"))?;
+    if pruned.decisions.is_empty() {
+        pruned.removed.iter().try_for_each(|name| say!("{would}removed {name}"))?;
+    } else {
+        let mut table = Table::new(&["snapshot", "taken", "", "why"]);
+        for of in &pruned.decisions {
+            let decision = if of.stays { "keep" } else { "remove" };
+            let taken = show_time(of.started_ms);
+            table.row(vec![of.snapshot.clone(), taken, decision.to_owned(), of.reasons.join(", ")]);
+        }
+        say!("{table}")?;
+        let told = |name: &&String| pruned.decisions.iter().any(|of| of.snapshot == **name);
+        let others = pruned.removed.iter().filter(|name| !told(name));
+        others.into_iter().try_for_each(|name| say!("{would}removed {name}"))?;
+    }
     for name in &pruned.needed {
         say!("{name} stays: a snapshot that is being written builds on it")?;
     }
