@@ -228,7 +228,7 @@ impl Root {
         match Identity::of(&self.path) {
             Ok(identity) if identity == self.identity => Ok(()),
             Ok(_) => Err(io::Error::other(format!(
-                "{path} is not the directory that it was: mount its disk again, or move it back"
+                "{path} is not the directory that it was: mount its disk again, or run the command again if this is the one"
             ))),
             Err(e) if is_gone(&e) => Err(io::Error::other(format!(
                 "the directory {path} no longer exists: mount its disk again, or move it back"
