@@ -3,8 +3,9 @@
 //!
 //! Anything behind a symbolic link is not ours: listings skip links, and nothing is deleted through one.
 //!
-//! The directory itself is never created here. If its disk is unmounted while a store is open, writes, listings and reads
-//! fail. Otherwise writes would fill the disk beneath, listings would find it empty, and every object would be lost.
+//! The directory itself is never created here. If it is another one while a store is open, because its disk was unmounted
+//! or it was replaced, everything fails. Otherwise writes would fill the disk beneath, listings would find it empty, and
+//! every object would be lost.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -112,11 +113,12 @@ impl ObjectStore for Directory {
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        let root = self.root.path.clone();
+        let root = self.root.clone();
         let ours = locations.map(move |location| {
             let location = location?;
+            root.check().map_err(failed)?;
             let parents = location.as_ref().rsplit_once('/').map_or("", |(parents, _)| parents);
-            if passes_link(&root, parents).map_err(failed)? {
+            if passes_link(&root.path, parents).map_err(failed)? {
                 let source =
                     format!("{location} lies behind a symbolic link, and nothing is deleted there").into();
                 return Err(Error::NotSupported { source });
@@ -194,26 +196,42 @@ impl Directory {
 #[derive(Clone, Debug)]
 struct Root {
     path: PathBuf,
-    is_mount: bool,
+    identity: Identity,
+}
+
+/// What a directory has in common with itself after its file system was mounted again, also over a network, and not with
+/// what else could have its path: the file system, where it has an identity, and the inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    file_system: u64,
+    inode: u64,
+}
+
+impl Identity {
+    fn of(directory: &FilePath) -> io::Result<Identity> {
+        // First, because it is this that mounts what is mounted on demand.
+        let file_system = rustix::fs::statvfs(directory)?.f_fsid;
+        Ok(Identity { file_system, inode: fs::metadata(directory)?.ino() })
+    }
 }
 
 impl Root {
     fn new(path: &FilePath) -> io::Result<Root> {
         // The files that are written have canonical paths.
         let path = fs::canonicalize(path)?;
-        Ok(Root { is_mount: is_mount(&path)?, path })
+        Ok(Root { identity: Identity::of(&path)?, path })
     }
 
-    /// An error that names the directory if it, or what was mounted on it, is gone.
+    /// An error that names the directory if it is gone, or another one has its path.
     fn check(&self) -> io::Result<()> {
         let path = self.path.display();
-        match is_mount(&self.path) {
-            Ok(is_mount) if is_mount || !self.is_mount => Ok(()),
+        match Identity::of(&self.path) {
+            Ok(identity) if identity == self.identity => Ok(()),
             Ok(_) => Err(io::Error::other(format!(
-                "the file system that was mounted on {path} is gone: mount it again"
+                "{path} is not the directory that it was: mount its disk again, or run the command again if this is the one"
             ))),
             Err(e) if is_gone(&e) => Err(io::Error::other(format!(
-                "the directory {path} no longer exists: mount its disk again, or create it"
+                "the directory {path} no longer exists: mount its disk again, or move it back"
             ))),
             Err(e) => Err(e),
         }
@@ -239,11 +257,6 @@ impl Root {
             }
         })
     }
-}
-
-/// Whether a directory is the root of a file system that is mounted there.
-fn is_mount(directory: &FilePath) -> io::Result<bool> {
-    Ok(fs::metadata(directory)?.dev() != fs::metadata(directory.join(".."))?.dev())
 }
 
 #[derive(Debug)]
@@ -279,8 +292,8 @@ impl MultipartUpload for DurableUpload {
 
     async fn abort(&mut self) -> Result<()> {
         let staged = Arc::clone(&self.staged);
-        let removed = tokio::task::spawn_blocking(move || fs::remove_file(&staged.path)).await?;
-        removed.map_err(|e| named(&self.location, e))
+        let remove = move || staged.path.as_ref().map_or(Ok(()), fs::remove_file);
+        tokio::task::spawn_blocking(remove).await?.map_err(|e| named(&self.location, e))
     }
 }
 
@@ -291,39 +304,51 @@ fn write_durably(root: &Root, file: &FilePath, payload: &PutPayload, create: boo
     staged.name(file, create)
 }
 
-/// A new file beside its final name, so a partial file is never visible, even after a power cut. It is removed unless it
-/// gets its name. Leftovers of a crash are harmless and hidden from listings.
+/// A new file beside its final name, so a partial file is never visible, even after a power cut. It has no name until it
+/// is whole, so nothing is left of it after a crash. Where the file system has no such files, it has a temporary one, which
+/// is removed unless the file gets its own; what a crash leaves there is hidden from listings.
 #[derive(Debug)]
 struct Staged {
-    path: PathBuf,
+    /// The temporary name, if it has one.
+    path: Option<PathBuf>,
     file: File,
 }
 
 impl Staged {
-    /// Names that end in `#` and digits are hidden from listings.
     fn new(root: &Root, file: &FilePath) -> io::Result<Staged> {
         root.check()?;
-        let mut name = file.as_os_str().to_owned();
-        name.push(format!("#{}", rand::random::<u64>()));
-        let path = PathBuf::from(name);
-        let open = || File::options().write(true).create_new(true).open(&path);
-        let file = match open() {
+        match Staged::open(file) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 root.make_parents(file)?;
-                open()?
+                Staged::open(file)
             }
-            other => other?,
-        };
-        Ok(Staged { path, file })
+            staged => staged,
+        }
+    }
+
+    fn open(file: &FilePath) -> io::Result<Staged> {
+        if let Some(file) = without_name(file) {
+            return Ok(Staged { path: None, file: file? });
+        }
+        let path = temporary(file);
+        let file = File::options().write(true).create_new(true).open(&path)?;
+        Ok(Staged { path: Some(path), file })
     }
 
     /// Syncs it and gives it its name. Replaces an existing file of that name, unless the file must be new.
     fn name(&self, file: &FilePath, is_new: bool) -> io::Result<()> {
         self.file.sync_all()?;
-        if is_new {
-            fs::hard_link(&self.path, file)?
-        } else {
-            fs::rename(&self.path, file)?
+        match &self.path {
+            Some(path) if is_new => fs::hard_link(path, file)?,
+            Some(path) => fs::rename(path, file)?,
+            None => match link(&self.file, file) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && !is_new => {
+                    let path = temporary(file);
+                    link(&self.file, &path)?;
+                    fs::rename(&path, file).inspect_err(|_| drop(fs::remove_file(&path)))?;
+                }
+                linked => linked?,
+            },
         }
         sync_parent(file)
     }
@@ -331,8 +356,50 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if let Some(path) = &self.path {
+            let _ = fs::remove_file(path);
+        }
     }
+}
+
+/// Names that end in `#` and digits are hidden from listings.
+fn temporary(file: &FilePath) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!("#{}", rand::random::<u64>()));
+    PathBuf::from(name)
+}
+
+/// A new file without a name, on the file system of `file`; none where there is no such thing.
+#[cfg(target_os = "linux")]
+fn without_name(file: &FilePath) -> Option<io::Result<File>> {
+    use rustix::fs::{Mode, OFlags, open};
+    use rustix::io::Errno;
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match open(file.parent()?, flags, Mode::from_raw_mode(0o666)) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => None,
+        // It gets its name by way of this.
+        Ok(_) if !FilePath::new("/proc/self/fd").exists() => None,
+        opened => Some(opened.map(File::from).map_err(io::Error::from)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn without_name(_: &FilePath) -> Option<io::Result<File>> {
+    None
+}
+
+/// Gives an open file a name that nothing has.
+#[cfg(target_os = "linux")]
+fn link(file: &File, name: &FilePath) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    use std::os::fd::AsRawFd as _;
+    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &File, _: &FilePath) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// The files and folders of the folder `prefix`, and of all folders below it if `deep`. Files that disappear in the

@@ -3,10 +3,12 @@
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use frostline_base::{Error, Result};
+
+use crate::mount;
 
 /// Freezes, says so, and thaws when its input ends: also when this process is killed.
 const GUARDIAN: &str =
@@ -23,6 +25,22 @@ pub(crate) fn check(directory: &Path, repository: Option<&Path>) -> Result<()> {
             "{} is on the file system that would be frozen, and is needed meanwhile: stop what writes to the directory, or \
              take a snapshot of the file system and read that",
             path.display()
+        ))),
+    }
+}
+
+/// `Invalid` where one of these is not on the file system of the first, which alone is frozen.
+pub(crate) fn check_scan(places: &[PathBuf]) -> Result<()> {
+    let Some((first, others)) = places.split_first() else { return Ok(()) };
+    // Parts of one file system may have devices of their own.
+    let frozen = mount::file_system(first);
+    match others.iter().find(|path| frozen.is_none() || mount::file_system(path) != frozen) {
+        None => Ok(()),
+        Some(path) => Err(Error::invalid(format!(
+            "{} is on another file system than {}, and only that one is frozen: leave it out with --exclude or \
+             --one-file-system, and take a snapshot of it by itself",
+            path.display(),
+            first.display()
         ))),
     }
 }

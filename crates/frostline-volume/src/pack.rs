@@ -10,8 +10,13 @@ use crate::seal::Seal;
 pub(crate) const MAGIC: &[u8; 8] = b"FROSTVP1";
 /// The length of the directory, and the magic.
 pub(crate) const TAIL_BYTES: usize = 16;
-/// No directory is longer.
-pub(crate) const DIRECTORY_BYTES_MAX: usize = 64 << 20;
+
+/// Whether an object of that length, with a directory of that length, can be a pack.
+pub(crate) fn is_possible(bytes: u64, directory_bytes: u64) -> bool {
+    /// Packs of earlier versions could have directories far longer than their pieces.
+    const DIRECTORY_BYTES_MAX: u64 = 1 << 30;
+    bytes <= u32::MAX.into() && directory_bytes <= DIRECTORY_BYTES_MAX.min(bytes)
+}
 
 /// A pack that is being filled.
 #[derive(Debug)]
@@ -28,8 +33,9 @@ impl PackWriter {
         PackWriter { seal, bytes: MAGIC.to_vec(), directory: Vec::new(), pieces: 0 }
     }
 
+    /// With its directory, which is longer than the pieces where chunks are small or nearly empty.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + self.directory.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -75,7 +81,10 @@ impl PackWriter {
         bytes.extend_from_slice(&directory);
         bytes.extend((directory.len() as u64).to_le_bytes());
         bytes.extend(MAGIC);
-        Ok((bytes, directory.len() as u32))
+        match is_possible(bytes.len() as u64, directory.len() as u64) {
+            true => Ok((bytes, directory.len() as u32)),
+            false => Err(Error::invalid("a pack became too long: use smaller packs")),
+        }
     }
 }
 

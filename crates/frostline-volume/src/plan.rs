@@ -18,6 +18,7 @@ pub use page::{dollars, duration, page};
 
 const HOUR_S: f64 = 3_600.0;
 const MIB_PER_GIB: f64 = 1_024.0;
+const AT_ONCE: Option<f64> = Some(0.0);
 
 /// What is to be restored.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -52,9 +53,9 @@ pub struct RestorePlan {
 pub struct RestoreWay {
     /// Its name.
     pub name: String,
-    /// When all volumes can be used.
-    pub ready_s: f64,
-    /// When all of them are at full speed; none where the vendor does not say.
+    /// When all volumes can be used; none where no volume of that size can be restored so.
+    pub ready_s: Option<f64>,
+    /// When all of them are at full speed; none where the vendor does not say, or where that is impossible.
     pub full_speed_s: Option<f64>,
     /// Dollars; none where the price is not known.
     pub usd: Option<f64>,
@@ -76,6 +77,7 @@ pub struct RestoreWay {
 struct Catalogue {
     name: String,
     checked: String,
+    volume_gib_max: f64,
     lazy: Rate,
     fast: Fast,
     provisioned: Rates,
@@ -137,10 +139,10 @@ pub fn plan(question: RestoreQuestion) -> Result<RestorePlan> {
 
 impl RestoreQuestion {
     fn check(&self, catalogue: &Catalogue) -> Result<()> {
-        let sizes = 1.0..=catalogue.fast.snapshot_gib_max;
+        let sizes = 1.0..=catalogue.volume_gib_max;
         if !sizes.contains(&self.size_gib) {
             return Err(Error::invalid(format!(
-                "a snapshot must have 1 to {} GiB, not {}: write a size with its unit, such as 500GiB",
+                "a volume must have 1 to {} GiB, not {}: write a size with its unit, such as 500GiB",
                 sizes.end(),
                 show_bytes((self.size_gib * (1_u64 << 30) as f64) as u64)
             )));
@@ -177,6 +179,7 @@ fn lazy(catalogue: &Catalogue, question: &RestoreQuestion) -> RestoreWay {
     let rate = catalogue.lazy.mib_per_s;
     RestoreWay {
         name: "lazy".to_owned(),
+        ready_s: AT_ONCE,
         full_speed_s: Some(question.seconds_at(rate)),
         usd: Some(0.0),
         note: format!("each block is fetched on first touch; {rate} MiB/s if everything is read"),
@@ -185,7 +188,11 @@ fn lazy(catalogue: &Catalogue, question: &RestoreQuestion) -> RestoreWay {
 }
 
 fn fast(catalogue: &Catalogue, question: &RestoreQuestion) -> RestoreWay {
-    let fast = &catalogue.fast;
+    let (fast, name) = (&catalogue.fast, "fast snapshot restore".to_owned());
+    if question.size_gib > fast.snapshot_gib_max {
+        let note = format!("impossible: only for volumes of at most {} GiB", fast.snapshot_gib_max);
+        return RestoreWay { name, note, ..RestoreWay::default() };
+    }
     let per_hour = (fast.gib_per_hour / question.size_gib).min(fast.credits_max);
     let bucket = per_hour.max(1.0);
     let optimised_s = question.size_gib / fast.gib_per_hour * HOUR_S;
@@ -195,8 +202,8 @@ fn fast(catalogue: &Catalogue, question: &RestoreQuestion) -> RestoreWay {
     let usd_per_hour =
         fast.usd_per_hour.get(&question.region).copied().unwrap_or_default() * f64::from(question.zones);
     RestoreWay {
-        name: "fast snapshot restore".to_owned(),
-        ready_s: last_s,
+        name,
+        ready_s: Some(last_s),
         full_speed_s: Some(last_s),
         usd: Some(usd_per_hour * (last_s / HOUR_S).max(fast.hours_billed_min)),
         usd_per_day: Some(usd_per_hour * 24.0),
@@ -211,6 +218,7 @@ fn fast(catalogue: &Catalogue, question: &RestoreQuestion) -> RestoreWay {
 fn provisioned(mib_per_s: f64, question: &RestoreQuestion) -> RestoreWay {
     RestoreWay {
         name: format!("initialisation at {mib_per_s} MiB/s"),
+        ready_s: AT_ONCE,
         full_speed_s: Some(question.seconds_at(mib_per_s)),
         note: "usable at once, and slow until then".to_owned(),
         ..RestoreWay::default()
@@ -222,6 +230,7 @@ fn copy(catalogue: &Catalogue, question: &RestoreQuestion) -> RestoreWay {
     let zones = if question.zones > 1 { "; only for the zone of that volume" } else { "" };
     RestoreWay {
         name: "copy of a volume".to_owned(),
+        ready_s: AT_ONCE,
         note: format!(
             "of a volume that is there, usable at once, at {rate} MiB/s or more until it is filled{zones}"
         ),
@@ -243,7 +252,7 @@ fn ours(catalogue: &Catalogue, question: &RestoreQuestion) -> Result<[RestoreWay
     let prices = prices.map(|name| Prices::named(name)).transpose()?;
     let way = |name: &str, ready_s, when: &str| RestoreWay {
         name: name.to_owned(),
-        ready_s,
+        ready_s: Some(ready_s),
         full_speed_s: Some(seconds),
         usd: prices.as_ref().map(|prices| prices.usd(&Cost { gets, ..Cost::default() })),
         note: format!("{when}{at_once} {rate} MiB/s and is full of data; requests to the bucket only"),

@@ -13,8 +13,8 @@ use crate::pack::Directory;
 use crate::piece;
 use crate::seal::VolumeKey;
 use crate::tree::{
-    Chunk, Entry, HEAD_BYTES_MAX, Head, Node, Order, Pack, PieceRef, TAIL_BYTES, Tree, chunk_numbers,
-    chunk_range, decode_packs, read_chunks, read_entries, tree_key,
+    Chunk, Entry, Head, LIMITS, Node, Order, Pack, PieceRef, TAIL_BYTES, Tree, chunk_numbers, chunk_range,
+    decode_packs, read_chunks, read_entries, tree_key,
 };
 
 /// The packs that a snapshot needs. One GET, and no key.
@@ -27,7 +27,7 @@ pub(crate) async fn packs(repository: &Repository, snapshot: &Snapshot) -> Resul
 async fn head(repository: &Repository, snapshot: &Snapshot) -> Result<(u64, Vec<u8>)> {
     let object = tree_object(snapshot);
     let end = object.bytes.saturating_sub(TAIL_BYTES);
-    if snapshot.head_bytes > end.min(HEAD_BYTES_MAX) {
+    if snapshot.head_bytes > end || !LIMITS.has_head(snapshot.head_bytes) {
         return Err(
             Error::corrupt("the record of a snapshot is impossible").with("snapshot", snapshot.name())
         );

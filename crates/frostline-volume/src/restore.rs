@@ -33,7 +33,7 @@ use crate::tree::{Entry, Node, Tree, show_path};
 use crate::verify::{VolumeFault, fault};
 use crate::volumes::Volumes;
 use beneath::Beneath;
-use place::Names;
+use place::{Names, Unset};
 pub(crate) use place::{Place, times};
 pub use select::Selection;
 pub use tablespace::{Tablespace, TablespaceMapping};
@@ -87,6 +87,8 @@ pub struct Restored {
     pub found_bytes: u64,
     /// Entries whose owner could not be set.
     pub owners_not_set: u64,
+    /// Entries that are not set-user-ID or set-group-ID because their owner could not be set.
+    pub set_ids_not_set: u64,
     /// Extended attributes that could not be set.
     pub attributes_not_set: u64,
     /// What is damaged or lost, and the first of these for each further name of a file. The files that need it are left out,
@@ -176,8 +178,9 @@ impl Volumes {
             }
         })
         .await?;
-        let (owners_not_set, attributes_not_set) = (unset.owners, unset.attributes);
-        Ok(Restored { owners_not_set, attributes_not_set, tablespaces, ..done })
+        let Unset { owners: owners_not_set, set_ids: set_ids_not_set, attributes: attributes_not_set } =
+            unset;
+        Ok(Restored { owners_not_set, set_ids_not_set, attributes_not_set, tablespaces, ..done })
     }
 
     /// The chunks that are not in place.

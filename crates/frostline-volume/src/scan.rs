@@ -3,7 +3,7 @@
 //! Names may be replaced meanwhile. What was found is told by its [`Identity`], not by its name: two names are one file
 //! only if it has several names, and what is opened later is read only if it is what was found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
@@ -81,7 +81,7 @@ impl Scope {
 pub(crate) fn scan(root: &Path, scope: &Scope) -> Result<Scan> {
     let meta = std::fs::metadata(root).map_err(|e| failed("look at", root, &e))?;
     if !meta.is_dir() {
-        return Err(Error::invalid(format!("{} is not a directory", root.display())));
+        return Err(Error::invalid(format!("{} is not a directory", shown(root))));
     }
     let entry = Entry { path: Vec::new(), meta: meta_of(root, &meta)?, node: Node::Directory };
     let entries = vec![Found::of(entry, &meta)];
@@ -107,7 +107,7 @@ impl Scan {
                     return Err(Error::invalid(format!(
                         "{} is the directory of an incomplete restore: run the restore again, or leave the directory out with \
                          --exclude",
-                        folder.display()
+                        shown(&folder)
                     )));
                 }
                 let path = joined(&directory, name.as_bytes());
@@ -156,6 +156,19 @@ impl Scan {
             _ => None,
         };
         self.elsewhere.iter().find_map(inside).unwrap_or_else(|| below(&self.root, path))
+    }
+
+    /// A path on each device that has something of the scan, that of the directory first. Directories at which a scan of one
+    /// file system ends are only names.
+    pub(crate) fn places(&self, one_file_system: bool) -> Vec<PathBuf> {
+        let Some(root) = self.entries.first().map(|root| root.identity.device) else { return Vec::new() };
+        // What is on no file system has none.
+        let mut seen = HashSet::from([0]);
+        let is_first = |found: &&Found| {
+            let is_end = one_file_system && found.is_directory() && found.identity.device != root;
+            !is_end && !matches!(found.entry.node, Node::Symlink(_)) && seen.insert(found.identity.device)
+        };
+        self.entries.iter().filter(is_first).map(|found| self.place(&found.entry.path)).collect()
     }
 
     /// Adds the directory at `place`, as if it were at `path` in the directory `folder`: of what is in it, only `name`.
@@ -260,7 +273,7 @@ pub(crate) fn found_open(full: &Path, path: Vec<u8>) -> Result<Option<(Found, Op
 fn restless(full: &Path) -> Error {
     Error::unavailable(format!(
         "{} is replaced faster than it can be looked at: leave it out with --exclude, or stop what replaces it",
-        full.display()
+        shown(full)
     ))
 }
 
@@ -289,7 +302,7 @@ fn node(full: &Path, meta: &Metadata) -> Result<Option<Node>> {
     };
     Err(Error::invalid(format!(
         "{} is {what}, which no snapshot can hold: remove it, or leave it out with --exclude",
-        full.display()
+        shown(full)
     )))
 }
 
@@ -471,7 +484,17 @@ pub(crate) fn failed(verb: &str, path: &Path, error: &std::io::Error) -> Error {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Exhausted,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, format!("cannot {verb} {}: {error}", named(path).display()))
+    Error::new(kind, format!("cannot {verb} {}: {error}", shown(&named(path))))
+}
+
+/// A path for people, with bytes that are not UTF-8 as `\xff`.
+fn shown(path: &Path) -> String {
+    let mut shown = String::new();
+    for part in path.as_os_str().as_bytes().utf8_chunks() {
+        shown.push_str(part.valid());
+        shown.extend(part.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    shown
 }
 
 /// A path as people know it: what is used by a descriptor has a name, too.

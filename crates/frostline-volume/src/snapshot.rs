@@ -26,6 +26,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
+use rustix::fs::{Mode, OFlags};
 
 use frostline_base::{Error, Result};
 
@@ -273,13 +274,16 @@ impl Writing<'_> {
         // The first write through a mapping to a clean page updates the times, so pages are cleaned before the scan.
         let watches = frozen.is_none();
         if watches {
-            self.sync().await?;
+            self.sync(vec![self.directory.clone()]).await?;
         }
         let backup = self.begin_backup().await?;
         let (backup, mut found) = self.scan(backup).await?;
-        if watches && backup.is_none() {
-            // Pages that became dirty between that sync and the scan are cleaned, too.
-            self.sync().await?;
+        let places = found.places(self.options.one_file_system);
+        if frozen.is_some() {
+            freeze::check_scan(&places)?;
+        } else if backup.is_none() {
+            // Pages that became dirty between that sync and the scan, and those of other file systems, are cleaned, too.
+            self.sync(places).await?;
         }
         let mut packer = Packer::new(self.volumes, self.begun.id, &base.tree.packs, self.options.pack_bytes)?;
         let mut storing = Storing {
@@ -418,11 +422,15 @@ impl Writing<'_> {
         Ok((Arc::new(Base::new(tree, &lost.into_iter().collect())), names))
     }
 
-    async fn sync(&self) -> Result<()> {
-        let directory = self.directory.clone();
+    /// Syncs the file systems that these are on.
+    async fn sync(&self, places: Vec<PathBuf>) -> Result<()> {
         blocking(move || {
-            if let Ok(Err(error)) = File::open(directory).map(rustix::fs::syncfs) {
-                tracing::debug!(%error, "cannot sync the file system");
+            for place in places {
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let open = rustix::fs::open(&place, flags, Mode::empty());
+                if let Err(error) = open.and_then(rustix::fs::syncfs) {
+                    tracing::debug!(%error, place = %place.display(), "cannot sync the file system");
+                }
             }
             Ok(())
         })

@@ -28,16 +28,32 @@ const VERSION: u64 = 1;
 const VERSION_SEALED: u64 = 2;
 /// The length of the head, and the magic.
 pub(crate) const TAIL_BYTES: u64 = 16;
-/// No head is longer.
-pub(crate) const HEAD_BYTES_MAX: u64 = 64 << 20;
-/// No block unpacks to more.
-const BLOCK_BYTES_MAX: usize = 64 << 20;
+/// What a reader takes, and so what a writer writes.
+pub(crate) const LIMITS: Limits = Limits { head_bytes: 64 << 20, block_bytes: 64 << 20 };
 /// No path is longer.
 pub(crate) const PATH_BYTES_MAX: usize = 4_095;
 /// No name in a path is longer.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// No file has more runs of data between holes.
 pub(crate) const EXTENTS_MAX: usize = 1 << 20;
+
+/// How long the parts of a tree can be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) head_bytes: u64,
+    /// Of a block, as it is stored and unpacked.
+    pub(crate) block_bytes: u64,
+}
+
+impl Limits {
+    pub(crate) fn has_head(&self, bytes: u64) -> bool {
+        bytes <= self.head_bytes
+    }
+
+    fn has_block(&self, bytes: u64, unpacked_bytes: u64) -> bool {
+        bytes <= self.block_bytes && unpacked_bytes <= self.block_bytes
+    }
+}
 
 /// A whole tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

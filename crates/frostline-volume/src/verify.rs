@@ -71,13 +71,19 @@ type Place = (Digest, Option<Pack>, u32);
 type Checked = std::result::Result<(), Vec<Error>>;
 
 impl Volumes {
-    /// Reads every chunk of these snapshots but those whose key was not given; `Denied` if that is all of them. `progress`
-    /// gets the bytes that were read, of how many.
+    /// Reads every chunk of these snapshots but those whose key was not given; `Denied` if that is all of them, `NotFound`
+    /// if there are none. `progress` gets the bytes that were read, of how many.
     pub async fn verify(
         &self,
         snapshots: &[Snapshot],
         progress: impl Fn(u64, u64) + Send + Sync,
     ) -> Result<Verified> {
+        if snapshots.is_empty() {
+            return Err(Error::not_found(format!(
+                "there is no snapshot to verify in {}: is this the repository, and is its disk mounted?",
+                self.repository.url()
+            )));
+        }
         let mut done = Verified::default();
         let (mut sound, mut packs) = (HashSet::new(), HashSet::new());
         let (mut done_bytes, mut total) = (0, 0);

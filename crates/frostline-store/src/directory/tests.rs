@@ -79,7 +79,35 @@ async fn a_file_in_the_way_of_a_key_is_no_fault_of_the_bytes() {
     assert_eq!(said.kind(), frostline_base::ErrorKind::Refused, "{said:?}");
 }
 
-/// Every operation but deletion, and its error if the directory of the store is gone.
+#[test]
+fn a_file_that_has_a_temporary_name_gets_its_own_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, file) = (Root::new(folder.path()).unwrap(), folder.path().join("a"));
+    let named = |text: &str| {
+        let path = temporary(&file);
+        fs::write(&path, text).unwrap();
+        Staged { file: File::open(&path).unwrap(), path: Some(path) }
+    };
+    let unnamed = |text: &str| {
+        let staged = Staged::new(&root, &file).unwrap();
+        (&staged.file).write_all(text.as_bytes()).unwrap();
+        staged
+    };
+    let stages: [&dyn Fn(&str) -> Staged; 2] = [&named, &unnamed];
+    for stage in stages {
+        drop(stage("dropped"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        stage("new").name(&file, true).unwrap();
+        assert_eq!(stage("other").name(&file, true).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        stage("replaced").name(&file, false).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "replaced");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        fs::remove_file(&file).unwrap();
+    }
+}
+
+/// Every operation, and its error if the directory of the store is gone.
 async fn refused(store: &Directory) -> Vec<frostline_base::Error> {
     let (key, other, old) = (Path::from("a/b/new"), Path::from("a/other"), Path::from("a/b/c"));
     // What the kernel has in memory, and what a thread reads.
@@ -100,6 +128,7 @@ async fn refused(store: &Directory) -> Vec<frostline_base::Error> {
         store.get_opts(&old, conditional).await.unwrap_err(),
         store.head(&old).await.unwrap_err(),
         store.get_ranges(&old, &[0..1, 0..1]).await.unwrap_err(),
+        store.delete(&old).await.unwrap_err(),
     ];
     errors.map(|error| crate::explain("dir", "write", "k", error)).into()
 }
@@ -127,15 +156,67 @@ async fn a_directory_that_is_gone_is_not_made_again() {
     }
 }
 
+#[tokio::test]
+async fn another_directory_of_that_name_is_not_taken_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, away) = (folder.path().join("repo"), folder.path().join("away"));
+    let link = folder.path().join("link");
+    fs::create_dir(&root).unwrap();
+    std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+    let store = Directory::new(&link.join("repo")).unwrap();
+    store.put(&Path::from("a/b/c"), "x".into()).await.unwrap();
+    fs::rename(&root, &away).unwrap();
+    fs::create_dir(&root).unwrap();
+    for error in refused(&store).await {
+        assert_eq!(error.kind(), frostline_base::ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains(root.to_str().unwrap()), "{error}");
+    }
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+    fs::remove_dir(&root).unwrap();
+    fs::rename(&away, &root).unwrap();
+    // Whatever becomes of the link.
+    fs::remove_file(&link).unwrap();
+    store.put(&Path::from("a/new/c"), "x".into()).await.unwrap();
+    store.delete(&Path::from("a/b/c")).await.unwrap();
+}
+
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn nothing_is_written_beneath_a_disk_that_was_unmounted() {
-    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+async fn nothing_is_written_beneath_a_directory_that_was_bound_from_the_same_disk() {
+    use rustix::mount::{UnmountFlags, mount_bind, unmount};
     let folder = tempfile::tempdir().unwrap();
-    let attach = || mount("tmpfs", folder.path(), "tmpfs", MountFlags::empty(), None);
-    if let Err(error) = attach() {
+    let (real, root) = (folder.path().join("real"), folder.path().join("repo"));
+    fs::create_dir(&real).unwrap();
+    fs::create_dir(&root).unwrap();
+    if let Err(error) = mount_bind(&real, &root) {
         return eprintln!("skipped: {error}");
     }
+    let store = Directory::new(&root).unwrap();
+    let put = store.put(&Path::from("a/b/c"), "x".into()).await;
+    unmount(&root, UnmountFlags::DETACH).unwrap();
+    put.unwrap();
+    for error in refused(&store).await {
+        assert_eq!(error.kind(), frostline_base::ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains(root.to_str().unwrap()), "{error}");
+    }
+    assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+    // Once it is mounted again, the store works again.
+    mount_bind(&real, &root).unwrap();
+    let put = store.put(&Path::from("a/b/d"), "x".into()).await;
+    unmount(&root, UnmountFlags::DETACH).unwrap();
+    put.unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn nothing_is_written_beneath_a_disk_that_a_disk_that_was_unmounted() {
+    use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let attach = |to: &FilePath| mount("tmpfs", to, "tmpfs", MountFlags::empty(), None);
+    if let Err(error) = attach(elsewhere.path()) {
+        return eprintln!("skipped: {error}");
+    }
+    mount_bind(elsewhere.path(), folder.path()).unwrap();
     let store = Directory::new(folder.path()).unwrap();
     let put = store.put(&Path::from("a/b/c"), "x".into()).await;
     unmount(folder.path(), UnmountFlags::DETACH).unwrap();
@@ -145,10 +226,16 @@ async fn nothing_is_written_beneath_a_disk_that_was_unmounted() {
         assert!(error.to_string().contains(folder.path().to_str().unwrap()), "{error}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    // Another disk is no better.
+    attach(folder.path()).unwrap();
+    let errors = refused(&store).await;
+    unmount(folder.path(), UnmountFlags::DETACH).unwrap();
+    assert!(errors.iter().all(|error| error.kind() == frostline_base::ErrorKind::Unavailable), "{errors:?}");
     // Once it is mounted again, the store works again.
-    attach().unwrap();
+    mount_bind(elsewhere.path(), folder.path()).unwrap();
     let put = store.put(&Path::from("a/b/c"), "x".into()).await;
     unmount(folder.path(), UnmountFlags::DETACH).unwrap();
+    unmount(elsewhere.path(), UnmountFlags::DETACH).unwrap();
     put.unwrap();
 }
 
@@ -160,7 +247,9 @@ async fn an_upload_that_is_not_completed_leaves_nothing() {
     for is_aborted in [false, true] {
         let mut upload = store.put_multipart(&key).await.unwrap();
         upload.put_part("part".into()).await.unwrap();
-        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+        // Not even if the process is killed here.
+        #[cfg(target_os = "linux")]
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
         if is_aborted {
             upload.abort().await.unwrap();
         }

@@ -95,6 +95,14 @@ fn mounts_of(process: &str) -> Vec<MountLine> {
     escaped(&bytes).lines().filter_map(MountLine::parse).collect()
 }
 
+/// The file system that a path is on, as long as it is mounted. None where this process cannot tell.
+pub(crate) fn file_system(path: &Path) -> Option<String> {
+    let open =
+        rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let id = mount_id(open, StatxFlags::MNT_ID)?;
+    mounts_of("self").into_iter().find(|mount| mount.id == id).map(|mount| mount.device)
+}
+
 /// What is mounted on a path and not hidden by another mount.
 pub(super) fn mounted_on(path: &Path) -> Option<MountLine> {
     mounts_of("self").into_iter().rfind(|mount| mount.on == path)

@@ -36,6 +36,22 @@ fn the_directory_tells_the_pages_of_a_chunk() {
 }
 
 #[test]
+fn what_a_pack_takes_in_memory_counts() {
+    let chunk = vec![0; CHUNK_BYTES];
+    let (piece, pages) = (piece::full(&chunk).unwrap(), Pages::of(&chunk));
+    let mut writer = PackWriter::new(None);
+    for _ in 0..100 {
+        writer.push(piece.clone(), CHUNK_BYTES as u32, pages.all(), &pages.select(pages.all())).unwrap();
+    }
+    let counted = writer.bytes();
+    let (bytes, directory_bytes) = writer.finish().unwrap();
+    assert!(directory_bytes as usize > bytes.len() * 9 / 10, "{directory_bytes} of {}", bytes.len());
+    // The directories of the packs that there are: the smallest pieces of whole chunks.
+    assert!(is_possible(2 << 30, directory_bytes as u64 / 100 * (32 << 20) / piece.len() as u64));
+    assert!(bytes.len() - counted < 100, "{counted} of {}", bytes.len());
+}
+
+#[test]
 fn forged_directories_are_refused() {
     let piece = |piece_bytes: u64, chunk_bytes: u64, pages: u64, sums: usize| {
         let mut bytes = Vec::new();

@@ -44,7 +44,7 @@ fn table_row(way: &RestoreWay) -> String {
     format!(
         "<tr><td>{}<td>{}<td>{full}<td>{usd}<td><small>{}</small></tr>",
         escape_html(&way.name),
-        duration(way.ready_s),
+        way.ready_s.map_or_else(|| "impossible".to_owned(), duration),
         escape_html(&way.note)
     )
 }
@@ -75,6 +75,8 @@ fn chart(plan: &RestorePlan) -> String {
     );
     for (way, number) in plan.options.iter().zip(0..) {
         let y = ROW * f64::from(number);
+        // What is never ready has no bar.
+        let ready = way.ready_s.unwrap_or(most);
         let full = way.full_speed_s.unwrap_or(most);
         // Writing to a string does not fail.
         let _ = write!(
@@ -83,9 +85,9 @@ fn chart(plan: &RestorePlan) -> String {
 <rect x=\"{:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"16\" class=\"full\"/>",
             y + 18.0,
             escape_html(&way.name),
-            at(way.ready_s),
+            at(ready),
             y + 6.0,
-            at(full) - at(way.ready_s),
+            at(full) - at(ready),
             at(full),
             y + 6.0,
             at(most) - at(full)

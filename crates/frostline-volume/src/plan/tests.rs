@@ -67,13 +67,13 @@ fn the_other_ways_are_as_measured_or_published() {
     let copy = way(&of_500, "copy of a volume");
     assert_eq!(
         (copy.ready_s, copy.full_speed_s, copy.usd),
-        (0.0, None, None),
+        (Some(0.0), None, None),
         "what is not published is not guessed"
     );
     let of_four = RestoreQuestion { write_mib_per_s: Some(1_000.0), copies: 4, ..of_500 };
     for (name, ready_s) in [("frostline volume mount", 2.0), ("frostline volume restore", 512.0)] {
         let ours = way(&of_four, name);
-        assert_eq!((ours.ready_s, ours.full_speed_s), (ready_s, Some(512.0)), "{name}");
+        assert_eq!((ours.ready_s, ours.full_speed_s), (Some(ready_s), Some(512.0)), "{name}");
         assert_eq!(format!("{:.4}", ours.usd.unwrap()), "0.0896", "256,000 requests");
     }
 }
@@ -81,10 +81,10 @@ fn the_other_ways_are_as_measured_or_published() {
 #[test]
 fn what_cannot_be_planned_is_told() {
     for (wrong, message) in [
-        (question(0.0), "a snapshot must have 1 to 16384 GiB"),
+        (question(0.0), "a volume must have 1 to 65536 GiB"),
         (question(500.0 / (1_u64 << 30) as f64), "not 500 B: write a size with its unit, such as 500GiB"),
-        (question(f64::NAN), "a snapshot must have 1 to 16384 GiB"),
-        (question(20_000.0), "a snapshot must have 1 to 16384 GiB"),
+        (question(f64::NAN), "a volume must have 1 to 65536 GiB"),
+        (question(65_537.0), "a volume must have 1 to 65536 GiB"),
         (RestoreQuestion { zones: 0, ..question(8.0) }, "cannot be spread over 0 zones"),
         (RestoreQuestion { zones: 3, copies: 2, ..question(8.0) }, "2 volumes cannot be spread over 3 zones"),
         (RestoreQuestion { zones: 2, ..question(8.0) }, "1 volume cannot be spread over 2 zones"),
@@ -95,6 +95,22 @@ fn what_cannot_be_planned_is_told() {
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.what().contains(message), "{wrong:?}: {error}");
     }
+}
+
+#[test]
+fn a_way_that_a_volume_is_too_large_for_is_impossible() {
+    let largest = question(65_536.0);
+    let plan = plan(largest.clone()).unwrap();
+    let impossible: Vec<&RestoreWay> = plan.options.iter().filter(|way| way.ready_s.is_none()).collect();
+    let [fast] = impossible[..] else { panic!("{impossible:?}") };
+    assert_eq!(*fast, fast_of(&largest));
+    assert_eq!((fast.full_speed_s, fast.usd, fast.usd_per_day, fast.copies_s.len()), (None, None, None, 0));
+    assert_eq!(fast.note, "impossible: only for volumes of at most 16384 GiB");
+    let hours = way(&largest, "lazy").full_speed_s.unwrap() / 3_600.0;
+    assert_eq!(format!("{hours:.0}"), "656");
+    let page = page(&plan);
+    assert_eq!(page.matches("<td>impossible<td><td><td>").count(), 1);
+    assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
 }
 
 #[test]

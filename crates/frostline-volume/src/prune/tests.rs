@@ -254,7 +254,9 @@ async fn whatever_runs_at_once_with_whatever_clock_what_is_listed_is_whole() {
         for _ in 0..4 {
             let listed = reader.list().await.unwrap();
             // The objects of snapshots that are removed meanwhile stay for a while.
-            assert_eq!(reader.verify(&listed, |_, _| {}).await.unwrap().faults, []);
+            if !listed.is_empty() {
+                assert_eq!(reader.verify(&listed, |_, _| {}).await.unwrap().faults, []);
+            }
             tokio::task::yield_now().await;
         }
         while let Some(done) = tasks.join_next().await {

@@ -57,6 +57,7 @@ impl Names {
 #[derive(Debug, Default)]
 pub(crate) struct Unset {
     pub(crate) owners: u64,
+    pub(crate) set_ids: u64,
     pub(crate) attributes: u64,
 }
 
@@ -120,10 +121,11 @@ impl Place {
     /// noted for the next run, and removed.
     pub(super) fn settle(&self, tree: &Tree, damaged: &HashSet<Vec<u8>>) -> Result<()> {
         let mut beneath = self.names.beneath();
-        if !damaged.is_empty() {
-            self.note(tree, damaged)?;
-        }
         let left_out = self.left_out(tree);
+        if !damaged.is_empty() {
+            // Whatever is still set aside if this run ends in between.
+            self.note(tree, &left_out.union(damaged).cloned().collect())?;
+        }
         if !left_out.is_empty() {
             // Not even a power cut leaves a name without its data.
             self.sync()?;
@@ -138,7 +140,14 @@ impl Place {
             };
             settled.map_err(|e| self.failed(if is_damaged { "remove" } else { "name" }, entry, e))?;
         }
-        Ok(())
+        match damaged.is_empty() || left_out.is_subset(damaged) {
+            true => Ok(()),
+            false => {
+                // No name is noted as whole that a power cut could take.
+                self.sync()?;
+                self.note(tree, damaged)
+            }
+        }
     }
 
     /// Takes the name of a file that is set aside from it, or removes a further one.
@@ -447,8 +456,8 @@ fn dress(beneath: &mut Beneath, entry: &Entry, unset: &mut Unset) -> rustix::io:
         }
         Node::Directory | Node::File { .. } => {
             let open = beneath.open(&entry.path, OFlags::RDONLY)?;
-            note_owner(rustix::fs::fchown(&open, Some(owner), Some(group)), unset)?;
-            rustix::fs::fchmod(&open, Mode::from_raw_mode(meta.mode))?;
+            let is_owned = note_owner(rustix::fs::fchown(&open, Some(owner), Some(group)), unset)?;
+            rustix::fs::fchmod(&open, mode(meta, is_owned, unset))?;
             for (attribute, value) in &meta.attributes {
                 let set = rustix::fs::fsetxattr(&open, attribute.as_slice(), value, XattrFlags::empty());
                 note_attribute(set, || has_room(&open), unset)?;
@@ -458,13 +467,25 @@ fn dress(beneath: &mut Beneath, entry: &Entry, unset: &mut Unset) -> rustix::io:
     }
 }
 
-/// Only root may give files away.
-fn note_owner(set: rustix::io::Result<()>, unset: &mut Unset) -> rustix::io::Result<()> {
+/// Whether an owner was set: only root may give files away.
+fn note_owner(set: rustix::io::Result<()>, unset: &mut Unset) -> rustix::io::Result<bool> {
     match set {
-        Err(Errno::PERM | Errno::INVAL) => unset.owners += 1,
-        set => set?,
+        Err(Errno::PERM | Errno::INVAL) => {
+            unset.owners += 1;
+            Ok(false)
+        }
+        set => set.map(|()| true),
     }
-    Ok(())
+}
+
+/// A program that ran as its owner does not run as another one.
+fn mode(meta: &Meta, is_owned: bool, unset: &mut Unset) -> Mode {
+    let (mode, set_ids) = (Mode::from_raw_mode(meta.mode), Mode::SUID | Mode::SGID);
+    if is_owned || !mode.intersects(set_ids) {
+        return mode;
+    }
+    unset.set_ids += 1;
+    mode - set_ids
 }
 
 /// Some attributes are for root, and some file systems have none, or room for few.
@@ -501,6 +522,20 @@ pub(crate) fn times(meta: &Meta) -> Timestamps {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_another_owner_runs_as_nobody_else() {
+        let mut unset = Unset::default();
+        let is_owned = note_owner(Err(Errno::PERM), &mut unset).unwrap();
+        let of = |mode| Meta { mode, ..Meta::default() };
+        for (before, after) in [(0o4755, 0o755), (0o2750, 0o750), (0o7777, 0o1777), (0o1644, 0o1644)] {
+            assert_eq!(mode(&of(before), is_owned, &mut unset).bits(), after, "{before:o}");
+        }
+        assert_eq!((unset.owners, unset.set_ids), (1, 3));
+        let is_owned = note_owner(Ok(()), &mut unset).unwrap();
+        assert_eq!(mode(&of(0o6755), is_owned, &mut unset).bits(), 0o6755);
+        assert_eq!((unset.owners, unset.set_ids), (1, 3));
+    }
 
     #[test]
     fn an_attribute_for_which_a_file_has_no_room_is_counted_and_a_full_disk_is_an_error() {

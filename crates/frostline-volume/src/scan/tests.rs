@@ -1,5 +1,7 @@
 use std::fs;
 
+use frostline_base::ErrorKind;
+
 use super::*;
 
 #[test]
@@ -13,6 +15,19 @@ fn patterns_leave_out_names_and_paths() {
     let scan = scan(folder.path(), &Scope { exclude, ..Scope::default() }).unwrap();
     let paths: Vec<String> = scan.entries.iter().map(|found| found.entry.show()).collect();
     assert_eq!(paths, [".", "a", "a/keep", "replslot"]);
+}
+
+#[test]
+fn a_name_that_is_not_utf_8_is_told_and_can_be_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"\xff\xfe.sock");
+    let _socket = std::os::unix::net::UnixListener::bind(folder.path().join(name)).unwrap();
+    let refused = scan(folder.path(), &Scope::default()).unwrap_err();
+    assert!(refused.what().contains(r"/\xff\xfe.sock is a socket"), "{refused}");
+    for pattern in ["*.sock", "??.sock", "*"] {
+        let scope = Scope { exclude: vec![glob::Pattern::new(pattern).unwrap()], ..Scope::default() };
+        assert_eq!(scan(folder.path(), &scope).unwrap().entries.len(), 1, "{pattern}");
+    }
 }
 
 #[test]
@@ -96,4 +111,30 @@ fn a_file_that_took_the_place_of_another_is_not_read_for_it() {
         assert!(open(&path("file"), before.identity).unwrap().is_none());
         assert_eq!(before.extents(&path("file")).unwrap(), None);
     }
+}
+
+#[test]
+fn every_file_system_of_a_scan_is_synced_and_only_one_can_be_frozen() {
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+    let folder = tempfile::tempdir().unwrap();
+    let (root, inner) = (folder.path(), folder.path().join("b/inner"));
+    fs::create_dir_all(&inner).unwrap();
+    fs::write(root.join("a"), "a").unwrap();
+    if let Err(error) = mount("tmpfs", &inner, "tmpfs", MountFlags::empty(), None) {
+        return eprintln!("skipped: {error}");
+    }
+    fs::write(inner.join("file"), "x").unwrap();
+    let places = |one_file_system| {
+        let scope = Scope { one_file_system, ..Scope::default() };
+        scan(root, &scope).unwrap().places(one_file_system)
+    };
+    let (all, one) = (places(false), places(true));
+    let (checked, alone) = (crate::freeze::check_scan(&all), crate::freeze::check_scan(&one));
+    unmount(&inner, UnmountFlags::DETACH).unwrap();
+    assert_eq!(all, [root, &inner]);
+    assert_eq!(one, [root]);
+    let error = checked.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.what().starts_with(&inner.display().to_string()), "{error}");
+    alone.unwrap();
 }

@@ -21,8 +21,8 @@ use crate::scan::{self, Identity};
 use crate::seal::VolumeKey;
 use crate::tree::{Chunk, Entry, Node, Pack, PieceRef, Tree};
 
-/// Directories of packs that are kept for the next chunks.
-const DIRECTORIES_MAX: usize = 512;
+/// Bytes of directories of packs that are kept for the next chunks.
+const DIRECTORIES_BYTES_MAX: u64 = 256 << 20;
 
 /// The snapshot that a new one is written on top of.
 #[derive(Debug)]
@@ -240,8 +240,12 @@ pub(super) struct Directories<'a> {
     repository: &'a Repository,
     packs: &'a [Pack],
     key: Option<&'a VolumeKey>,
-    read: Mutex<HashMap<u32, Arc<OnceCell<Option<Directory>>>>>,
+    read: Mutex<Kept>,
 }
+
+/// Directories by pack, and their length as they are stored.
+#[derive(Default)]
+struct Kept(HashMap<u32, Arc<OnceCell<Option<Directory>>>>, u64);
 
 impl<'a> Directories<'a> {
     pub(super) fn new(repository: &'a Repository, base: &'a Base) -> Self {
@@ -266,16 +270,23 @@ impl<'a> Directories<'a> {
     }
 
     fn cell(&self, pack: u32) -> Arc<OnceCell<Option<Directory>>> {
-        let mut read = self.read.lock();
-        if read.len() >= DIRECTORIES_MAX && !read.contains_key(&pack) {
-            read.clear();
+        let Kept(read, bytes) = &mut *self.read.lock();
+        if !read.contains_key(&pack) {
+            let more = self.packs.get(pack as usize).map_or(0, |pack| pack.directory_bytes.into());
+            if *bytes + more > DIRECTORIES_BYTES_MAX {
+                read.clear();
+                *bytes = 0;
+            }
+            *bytes += more;
         }
         Arc::clone(read.entry(pack).or_default())
     }
 
-    /// A directory that is gone or damaged costs bytes, not the snapshot: chunks are then stored whole.
+    /// A directory that is gone, damaged or longer than all that is kept costs bytes, not the snapshot: chunks are then
+    /// stored whole.
     async fn fetch(&self, pack: u32) -> Result<Option<Directory>> {
-        let Some(pack) = self.packs.get(pack as usize) else { return Ok(None) };
+        let is_short = |pack: &&Pack| u64::from(pack.directory_bytes) <= DIRECTORIES_BYTES_MAX;
+        let Some(pack) = self.packs.get(pack as usize).filter(is_short) else { return Ok(None) };
         match directory(self.repository, pack, self.key).await {
             Ok(directory) => Ok(Some(directory)),
             Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => {

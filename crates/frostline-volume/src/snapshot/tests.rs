@@ -98,6 +98,41 @@ async fn only_what_changed_is_read_and_stored() {
     assert_eq!((fourth.totals.chunks_full, fourth.totals.chunks_delta), (0, 0));
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    /// Chunks of which a pack has little but what its directory says of them.
+    #[test]
+    fn packs_end_before_their_directories_are_too_long(
+        files in 0..120u64,
+        holes in 0..120u64,
+        pack_bytes in 2_000..60_000usize,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+            let (source, target) = (folder.path().join("source"), folder.path().join("target"));
+            fs::create_dir(&source).unwrap();
+            for file in 0..files {
+                fs::write(source.join(format!("f{file}")), file.to_le_bytes()).unwrap();
+            }
+            let sparse = File::create(source.join("sparse")).unwrap();
+            sparse.set_len(holes << 19).unwrap();
+            for chunk in 0..holes {
+                sparse.write_all_at(&chunk.to_le_bytes(), chunk << 19).unwrap();
+            }
+            let options = SnapshotOptions { pack_bytes, ..options() };
+            let taken = bench.volumes().snapshot(&source, &"data".parse().unwrap(), &options, |_| {}).await;
+            let taken = taken.unwrap().snapshot;
+            let stored = bench.volumes().tree(&taken).await.unwrap();
+            // A chunk of these and what is said of it, and the ends of a pack.
+            let longest = stored.packs.iter().map(|pack| pack.bytes as usize).max().unwrap_or_default();
+            assert!(longest < pack_bytes + 2_000, "{longest}");
+            restore(&bench.volumes(), &taken, &target).await;
+            assert_eq!(tree(&target), tree(&source));
+        });
+    }
+}
+
 #[tokio::test]
 async fn what_a_lost_pack_held_is_stored_again() {
     for damage in ["gone", "short", "long"] {

@@ -4,11 +4,11 @@ use frostline_base::bytes_codec::Cursor;
 use frostline_base::{ByteRange, Error, Result};
 
 use super::{
-    BLOCK_BYTES_MAX, Chunk, EXTENTS_MAX, Entry, MAGIC, Meta, Node, PATH_BYTES_MAX, Pack, PieceRef,
-    SnapshotId, Time, VERSION, VERSION_SEALED, chunk_numbers,
+    Chunk, EXTENTS_MAX, Entry, LIMITS, MAGIC, Meta, Node, PATH_BYTES_MAX, Pack, PieceRef, SnapshotId, Time,
+    VERSION, VERSION_SEALED, chunk_numbers,
 };
 use crate::digest::Digest;
-use crate::pack::DIRECTORY_BYTES_MAX;
+use crate::pack::is_possible;
 use crate::piece::{CHUNK_BYTES, PIECE_BYTES_MAX, PIECES_MAX};
 use crate::seal::Seal;
 
@@ -104,10 +104,7 @@ fn read_packs(cursor: &mut Cursor<'_>) -> Result<Vec<Pack>> {
         let (number, bytes, directory_bytes) = (cursor.varint_u32()?, cursor.varint()?, cursor.varint_u32()?);
         let corrupt = || Error::corrupt("a tree has an impossible pack").with("number", number);
         let writer = writers.get(writer).ok_or_else(corrupt)?;
-        if bytes > u32::MAX.into()
-            || directory_bytes as usize > DIRECTORY_BYTES_MAX
-            || bytes < directory_bytes.into()
-        {
+        if !is_possible(bytes, directory_bytes.into()) {
             return Err(corrupt());
         }
         let writer = SnapshotId::from_random(u128::from_be_bytes(*writer));
@@ -121,9 +118,7 @@ fn read_block(cursor: &mut Cursor<'_>, start: &mut u64) -> Result<Block> {
     let unpacked_bytes = cursor.varint_usize()?;
     let digest = Digest::read(cursor)?;
     let count = cursor.varint_usize()?;
-    let end = start
-        .checked_add(bytes)
-        .filter(|_| unpacked_bytes <= BLOCK_BYTES_MAX && bytes <= BLOCK_BYTES_MAX as u64);
+    let end = start.checked_add(bytes).filter(|_| LIMITS.has_block(bytes, unpacked_bytes as u64));
     let end = end.ok_or_else(|| Error::corrupt("a tree has an impossible block").with("bytes", bytes))?;
     let range = *start..end;
     *start = end;

@@ -3,10 +3,15 @@
 use std::collections::HashMap;
 
 use frostline_base::bytes_codec::{put_bytes, put_varint};
-use frostline_base::{Error, Result};
+use frostline_base::{ByteRange, Error, Result};
 
-use super::{Chunk, Entry, MAGIC, Node, Pack, PieceRef, Time, Tree, VERSION, VERSION_SEALED, tree_key};
+use super::decode::{Head, read_chunks, read_entries};
+use super::{
+    Chunk, Entry, LIMITS, Limits, MAGIC, Node, Pack, PieceRef, TAIL_BYTES, Time, Tree, VERSION,
+    VERSION_SEALED, show_path, tree_key,
+};
 use crate::digest::Digest;
+use crate::reader;
 use crate::seal::Seal;
 use crate::tree::SnapshotId;
 
@@ -16,8 +21,38 @@ const ENTRIES_BYTES: usize = 256 << 10;
 const CHUNKS_PER_BLOCK: usize = 4_096;
 const LEVEL: i32 = 3;
 
-/// The object of this snapshot, and the length of its head.
+/// The object of this snapshot, and the length of its head. `Invalid` where no reader would take it.
 pub(crate) fn encode(tree: &Tree, id: SnapshotId) -> Result<(Vec<u8>, u64)> {
+    let (bytes, head_bytes) = encode_within(tree, id, LIMITS)?;
+    read_back(tree, id, &bytes, head_bytes).map_err(|e| {
+        Error::invalid("a snapshot of this directory could not be read again, so it was not taken")
+            .with_source(e)
+    })?;
+    Ok((bytes, head_bytes))
+}
+
+/// Does what a reader will do, a block at a time.
+fn read_back(tree: &Tree, id: SnapshotId, bytes: &[u8], head_bytes: u64) -> Result<()> {
+    let seal = tree.key.as_ref().map(|key| key.of(&tree_key(id))).transpose()?;
+    let end = bytes.len() - TAIL_BYTES as usize;
+    let start = end - head_bytes as usize;
+    let head = Head::decode(&bytes[start..end], seal.as_ref().map(|seal| (seal, start as u64)))?;
+    let stored = |range: &ByteRange| &bytes[range.start as usize..range.end as usize];
+    let mut entries = tree.entries.iter();
+    for block in &head.entries {
+        let read = read_entries(block, stored(&block.range), seal.as_ref())?;
+        if !entries.by_ref().take(read.len()).eq(&read) {
+            return Err(Error::internal("a tree was written wrongly"));
+        }
+    }
+    for block in &head.chunks {
+        read_chunks(block, &head.packs, stored(&block.range), seal.as_ref())?;
+    }
+    reader::check(tree)
+}
+
+/// The same, unread.
+pub(super) fn encode_within(tree: &Tree, id: SnapshotId, limits: Limits) -> Result<(Vec<u8>, u64)> {
     let seal = tree.key.as_ref().map(|key| key.of(&tree_key(id))).transpose()?;
     let packs = used_packs(tree);
     let mut out = MAGIC.to_vec();
@@ -28,7 +63,13 @@ pub(crate) fn encode(tree: &Tree, id: SnapshotId) -> Result<(Vec<u8>, u64)> {
     let mut head = Vec::new();
     put_varint(&mut head, blocks.len() as u64);
     for block in blocks {
-        put_block(&mut out, &mut head, &block.bytes, seal.as_ref())?;
+        let is_possible = put_block(&mut out, &mut head, &block.bytes, seal.as_ref(), limits)?;
+        if !is_possible {
+            return Err(Error::invalid(format!(
+                "{} has too many extended attributes or holes for a snapshot: remove some, or leave it out with --exclude",
+                show_path(block.last)
+            )));
+        }
         put_varint(&mut head, block.entries);
         put_varint(&mut head, block.chunks);
         put_bytes(&mut head, block.first);
@@ -37,7 +78,10 @@ pub(crate) fn encode(tree: &Tree, id: SnapshotId) -> Result<(Vec<u8>, u64)> {
     let blocks = tree.chunks.chunks(CHUNKS_PER_BLOCK);
     put_varint(&mut head, blocks.len() as u64);
     for chunks in blocks {
-        put_block(&mut out, &mut head, &chunk_block(chunks, &renumbered), seal.as_ref())?;
+        let block = chunk_block(chunks, &renumbered);
+        if !put_block(&mut out, &mut head, &block, seal.as_ref(), limits)? {
+            return Err(Error::internal("a block of chunks became too long"));
+        }
         put_varint(&mut head, chunks.len() as u64);
     }
     // The packs are told to who prunes without the key.
@@ -49,6 +93,11 @@ pub(crate) fn encode(tree: &Tree, id: SnapshotId) -> Result<(Vec<u8>, u64)> {
     out.extend(packs_part);
     out.extend(head);
     let head_bytes = (out.len() - start) as u64;
+    if !limits.has_head(head_bytes) {
+        return Err(Error::invalid(
+            "the directory has too many names for a snapshot: take one of each of its parts, as volumes of their own",
+        ));
+    }
     out.extend(head_bytes.to_le_bytes());
     out.extend(MAGIC);
     Ok((out, head_bytes))
@@ -78,7 +127,14 @@ fn put_packs(head: &mut Vec<u8>, packs: &[Pack]) {
     }
 }
 
-fn put_block(out: &mut Vec<u8>, head: &mut Vec<u8>, block: &[u8], seal: Option<&Seal>) -> Result<()> {
+/// Whether it can be so long.
+fn put_block(
+    out: &mut Vec<u8>,
+    head: &mut Vec<u8>,
+    block: &[u8],
+    seal: Option<&Seal>,
+    limits: Limits,
+) -> Result<bool> {
     let packed = zstd::bulk::compress(block, LEVEL)
         .map_err(|e| Error::internal("Zstandard cannot pack a tree").with_source(e))?;
     let packed = match seal {
@@ -88,8 +144,9 @@ fn put_block(out: &mut Vec<u8>, head: &mut Vec<u8>, block: &[u8], seal: Option<&
     put_varint(head, packed.len() as u64);
     put_varint(head, block.len() as u64);
     head.extend(Digest::of(&packed).as_bytes());
+    let is_possible = limits.has_block(packed.len() as u64, block.len() as u64);
     out.extend(packed);
-    Ok(())
+    Ok(is_possible)
 }
 
 #[derive(Default)]

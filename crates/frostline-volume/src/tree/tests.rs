@@ -1,6 +1,7 @@
 use frostline_base::ErrorKind;
 use proptest::prelude::*;
 
+use super::encode::encode_within;
 use super::*;
 use crate::reader;
 
@@ -145,8 +146,9 @@ fn paths_that_lead_out_are_refused() {
 fn a_chunk_of_another_length_is_refused() {
     let mut tree = tree();
     tree.chunks[4].bytes -= 1;
-    let (bytes, head_bytes) = encode(&tree, SnapshotId::from_random(1)).unwrap();
+    let (bytes, head_bytes) = encode_within(&tree, SnapshotId::from_random(1), LIMITS).unwrap();
     assert_eq!(decode(&bytes, head_bytes).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(encode(&tree, SnapshotId::from_random(1)).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 #[test]
@@ -158,8 +160,31 @@ fn pieces_outside_of_their_pack_are_refused() {
     ] {
         let mut tree = tree();
         tree.chunks[0].pieces = vec![piece];
-        let (bytes, head_bytes) = encode(&tree, SnapshotId::from_random(1)).unwrap();
+        let (bytes, head_bytes) = encode_within(&tree, SnapshotId::from_random(1), LIMITS).unwrap();
         assert_eq!(decode(&bytes, head_bytes).unwrap_err().kind(), ErrorKind::Corrupt, "{piece:?}");
+        assert_eq!(
+            encode(&tree, SnapshotId::from_random(1)).unwrap_err().kind(),
+            ErrorKind::Invalid,
+            "{piece:?}"
+        );
+    }
+}
+
+#[test]
+fn what_no_reader_takes_is_not_written() {
+    let id = SnapshotId::from_random(1);
+    let error = |limits| encode_within(&tree(), id, limits).unwrap_err();
+    let long = error(Limits { block_bytes: 100, ..LIMITS });
+    assert_eq!(long.kind(), ErrorKind::Invalid);
+    assert!(long.what().starts_with("none has too many extended attributes or holes"), "{long}");
+    let many = error(Limits { head_bytes: 100, ..LIMITS });
+    assert_eq!(many.kind(), ErrorKind::Invalid);
+    assert!(many.what().starts_with("the directory has too many names"), "{many}");
+    for (bytes, directory_bytes) in [(5 << 30, 100), (3 << 30, (1 << 30) + 1), (100, 101)] {
+        let mut tree = tree();
+        tree.packs[0].bytes = bytes;
+        tree.packs[0].directory_bytes = directory_bytes;
+        assert_eq!(encode(&tree, id).unwrap_err().kind(), ErrorKind::Invalid, "{bytes} {directory_bytes}");
     }
 }
 
@@ -169,6 +194,36 @@ fn a_newer_version_is_told_apart_from_damage() {
 }
 
 proptest! {
+    /// Names, attributes and data of any kind: what is written is read, whatever its length.
+    #[test]
+    fn what_is_written_is_read(
+        files in prop::collection::btree_map("[a-z]{1,200}", (0..3_000usize, 0..5usize), 0..300),
+        sealed in any::<bool>(),
+    ) {
+        let key = sealed.then(|| VolumeKey::from_random([7, 8]));
+        let mut tree = Tree { key, entries: vec![entry("", Node::Directory)], ..tree() };
+        let chunk = tree.chunks.swap_remove(0);
+        tree.chunks.clear();
+        for (path, (attribute_bytes, chunks)) in files {
+            let first = tree.chunks.len();
+            let bytes = chunks.saturating_sub(1) * CHUNK_BYTES + 100;
+            let extents: Vec<ByteRange> = (chunks > 0).then_some(0..bytes as u64).into_iter().collect();
+            for number in 1..=chunks {
+                let bytes = if number == chunks { 100 } else { CHUNK_BYTES as u32 };
+                tree.chunks.push(Chunk { bytes, ..chunk.clone() });
+            }
+            let mut file = entry(&path, file(bytes as u64, &extents, first..tree.chunks.len()));
+            file.meta.attributes[0].1 = crate::testing::noise(1, attribute_bytes);
+            tree.entries.push(file);
+        }
+        let id = SnapshotId::from_random(1);
+        let (bytes, head_bytes) = encode(&tree, id).unwrap();
+        if !sealed {
+            tree.packs.truncate(usize::from(!tree.chunks.is_empty()));
+            prop_assert_eq!(decode(&bytes, head_bytes).unwrap(), tree);
+        }
+    }
+
     /// One bit anywhere in a tree, and no reader takes it for the tree.
     #[test]
     fn a_flipped_bit_is_found(at: prop::sample::Index, bit in 0..8u8) {

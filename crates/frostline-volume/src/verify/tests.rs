@@ -60,6 +60,13 @@ async fn damage_is_found_by_file_and_offset() {
 }
 
 #[tokio::test]
+async fn a_repository_without_snapshots_is_not_verified() {
+    let error = Bench::new().volumes().verify(&[], |_, _| {}).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.what().contains("memory:"), "{error}");
+}
+
+#[tokio::test]
 async fn a_store_that_does_not_answer_is_no_damage() {
     let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
     fs::write(folder.path().join("file"), noise(1, 1_000)).unwrap();

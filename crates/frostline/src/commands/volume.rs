@@ -604,7 +604,8 @@ async fn restore(config: &Config, given: VolumeRestore, key: Option<&Path>) -> R
             "include": given.include, "exclude": given.exclude,
             "entries": restored.entries, "files": restored.files,
             "written_bytes": restored.written_bytes, "found_bytes": restored.found_bytes,
-            "owners_not_set": restored.owners_not_set, "attributes_not_set": restored.attributes_not_set,
+            "owners_not_set": restored.owners_not_set, "set_ids_not_set": restored.set_ids_not_set,
+            "attributes_not_set": restored.attributes_not_set,
             "faults": restored.faults,
             "tablespaces": restored.tablespaces.iter().map(|of| json!({
                 "number": of.number, "location": of.location, "directory": of.directory.display().to_string(),
@@ -640,9 +641,11 @@ async fn restore(config: &Config, given: VolumeRestore, key: Option<&Path>) -> R
     for Tablespace { number, location, directory } in &restored.tablespaces {
         say!("tablespace {number}, which was in {}, is in {}", printable(location), directory.display())?;
     }
-    for (count, what) in
-        [(restored.owners_not_set, "owner"), (restored.attributes_not_set, "extended attribute")]
-    {
+    for (count, what) in [
+        (restored.owners_not_set, "owner"),
+        (restored.set_ids_not_set, "set-user-ID or set-group-ID mode"),
+        (restored.attributes_not_set, "extended attribute"),
+    ] {
         if count > 0 {
             note!("{} could not be set: run as root on a file system that has them", show_count(count, what));
         }
@@ -868,11 +871,15 @@ fn plan_restore(config: &Config, given: VolumePlan) -> Result<Outcome> {
     }
     let mut table = Table::new(&["way", "ready>", "full speed>", "US dollars>", ""]);
     for way in &plan.options {
+        let of_possible = |known: Option<String>, unknown: &str| match way.ready_s {
+            Some(_) => known.unwrap_or_else(|| unknown.to_owned()),
+            None => String::new(),
+        };
         table.row(vec![
             way.name.clone(),
-            plan::duration(way.ready_s),
-            way.full_speed_s.map_or_else(|| "not published".to_owned(), plan::duration),
-            way.usd.map_or_else(|| "not known".to_owned(), plan::dollars),
+            way.ready_s.map_or_else(|| "impossible".to_owned(), plan::duration),
+            of_possible(way.full_speed_s.map(plan::duration), "not published"),
+            of_possible(way.usd.map(plan::dollars), "not known"),
             way.note.clone(),
         ]);
     }
