@@ -83,6 +83,8 @@ const FILES: &[&str] = &[
     "sys/bus/pci/devices/*/max_link_width",
     "sys/class/dmi/id/product_name",
     "sys/class/dmi/id/sys_vendor",
+    "sys/class/net/*/bonding/mode",
+    "sys/class/net/*/bridge/stp_state",
     "sys/class/net/*/device/numa_node",
     "sys/class/net/*/duplex",
     "sys/class/net/*/mtu",

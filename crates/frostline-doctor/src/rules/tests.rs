@@ -345,6 +345,22 @@ fn bonds_are_judged_by_their_members() {
     assert_eq!(severity("layer3+4 (1)", "up", "10000"), None);
 }
 
+/// A VRF takes larger frames than its ports, which loses none.
+#[test]
+fn only_bridges_and_bonds_pass_frames_between_their_ports() {
+    let outcome = |of_master: &[(&str, &str)]| {
+        let port = [
+            ("sys/class/net/eth0/master.link", "../up"),
+            ("sys/class/net/eth0/mtu", "1500\n"),
+            ("sys/class/net/up/mtu", "65575\n"),
+        ];
+        outcome_of("N11", &[&port[..], of_master].concat())
+    };
+    assert_eq!(outcome(&[]), Outcome::Quiet);
+    assert_eq!(outcome(&[("sys/class/net/up/bridge/stp_state", "0\n")]), Outcome::Finding(1));
+    assert_eq!(outcome(&[("sys/class/net/up/bonding/mode", "balance-rr 0\n")]), Outcome::Finding(1));
+}
+
 #[test]
 fn each_send_queue_gets_its_own_cpus() {
     let expected: Vec<(String, &str)> = (0..4u32)
