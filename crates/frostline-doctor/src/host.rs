@@ -623,8 +623,8 @@ impl Host {
         Ok((loads, self.seconds))
     }
 
-    /// The whole disks below what a file system is mounted from: `/dev/md0` is its members, `/dev/sda1` is
-    /// `sda`.
+    /// The whole disks at the bottom of what a file system is mounted from: `/dev/sda1` is `sda`, and `/dev/md0` the disks
+    /// of its members, also of encrypted or logical volumes.
     pub(crate) fn disks_below(&self, device: &str) -> Vec<String> {
         let Some(name) = device.strip_prefix("/dev/") else { return Vec::new() };
         let name = self
@@ -632,15 +632,18 @@ impl Host {
             .link(device.trim_start_matches('/'))
             .map_or(name.to_owned(), |link| link.rsplit('/').next().unwrap_or(name).to_owned());
         let whole = self.tree.list("sys/block").unwrap_or_default();
-        // The longest name that begins it: sda1 is of sda, nvme0n1p1 of nvme0n1.
-        let Some(disk) =
-            whole.iter().filter(|disk| name.starts_with(disk.as_str())).max_by_key(|disk| disk.len())
-        else {
-            return Vec::new();
-        };
-        match self.tree.list(&format!("sys/block/{disk}/slaves")) {
-            Ok(members) if !members.is_empty() => members,
-            _ => vec![disk.clone()],
+        let mut disks = BTreeSet::new();
+        let (mut above, mut left) = (BTreeSet::new(), vec![name]);
+        while let Some(name) = left.pop() {
+            // The longest name that begins it: sda1 is of sda, nvme0n1p1 of nvme0n1.
+            let begins = whole.iter().filter(|disk| name.starts_with(disk.as_str()));
+            let Some(disk) = begins.max_by_key(|disk| disk.len()).filter(|disk| above.insert(*disk)) else {
+                continue;
+            };
+            match self.tree.list(&format!("sys/block/{disk}/slaves")) {
+                Ok(members) if !members.is_empty() => left.extend(members),
+                _ => drop(disks.insert(disk.clone())),
+            }
         }
     }
 

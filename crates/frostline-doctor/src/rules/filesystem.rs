@@ -399,8 +399,8 @@ fn nobarrier(host: &Host) -> Checked {
     let file_systems = host.file_systems()?;
     for file_system in having(host, file_systems.iter(), Mount::is_nobarrier) {
         let (role, mount) = (host.role_of_all(file_system), file_system.first);
-        let known =
-            host.disks_below(&mount.device).iter().any(|disk| host.queue(disk, "write_cache").is_some());
+        let disks = host.disks_below(&mount.device);
+        let known = !disks.is_empty() && disks.iter().all(|disk| host.queue(disk, "write_cache").is_some());
         let cached = flushable(host, mount);
         if known && cached.is_none() {
             continue;

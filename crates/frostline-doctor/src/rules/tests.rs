@@ -361,6 +361,30 @@ fn only_bridges_and_bonds_pass_frames_between_their_ports() {
     assert_eq!(outcome(&[("sys/class/net/up/bonding/mode", "balance-rr 0\n")]), Outcome::Finding(1));
 }
 
+/// A logical volume on an encrypted one, on an array of partitions.
+#[test]
+fn a_file_system_is_on_the_disks_at_the_bottom() {
+    let outcome = |of_sdb: &str| {
+        let disks = [
+            ("dev/mapper/vg-data.link", "../dm-1"),
+            ("sys/block/dm-1/slaves/dm-0.link", "../../dm-0"),
+            ("sys/block/dm-1/queue/write_cache", "write through\n"),
+            ("sys/block/dm-0/slaves/md0.link", "../../md0"),
+            ("sys/block/md0/slaves/sda2.link", "../../sda/sda2"),
+            ("sys/block/md0/slaves/sdb2.link", "../../sdb/sdb2"),
+            ("sys/block/sda/queue/write_cache", "write through\n"),
+            ("sys/block/sdb/queue/write_cache", of_sdb),
+            ("proc/self/mountinfo", "1 1 252:1 / /data rw - xfs /dev/mapper/vg-data rw,nobarrier\n"),
+        ];
+        let report = with("F01", &disks);
+        let observed = report.findings.iter().map(|finding| finding.observed.clone()).collect::<String>();
+        (report.outcome("F01"), observed)
+    };
+    assert_eq!(outcome("write through\n").0, Outcome::Quiet);
+    let (_, observed) = outcome("write back\n");
+    assert!(observed.contains("sdb"), "{observed}");
+}
+
 #[test]
 fn each_send_queue_gets_its_own_cpus() {
     let expected: Vec<(String, &str)> = (0..4u32)
