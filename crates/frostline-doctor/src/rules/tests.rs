@@ -386,6 +386,38 @@ fn a_file_system_is_on_the_disks_at_the_bottom() {
 }
 
 #[test]
+fn what_is_empty_or_garbage_is_unknown() {
+    let link = "sys/bus/pci/devices/0000:01:00.0/";
+    let links = ["current_link_speed", "max_link_speed", "current_link_width", "max_link_width"];
+    let mut files: Vec<(&str, String)> = links.iter().map(|file| ("B12", format!("{link}{file}"))).collect();
+    let more = [
+        ("F01", "proc/fs/ext4/vda1/options"),
+        ("F03", "proc/fs/ext4/vda1/options"),
+        ("B15", "proc/mdstat"),
+        ("B16", "proc/mdstat"),
+        ("E03", "proc/swaps"),
+        ("M03", "sys/kernel/mm/transparent_hugepage/enabled"),
+        ("M02", "sys/devices/system/node/node0/cpulist"),
+        ("F14", "etc/frostline/config.toml"),
+        ("B09", "sys/block/nvme1n1/queue/write_cache"),
+    ];
+    files.extend(more.map(|(rule, path)| (rule, path.to_owned())));
+    for (rule, path) in files {
+        for text in ["", "\n", "abc\n", "\0\u{1}\u{fffd}\n"] {
+            // A node without CPUs, and no settings at all.
+            if text.trim().is_empty() && ["M02", "F14"].contains(&rule) {
+                continue;
+            }
+            let outcome = with(rule, &[(&path, text)]).outcome(rule);
+            assert!(matches!(outcome, Outcome::Unknown(_)), "{rule} {path} {text:?}: {outcome:?}");
+        }
+    }
+    // A disk whose cache is not known may lose what nobarrier does not flush.
+    let cache = ("sys/block/vda/queue/write_cache", "abc\n");
+    assert_eq!(with("F01", &[cache]).outcome("F01"), Outcome::Finding(1));
+}
+
+#[test]
 fn each_send_queue_gets_its_own_cpus() {
     let expected: Vec<(String, &str)> = (0..4u32)
         .map(|queue| format!("/sys/class/net/eth0/queues/tx-{queue}/xps_cpus"))
