@@ -147,7 +147,8 @@ pub(crate) fn commands(tree: &Tree) -> Files {
     files
 }
 
-/// The file that holds the UUID of the file system with this device number. Captures have none.
+/// The file that holds the UUID of the file system with this device number, or what the kernel has instead. Captures have
+/// none.
 pub(crate) fn uuid_path(number: &str) -> String {
     format!("commands/uuid.{number}")
 }
@@ -165,10 +166,25 @@ pub(crate) fn uuids(tree: &Tree) -> Files {
         };
         if started.elapsed() < UUIDS_MAX && !files.contains_key(&uuid_path(&info.number)) {
             let printed = output(tree, &["blkid", "-p", "-s", "UUID", "-o", "value", &mount.device]);
-            files.insert(uuid_path(&info.number), printed.unwrap_or_default());
+            let printed = printed.filter(|uuid| !uuid.trim_ascii().is_empty());
+            let known = printed.unwrap_or_else(|| kernel_id(tree, &info.number, &mount.point).into_bytes());
+            files.insert(uuid_path(&info.number), known);
         }
     }
     files
+}
+
+/// What the kernel knows a file system by, as `kernel_id` of the script prints it: its id, which ext4 and btrfs take from their
+/// UUID, and what the disk below it is.
+pub(crate) fn kernel_id(tree: &Tree, number: &str, point: &str) -> String {
+    // With its first word in front, as stat(1) prints it.
+    let id = rustix::fs::statvfs(point).map(|room| format!("{:x}", room.f_fsid.rotate_left(32)));
+    let block = format!("sys/dev/block/{number}");
+    let disk = if tree.has(&format!("{block}/partition")) { format!("{block}/..") } else { block };
+    let names = ["wwid", "device/wwid", "serial", "device/serial", "dm/uuid", "loop/backing_file", "diskseq"];
+    let names = names.iter().filter_map(|name| tree.text(&format!("{disk}/{name}")).ok());
+    let words: Vec<String> = id.ok().into_iter().chain(names).collect();
+    words.iter().flat_map(|text| text.split_whitespace()).collect::<Vec<_>>().join(" ")
 }
 
 /// `POINT KIND TOTAL FREE` in bytes of each local file system. Others are left out: a server that does not

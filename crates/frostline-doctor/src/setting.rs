@@ -596,8 +596,19 @@ fs_of() {
     mount_at "$1" || return 1
     # Numbers of btrfs are drawn at each mount.
     case $number in 0:*) number= ;; esac
-    echo "$number/$(blkid -p -s UUID -o value "$device" 2> /dev/null)"
+    uuid=$(blkid -p -s UUID -o value "$device" 2> /dev/null)
+    echo "$number/${uuid:-$(kernel_id "$1")}"
     command -v blkid > /dev/null || return 2
+}
+# kernel_id POINT: the id of the file system, which ext4 and btrfs take from their UUID, and what the disk of mount_at is
+kernel_id() {
+    disk=/sys/dev/block/$number
+    [ ! -e "$disk/partition" ] || disk=$disk/..
+    set -- $(stat -f -c %i "$1"
+        for name in wwid device/wwid serial device/serial dm/uuid loop/backing_file diskseq; do
+            cat "$disk/$name" 2> /dev/null
+        done)
+    echo "$*"
 }
 directory_of() {
     fs=$(fs_of "$1")

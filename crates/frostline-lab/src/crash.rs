@@ -518,7 +518,7 @@ Of the states after the cuts, how many
   unmountable  cannot be mounted at all";
 
 /// Runs `lab crash-proof` with `daemon` serving the volumes, until `go_on`, which is asked after each cut, says no. Prints a
-/// table to `out`, or with `json` one document. Whether it was all that was wanted.
+/// table to `out`, or with `json` one document, also of what was proved before an error. Whether it was all that was wanted.
 pub fn run(
     arguments: &CrashArgs,
     ledger: &mut Ledger,
@@ -538,7 +538,7 @@ pub fn run(
     if !json {
         print(&Proof::header())?;
     }
-    let mut proofs = Vec::new();
+    let (mut proofs, mut all) = (Vec::new(), Ok(true));
     for trial in arguments.trials() {
         let bar = ProgressBar::new(trial.cuts as u64).with_message(trial.options.clone());
         if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} cuts, {eta} left") {
@@ -550,15 +550,22 @@ pub fn run(
         };
         let proof = prove_while(ledger, &folder, daemon, &trial, &mut after_cut);
         bar.finish_and_clear();
-        let proof = proof?;
-        if !json {
-            print(&proof.line())?;
+        match proof {
+            Ok(proof) => {
+                if !json {
+                    print(&proof.line())?;
+                }
+                all = Ok(!proof.interrupted);
+                proofs.push(proof);
+            }
+            Err(error) => all = Err(error),
         }
-        let interrupted = proof.interrupted;
-        proofs.push(proof);
-        if interrupted {
+        if !matches!(all, Ok(true)) {
             break;
         }
+    }
+    if proofs.is_empty() {
+        return all;
     }
     let end = match json {
         true => serde_json::to_string_pretty(&proofs)
@@ -566,7 +573,7 @@ pub fn run(
         false => LEGEND.to_owned(),
     };
     print(&end)?;
-    Ok(proofs.iter().all(|proof| !proof.interrupted))
+    all
 }
 
 #[cfg(test)]

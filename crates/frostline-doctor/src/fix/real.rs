@@ -336,18 +336,24 @@ fn check_several_mounts(folder: &Path) {
     eprintln!("one mount of several is fixed");
 }
 
-/// A disk is mounted where another one was when it was fixed.
+/// A disk is mounted where another one was when it was fixed, also if its file system has no UUID.
 fn check_another_disk(folder: &Path) {
-    let at = folder.join("another");
+    for uuid in ["random", "clear"] {
+        check_another_disk_of(&folder.join(format!("another-{uuid}")), uuid);
+    }
+    eprintln!("another disk is left alone");
+}
+
+fn check_another_disk_of(at: &Path, uuid: &str) {
     let there = at.display();
     sh(&format!(
-        "mkdir -p {there}/at && cd {there} && truncate -s 64M one two && mkfs.ext4 -qF one && mkfs.ext4 -qF two
-         mount -o loop,nobarrier one at"
+        "mkdir -p {there}/at && cd {there} && truncate -s 64M one two
+         mkfs.ext4 -qF -U {uuid} one && mkfs.ext4 -qF -U {uuid} two && mount -o loop,nobarrier one at"
     ));
-    let script = folder.join("another.sh");
-    fs::write(&script, super::script(&found("F01", &at), &[])).unwrap();
+    let script = at.join("fix.sh");
+    fs::write(&script, super::script(&found("F01", at), &[])).unwrap();
     assert!(ran(&script, "fix").0);
-    // A device that is freed gets its number again: then only the UUID tells.
+    // A device that is freed gets its number again: then only the UUID tells, or the file behind it.
     for other in ["mount -o loop two at", "mount -o loop,nobarrier two at"] {
         sh(&format!("cd {there} && umount at && {other}"));
         let before = mounts(&there.to_string());
@@ -355,7 +361,7 @@ fn check_another_disk(folder: &Path) {
             let (worked, said) = ran(&script, "undo");
             assert!(
                 !worked && said.contains(&format!("barrier of {there}/at is gone, or belongs to another")),
-                "{said}"
+                "{uuid}: {said}"
             );
             assert_eq!(mounts(&there.to_string()), before);
         }
@@ -363,7 +369,6 @@ fn check_another_disk(folder: &Path) {
     sh(&format!("umount {there}/at"));
     let (worked, said) = ran(&script, "undo");
     assert!(!worked && said.contains("is gone"), "{said}");
-    eprintln!("another disk is left alone");
 }
 
 /// A `mount` that makes the file system read-only with the option: everything is set back, and said.

@@ -109,6 +109,30 @@ fn what_was_proved_before_ctrl_c_is_printed() {
 }
 
 #[test]
+fn what_was_proved_before_an_error_is_printed() {
+    if !volumes::can_emulate("what_was_proved_before_an_error_is_printed") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+    fs::create_dir(&real).expect("a folder");
+    std::os::unix::fs::symlink(&real, &link).expect("a link");
+    let mut ledger = Ledger::open(&folder.path().join("live")).expect("open");
+    let mut printed = Vec::new();
+    // After the first proof no folder can be made for the next.
+    let mut go_on = || {
+        fs::remove_file(&link).and_then(|()| fs::write(&link, "")).expect("a file");
+        true
+    };
+    let arguments = CrashArgs { fs: None, ..arguments(&link, 1) };
+    let all = super::run(&arguments, &mut ledger, &volumes::daemon(), true, &mut printed, &mut go_on);
+    ledger.close().expect("close");
+    assert!(all.is_err());
+    let proofs: Vec<Proof> = serde_json::from_slice(&printed).expect("one document");
+    assert_eq!(proofs.iter().map(|proof| proof.cuts).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
 fn a_proof_that_is_stopped_leaves_nothing() {
     if !volumes::can_emulate("a_proof_that_is_stopped_leaves_nothing") {
         return;

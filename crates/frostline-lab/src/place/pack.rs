@@ -159,7 +159,9 @@ impl Search<'_> {
                 if self.mixes > self.mixes_max {
                     return;
                 }
-                let Some(order) = fit(free, &this.pieces, &set) else { continue };
+                let mut by_cores = set.clone();
+                by_cores.sort_by_key(|node| (Reverse(free[*node].cores), *node));
+                let Some(order) = fit(free, &this.pieces, by_cores) else { continue };
                 let before = free.clone();
                 for (piece, node) in this.pieces.iter().zip(&order) {
                     free[*node].take(piece, 1);
@@ -275,11 +277,11 @@ fn sets(n: usize, size: usize, first: &[usize]) -> impl Iterator<Item = Vec<usiz
     std::iter::successors((size <= n).then_some(start), next)
 }
 
-/// The node of each piece when they go on `set`, larger pieces where more cores are free.
-fn fit(free: &[Room], pieces: &[Piece], set: &[usize]) -> Option<Vec<usize>> {
-    let mut order = set.to_vec();
-    order.sort_by_key(|node| (Reverse(free[*node].cores), *node));
-    pieces.iter().zip(&order).all(|(piece, node)| free[*node].holds(piece)).then_some(order)
+/// The node of each piece: the first of `nodes` that holds it and has no other. This finds nodes if there are any, because a
+/// node that holds a piece holds the smaller ones behind it.
+fn fit(free: &[Room], pieces: &[Piece], mut nodes: Vec<usize>) -> Option<Vec<usize>> {
+    let mut first = |piece| Some(nodes.remove(nodes.iter().position(|node| free[*node].holds(piece))?));
+    pieces.iter().map(&mut first).collect()
 }
 
 /// The best of four: largest or densest machines first, each where the most room is (so that the load is
@@ -318,12 +320,9 @@ fn greedy_by(
     for kind in by_rank {
         let pieces = &kinds[kind].pieces;
         for _ in 0..kinds[kind].count {
-            let mut best: Vec<usize> = (0..free.len()).filter(|node| free[*node].holds(&pieces[0])).collect();
+            let mut best: Vec<usize> = (0..free.len()).collect();
             best.sort_by_key(|node| (order(&free[*node]), *node));
-            best.truncate(pieces.len());
-            let Some(set) = (best.len() == pieces.len()).then(|| fit(&free, pieces, &best)).flatten() else {
-                break;
-            };
+            let Some(set) = fit(&free, pieces, best) else { break };
             pieces.iter().zip(&set).for_each(|(piece, node)| free[*node].take(piece, 1));
             nodes[kind].push(set);
         }

@@ -584,18 +584,40 @@ fn room(topology: &Topology, node: &Node, kept: &BTreeSet<usize>, policy: &Polic
     }
 }
 
-/// vCPUs and needs of each piece of a machine: one piece if any node holds it, else as few equal ones as the empty
-/// host can hold, else one.
+/// vCPUs and needs of each piece of a machine: one piece if any node holds it, else as few as the empty host can hold, with
+/// equal memory if that fits; else one.
 fn shape(group: &Group, threads: u32, policy: &Policy, rooms: &[Room]) -> (Vec<u32>, Vec<Piece>) {
+    let mut rooms = rooms.to_vec();
+    rooms.sort_by_key(|room| std::cmp::Reverse((room.cores, room.mib)));
     let holds = |pieces: &[Piece]| {
-        let mut rooms = rooms.to_vec();
-        rooms.sort_by_key(|room| std::cmp::Reverse((room.cores, room.mib)));
         pieces.iter().zip(&rooms).all(|(piece, room)| piece.cores <= room.cores && piece.mib <= room.mib)
     };
     (1..=rooms.len())
         .map(|cells| pieces(group, cells as u32, threads, policy))
-        .find(|(_, pieces)| !pieces.is_empty() && holds(pieces))
+        .filter(|(_, pieces)| !pieces.is_empty())
+        .find_map(|(vcpus, pieces)| {
+            let pieces = if holds(&pieces) { Some(pieces) } else { with_memory_by_room(pieces, &rooms) };
+            pieces.map(|pieces| (vcpus, pieces))
+        })
         .unwrap_or_else(|| pieces(group, 1, threads, policy))
+}
+
+/// The same pieces with their memory on the nodes that have most of it, as equal as these allow. None if they have too little,
+/// or too few cores.
+fn with_memory_by_room(mut pieces: Vec<Piece>, rooms: &[Room]) -> Option<Vec<Piece>> {
+    let cores = pieces.iter().map(|piece| piece.cores).max()?;
+    let mut rooms: Vec<u64> = rooms.iter().filter(|room| room.cores >= cores).map(|room| room.mib).collect();
+    rooms.sort_by_key(|mib| std::cmp::Reverse(*mib));
+    rooms.truncate(pieces.len());
+    let mut left: u64 = pieces.iter().map(|piece| piece.mib).sum();
+    // The node with least memory takes its part or all that it has, and the others what is left.
+    for at in (1..pieces.len()).rev() {
+        let most = left / (at as u64 + 1);
+        pieces[at].mib = most.min(*rooms.get(at)?) / STEP_MIB * STEP_MIB;
+        left -= pieces[at].mib;
+    }
+    pieces[0].mib = left;
+    (left <= *rooms.first()?).then_some(pieces)
 }
 
 /// The machine in `cells` parts, largest first; empty if it has too few cores for that.

@@ -19,7 +19,6 @@ const DEVICES_SHOWN: usize = 8;
 /// Why a machine of these pieces is not placed.
 pub(super) fn why(topology: &Topology, group: &Group, pieces: &[Piece], free: &[NodeShare]) -> String {
     let threads = topology.threads();
-    let need = &pieces[0];
     let memory = group.memory_mib.is_some();
     let with = |cores: u32, mib: u64| {
         let memory = if memory { format!(" and {}", amount(mib)) } else { String::new() };
@@ -35,11 +34,15 @@ pub(super) fn why(topology: &Topology, group: &Group, pieces: &[Piece], free: &[
     if shares.len() > NODES_SHOWN {
         left.push_str(", the other nodes no more");
     }
-    let on = match pieces.len() {
-        1 => "on one node".to_owned(),
-        n => format!("on each of {n} nodes, being larger than one"),
+    let needs: Vec<String> = pieces.iter().map(|piece| with(piece.cores, piece.mib)).collect();
+    let needs = match pieces.len() {
+        1 => format!("{} on one node", needs[0]),
+        n if needs.iter().all(|need| *need == needs[0]) => {
+            format!("{} on each of {n} nodes, being larger than one", needs[0])
+        }
+        n => format!("{} on {n} nodes, being larger than one", needs.join(" + ")),
     };
-    format!("each needs {} {on}; left: {left}", with(need.cores, need.mib))
+    format!("each needs {needs}; left: {left}")
 }
 
 /// What would make everything fit. Each alternative was planned: within one budget of mixes for all, then greedily.

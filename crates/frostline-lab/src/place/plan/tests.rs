@@ -171,6 +171,39 @@ fn what_is_spare_stays_with_the_host() {
 }
 
 #[test]
+fn memory_is_divided_as_the_nodes_have_it() {
+    let host = |gib: &[u64]| {
+        let mut host = host_of(&vec![4; gib.len()], 1, 8);
+        host.nodes.iter_mut().zip(gib).for_each(|(node, gib)| node.memory_mib = gib << 10);
+        host
+    };
+    let policy = Policy { reserve: Reserve::Cores(0), reserve_memory_mib: Some(1024), ..Policy::default() };
+    let plan =
+        |gib: &[u64], vms: &str| Plan::make(&host(gib), &vms.parse().expect(vms), &policy).expect("a plan");
+    let cells = |gib: &[u64], vms: &str| {
+        let plan = plan(gib, vms);
+        check_plan(&plan, &host(gib), vms);
+        let cells = plan.machines.iter().flat_map(|machine| &machine.cells);
+        cells.map(|cell| (cell.node, cell.pins.len(), cell.memory_mib >> 10)).collect::<Vec<_>>()
+    };
+    // Equal parts where they fit, on as few nodes as possible.
+    assert_eq!(cells(&[8, 24], "8x1@14GiB"), [(0, 4, 7), (1, 4, 7)]);
+    assert_eq!(cells(&[8, 24], "8x1@24GiB"), [(0, 4, 7), (1, 4, 17)]);
+    assert_eq!(cells(&[16, 24, 4], "4x1@36GiB"), [(0, 2, 15), (1, 2, 21)]);
+    assert_eq!(cells(&[16, 8, 24, 4], "12x1@40GiB"), [(0, 4, 15), (1, 4, 7), (2, 4, 18)]);
+    assert_eq!(cells(&[8, 24], "8x1@30GiB"), [(0, 4, 7), (1, 4, 23)]);
+    let lacks = |vms: &str, why: &str| {
+        let plan = plan(&[8, 24], vms);
+        assert!(said(plan.unplaced.iter().map(|unplaced| &unplaced.why), why), "{:?}", plan.unplaced);
+    };
+    lacks("8x1@31GiB", "each needs 8 cores (8 CPUs) and 31GiB on one node; left: ");
+    lacks(
+        "4x2@26GiB",
+        "each needs 2 cores (2 CPUs) and 19GiB + 2 cores (2 CPUs) and 7GiB on 2 nodes, being larger",
+    );
+}
+
+#[test]
 fn only_a_machine_larger_than_a_node_spans_nodes() {
     let plan = plan(TWO_SOCKETS, "24x1");
     let cells = &plan.machines[0].cells;
