@@ -1,6 +1,6 @@
 #!/bin/sh
 # Applies every fix of the doctor to a whole machine and undoes it, three times, and compares all settings: the test
-# fix::real::inside of frostline-doctor, in a guest with two CPUs, two network queues and a kernel of Debian.
+# fix::real::inside of frostline-doctor, in a guest with two CPUs and memory nodes, two network queues and a kernel of Debian.
 #
 #     apt-get download linux-image-6.1.0-56-cloud-amd64
 #     scripts/doctor-guest.sh linux-image-*.deb [RULES [RECORD]]      # such as N03,M12, or all; what it found is added to the file
@@ -37,7 +37,7 @@ mkdir -p "$modules"
 cp "$all/modules.builtin" "$all/modules.order" "$modules"
 # The modules that are loaded, with what they need.
 (cd "$all" && find kernel -name '*.ko*' |
-    grep -E 'block/mq-deadline|drivers/(virtio|net/virtio_net|net/net_failover|block/(loop|virtio_blk))|fs/(ext4|jbd2|mbcache)|lib/crc|crypto/crc|net/(core|netfilter/nf_conntrack|ipv4/netfilter/nf_defrag|ipv6/netfilter/nf_defrag)|libcrc32c' |
+    grep -E 'block/(mq-deadline|bfq)|drivers/(virtio|net/virtio_net|net/net_failover|block/(loop|virtio_blk))|fs/(ext4|jbd2|mbcache)|lib/crc|crypto/crc|net/(8021q|802|llc|core|netfilter/nf_conntrack|ipv4/netfilter/nf_defrag|ipv6/netfilter/nf_defrag)|libcrc32c' |
     while read -r module; do install -D "$module" "$modules/$module"; done)
 find "$modules" -name '*.xz' -exec xz -d {} +
 depmod -b "$root" "$kernel"
@@ -51,7 +51,7 @@ put() {
 }
 put "$tests" /bin/doctor-tests
 strip "$root/bin/doctor-tests"
-for program in sh cat ls sed mount umount mkdir rm rmdir truncate losetup blkid readlink mkfs.ext4 ethtool ip; do
+for program in sh cat ls sed mount umount mkdir rm rmdir truncate losetup blkid readlink mkfs.ext4 ethtool ip mv tr grep find; do
     put "$(command -v "$program")" "/usr/bin/$program"
 done
 cp "$root/usr/bin/sh" "$root/bin/sh"
@@ -66,7 +66,7 @@ busybox mount -t proc proc /proc
 busybox mount -t sysfs sysfs /sys
 busybox mount -t devtmpfs dev /dev
 modprobe loop max_loop=1
-for module in virtio_pci virtio_blk virtio_net ext4 nf_conntrack; do modprobe \$module; done
+for module in virtio_pci virtio_blk virtio_net ext4 nf_conntrack 8021q bfq; do modprobe \$module; done
 # A module since Linux 6.12 of Debian.
 modprobe -q mq-deadline || :
 until [ -e /dev/vda ] && [ -e /sys/class/net/eth0 ]; do :; done
@@ -81,7 +81,9 @@ truncate -s 512M "$work/disk"
 ip tuntap add "$tap" mode tap multi_queue
 ip link set "$tap" up
 
-timeout 3600 qemu-system-x86_64 -accel tcg,thread=multi -cpu max,-cx16 -m 1024 -smp 2 -nodefaults -no-reboot \
+timeout 3600 qemu-system-x86_64 -accel tcg,thread=multi -cpu max,-cx16 -m 1024 -smp 2 \
+    -object memory-backend-ram,id=memory0,size=512M -numa node,nodeid=0,cpus=0,memdev=memory0 \
+    -object memory-backend-ram,id=memory1,size=512M -numa node,nodeid=1,cpus=1,memdev=memory1 -nodefaults -no-reboot \
     -nographic -serial stdio -kernel "$work/package/boot/vmlinuz-$kernel" -initrd "$work/initramfs" \
     -append "console=ttyS0 quiet panic=-1 no_timer_check" \
     -drive "file=$work/disk,format=raw,if=none,id=disk,cache=unsafe" -device virtio-blk-pci,drive=disk \

@@ -83,6 +83,8 @@ const FILES: &[&str] = &[
     "sys/bus/pci/devices/*/max_link_width",
     "sys/class/dmi/id/product_name",
     "sys/class/dmi/id/sys_vendor",
+    "sys/class/net/*/bonding/mode",
+    "sys/class/net/*/bridge/stp_state",
     "sys/class/net/*/device/numa_node",
     "sys/class/net/*/duplex",
     "sys/class/net/*/mtu",
@@ -358,7 +360,9 @@ fn facts(tree: &Tree, redactor: &mut Redactor) -> Files {
         (path, redacted::heap(text.lines()).iter().map(|option| format!("{option}\n")).collect())
     });
     keep(FROSTLINE_FILES, &mut |path, text| {
-        let settings = config::frostline(text);
+        let Some(settings) = config::frostline(text) else {
+            return (names.path(path), "no TOML\n".to_owned());
+        };
         let data = settings.data.map(|data| format!("data = {:?}\n", names.path(&data))).unwrap_or_default();
         let volumes: Vec<String> = settings.volumes.iter().map(|folder| names.path(folder)).collect();
         (names.path(path), format!("{data}volumes = {volumes:?}\n"))

@@ -6,8 +6,9 @@
 //! Guarantees of the script:
 //!
 //! 1. A setting is changed only if it still holds what it held when the host was examined.
-//! 2. What is changed is recorded beside the script before it is changed, so that `undo` sets back exactly that:
-//!    also after a kill, after a second run, and where part of a fix was in place already.
+//! 2. What is changed is recorded beside the script before it is changed, with the settings that the kernel may change
+//!    with it, so that `undo` sets back exactly that: also after a kill, after a second run, and where part of a fix was
+//!    in place already.
 //! 3. `undo` leaves a setting alone that somebody else has changed since, or that now belongs to another device or file
 //!    system, and says so.
 
@@ -68,11 +69,21 @@ is_of() {
     return 1
 }
 
+# held: what each setting that may change with another one holds now, if it can be read
+held() {
+    while read -r kind dev _; do
+        value=$(now_"$kind" "$dev") && [ -n "$value" ] && printf '%s\n' "$kind $dev $value"
+    done
+    :
+}
+
 # change NUMBER: sets it, if it still holds what it held
 change() {
+    mine=$record/$1
+    [ ! -e "$mine/left" ] || return 0
+    # It was killed, or could not set all back.
+    revert "$1" || return 1
     eval "was=\$was_$1 to=\$to_$1 back=\$back_$1 name=\$name_$1 owner=\$owner_$1"
-    if [ -e "$record/$1" ]; then [ ! -e "$record/options.$1" ]; return; fi
-    step=$1
     read_now "$1" || return 1
     if [ "$now" != "$was" ]; then
         echo "$name was $was when the host was examined and is $now now: examine the host again" >&2
@@ -80,9 +91,12 @@ change() {
     fi
     is_of "$1" "$owner" "belongs to another device or file system than when the host was examined: examine it again" ||
         return 1
-    mkdir -p "$record" && printf '%s\n' "$present" > "$record/$1" || return 1
+    rm -rf "$record/new" && mkdir -p "$record/new" && printf '%s\n' "$present" > "$record/new/owner" || return 1
+    ( others_"$1" "$to" ) > "$record/new/names" && held < "$record/new/names" > "$record/new/others" &&
+        mv "$record/new" "$mine" || { rm -rf "$record/new"; echo "$name is left alone" >&2; return 1; }
     if set_"$1" "$to" && now=$(get_"$1") && [ "$now" != "$was" ]; then
-        echo "$now" >> "$record/$1"
+        held < "$mine/others" > "$mine/since"
+        echo "$now" > "$mine/left"
         echo "$name: $was -> $now"
         return 0
     fi
@@ -93,28 +107,61 @@ change() {
 
 # revert NUMBER: sets it back, if this script changed it and nobody has since
 revert() {
-    [ -e "$record/$1" ] || return 0
+    mine=$record/$1
+    [ -e "$mine" ] || return 0
     eval "was=\$was_$1 back=\$back_$1 name=\$name_$1"
-    step=$1 owner= left=
-    { IFS= read -r owner; IFS= read -r left; } < "$record/$1"
-    set_back "$1" && rm -f "$record/$1" && return
+    owner= left=
+    IFS= read -r owner < "$mine/owner"
+    [ ! -e "$mine/left" ] || IFS= read -r left < "$mine/left"
+    set_back "$1" && rm -rf "$record/new" && mv "$mine" "$record/new" && rm -rf "$record/new" && return
     status=1
     return 1
 }
 set_back() {
     is_of "$1" "$owner" "is gone, or belongs to another device or file system now: left alone" && read_now "$1" || return 1
-    [ "$now" != "$was" ] || [ -e "$record/options.$1" ] || return 0
     if [ "$now" != "$was" ] && [ -n "$left" ] && [ "$now" != "$left" ]; then
         echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
         return 1
     fi
-    set_"$1" "$back"
-    if [ "$(get_"$1")" != "$was" ]; then
-        echo "$name could not be set back to $was" >&2
-        return 1
+    # What somebody has changed since stays as it is.
+    if [ -e "$mine/since" ] && [ -n "$left" ]; then
+        later < "$mine/others" > "$mine/merged" && mv "$mine/merged" "$mine/others" && rm -f "$mine/since" || return 1
     fi
-    [ ! -e "$record/options.$1" ] || return 1
+    if [ "$now" != "$was" ]; then
+        set_"$1" "$back"
+        if [ "$(get_"$1")" != "$was" ]; then
+            echo "$name could not be set back to $was" >&2
+            return 1
+        fi
+    fi
+    others_back < "$mine/others" || return 1
     [ "$now" = "$was" ] || echo "$name: $now -> $was"
+}
+# later: of settings that changed with it, what each should be: now if somebody has changed it since, else as it was
+later() {
+    since="
+$(cat "$mine/since")
+"
+    while read -r kind dev value; do
+        is=$(now_"$kind" "$dev")
+        case $since in
+        *"
+$kind $dev $is
+"*) ;;
+        *"
+$kind $dev "*) [ -z "$is" ] || value=$is ;;
+        esac
+        printf '%s\n' "$kind $dev $value"
+    done
+}
+others_back() {
+    all=0
+    while read -r kind dev value; do
+        [ "$(now_"$kind" "$dev")" = "$value" ] || set_"$kind" "$dev" "$value" && continue
+        [ "$kind" = options ] || echo "$kind $dev could not be set back to $value with $name" >&2
+        all=1
+    done
+    return "$all"
 }
 "#;
 
@@ -135,8 +182,9 @@ pub(crate) fn script(report: &Report, names: &[String]) -> String {
                     steps,
                     "\nwas_{number}={was} to_{number}={to} back_{number}={back} name_{number}={name} \
                      owner_{number}={owner}\n\
-                     get_{number}() {{ {}; }}\nset_{number}() {{ {}; }}\nwhose_{number}() {{ {}; }}\n",
-                    step.get, step.set, step.whose
+                     get_{number}() {{ {}; }}\nset_{number}() {{ {}; }}\nwhose_{number}() {{ {}; }}\n\
+                     others_{number}() {{ {}; }}\n",
+                    step.get, step.set, step.whose, step.others
                 );
             }
         }
@@ -144,8 +192,9 @@ pub(crate) fn script(report: &Report, names: &[String]) -> String {
     }
     let undo: String = (1..=numbers.len()).rev().map(|number| format!("    revert {number}\n")).collect();
     format!(
-        "{HEAD}{SHELL}{FUNCTIONS}{steps}\nfix() {{\n    :\n{fixes}}}\n\nundo() {{\n    :\n{undo}    \
-         rmdir \"$record\" 2> /dev/null\n}}\n\nif [ \"${{1:-}}\" = undo ]; then undo; else fix; fi\nexit \"$status\"\n"
+        "{HEAD}{SHELL}{FUNCTIONS}{steps}\nfix() {{\n    :\n{fixes}}}\n\nundo() {{\n    :\n{undo}}}\n\n\
+         if [ \"${{1:-}}\" = undo ]; then undo; else fix; fi\n\
+         rm -rf \"$record/new\"\nrmdir \"$record\" 2> /dev/null\nexit \"$status\"\n"
     )
 }
 

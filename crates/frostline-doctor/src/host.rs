@@ -498,7 +498,13 @@ impl Host {
         for path in self.tree.glob("sys/devices/system/node/node*/cpulist")? {
             let number = path.split('/').find_map(|part| part.strip_prefix("node")?.parse().ok());
             if let Some(number) = number {
-                nodes.insert(number, facts::cpu_list(&self.text(&path)?));
+                let text = self.text(&path)?;
+                let cpus = facts::cpu_list(&text);
+                // A node of memory alone has none.
+                if cpus.is_empty() && !text.trim().is_empty() {
+                    return Err(self.damaged(&path, "is not a list of CPUs"));
+                }
+                nodes.insert(number, cpus);
             }
         }
         Ok(nodes)
@@ -573,6 +579,16 @@ impl Host {
         self.word(&format!("sys/block/{device}/queue/{name}")).ok()
     }
 
+    /// Whether a disk has a cache that loses writes in a power cut.
+    pub(crate) fn is_written_back(&self, disk: &str) -> Fact<bool> {
+        let path = format!("sys/block/{disk}/queue/write_cache");
+        match self.word(&path)?.as_str() {
+            "write back" => Ok(true),
+            "write through" => Ok(false),
+            _ => Err(self.damaged(&path, "is neither write back nor write through")),
+        }
+    }
+
     /// What each disk did between the samples.
     pub(crate) fn disks(&self) -> Fact<BTreeMap<String, Disk>> {
         let (before, after) = self.twice_parsed("proc/diskstats", facts::diskstats)?;
@@ -623,8 +639,8 @@ impl Host {
         Ok((loads, self.seconds))
     }
 
-    /// The whole disks below what a file system is mounted from: `/dev/md0` is its members, `/dev/sda1` is
-    /// `sda`.
+    /// The whole disks at the bottom of what a file system is mounted from: `/dev/sda1` is `sda`, and `/dev/md0` the disks
+    /// of its members, also of encrypted or logical volumes.
     pub(crate) fn disks_below(&self, device: &str) -> Vec<String> {
         let Some(name) = device.strip_prefix("/dev/") else { return Vec::new() };
         let name = self
@@ -632,16 +648,20 @@ impl Host {
             .link(device.trim_start_matches('/'))
             .map_or(name.to_owned(), |link| link.rsplit('/').next().unwrap_or(name).to_owned());
         let whole = self.tree.list("sys/block").unwrap_or_default();
-        // The longest name that begins it: sda1 is of sda, nvme0n1p1 of nvme0n1.
-        let Some(disk) =
-            whole.iter().filter(|disk| name.starts_with(disk.as_str())).max_by_key(|disk| disk.len())
-        else {
-            return Vec::new();
-        };
-        match self.tree.list(&format!("sys/block/{disk}/slaves")) {
-            Ok(members) if !members.is_empty() => members,
-            _ => vec![disk.clone()],
+        let mut disks = BTreeSet::new();
+        let (mut above, mut left) = (BTreeSet::new(), vec![name]);
+        while let Some(name) = left.pop() {
+            // The longest name that begins it: sda1 is of sda, nvme0n1p1 of nvme0n1.
+            let begins = whole.iter().filter(|disk| name.starts_with(disk.as_str()));
+            let Some(disk) = begins.max_by_key(|disk| disk.len()).filter(|disk| above.insert(*disk)) else {
+                continue;
+            };
+            match self.tree.list(&format!("sys/block/{disk}/slaves")) {
+                Ok(members) if !members.is_empty() => left.extend(members),
+                _ => drop(disks.insert(disk.clone())),
+            }
         }
+        disks.into_iter().collect()
     }
 
     /// What a mount is for: what the user said of paths on it, else what services keep there. A mount that
@@ -744,6 +764,9 @@ pub(crate) fn mounts(tree: &Tree) -> Fact<Vec<Mount>> {
     for mount in mounts.iter_mut().filter(|mount| mount.kind == "ext4") {
         let disk = mount.info.as_ref().and_then(|info| numbers.get(&info.number));
         let options = disk.and_then(|disk| tree.text(&format!("proc/fs/ext4/{disk}/options")).ok());
+        // It begins with how the file system is mounted.
+        let is_whole = |options: &&String| options.lines().any(|option| ["ro", "rw"].contains(&option));
+        let options = options.as_ref().filter(is_whole);
         mount.is_complete = options.is_some();
         for option in options.iter().flat_map(|options| options.lines()) {
             if !["ro", "rw"].contains(&option) && !mount.has(option) {
@@ -1060,7 +1083,11 @@ fn inferred(tree: &Tree, processes: &Fact<Vec<Process>>) -> Vec<(String, Role)> 
         roles.extend(config::items(&data).into_iter().map(|folder| (folder.to_owned(), Role::Database)));
     }
     for path in FROSTLINE_FILES.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
-        let settings = tree.text(&path).map(|text| config::frostline(&text)).unwrap_or_default();
+        let Ok(text) = tree.text(&path) else { continue };
+        let Some(settings) = config::frostline(&text) else {
+            tree.note(&Absent::damaged(&path, "is not TOML"));
+            continue;
+        };
         roles.extend(settings.volumes.into_iter().map(|folder| (folder, Role::Cache)));
         roles.extend(settings.data.map(|folder| (folder, Role::Log)));
     }

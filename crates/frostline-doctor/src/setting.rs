@@ -4,7 +4,7 @@
 //! examined; where it cannot be read there is no step, and where it is as good as advised already there is
 //! nothing to change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::{self, Mount};
 use crate::host::{FileSystem, Host};
@@ -65,6 +65,8 @@ pub(crate) struct Step {
     /// Shell commands that print its value and that set it to `$1`.
     pub(crate) get: String,
     pub(crate) set: String,
+    /// Shell command that names the settings that may change with it, one a line: a kind and a name without spaces.
+    pub(crate) others: String,
     /// Its value when the host was examined.
     pub(crate) was: String,
     /// Arguments of `set` to fix it, and to undo that.
@@ -180,6 +182,13 @@ impl Setting {
                     // So that the file itself says what is the matter.
                     paths.push(pattern.to_owned());
                 }
+                // CPUs that share a policy share its governor.
+                let mut policies = BTreeSet::new();
+                paths.retain(|path| {
+                    let policy = path.split_once("/cpufreq/").map(|(cpu, _)| format!("{cpu}/cpufreq"));
+                    let policy = policy.and_then(|policy| host.tree().link(&policy).ok());
+                    policy.is_none_or(|policy| policies.insert(policy))
+                });
                 let kind = || if matches!(self, Setting::File(_)) { Kind::File } else { Kind::Choice };
                 Ok(paths
                     .into_iter()
@@ -341,6 +350,20 @@ impl Remount {
         let directory = if self.is_own { &self.root } else { "" };
         (command, format!("{number}/{}{directory}", uuid.trim()))
     }
+
+    /// Its other options, by a name without spaces: `without` of the shell takes the first part.
+    fn others(&self) -> String {
+        let point: String = self
+            .point
+            .chars()
+            .map(|one| match one {
+                ' ' | '\\' | '\t' | '\n' => format!("\\0{:03o}", u32::from(one)),
+                _ => one.to_string(),
+            })
+            .collect();
+        let name = format!("{},{}:{point}", self.otherwise, self.shown.join(","));
+        format!("echo_line {}", shell_word(&format!("options {name}")))
+    }
 }
 
 impl Target {
@@ -405,6 +428,35 @@ impl Target {
         (format!("{kind}_of {}", shell_word(dev)), owner.unwrap_or_default())
     }
 
+    /// The shell command that names the settings that the kernel may change with this one. docs/doctor.md has this table.
+    fn others(&self) -> String {
+        let parts: Vec<&str> = self.path.split('/').collect();
+        match (&self.kind, &parts[..]) {
+            (Kind::Mount(remount), _) => remount.others(),
+            (Kind::Channels(dev), _) => format!("spread_of {0} && queues_of {0}", shell_word(dev)),
+            (Kind::Ring(dev), _) => format!("queues_of {}", shell_word(dev)),
+            (Kind::Offload(dev, _), _) => format!("offloads_of {}", shell_word(dev)),
+            (_, ["sys", "class", "net", dev, "mtu"]) => format!("mtus_of {} \"$1\"", shell_word(dev)),
+            (
+                _,
+                ["sys", "block", dev, "queue", "scheduler" | "rotational"]
+                | ["sys", "block", dev, "loop", "dio"],
+            ) => {
+                format!("disk_of {}", shell_word(dev))
+            }
+            (_, ["proc", "sys", "vm", "nr_hugepages"]) => {
+                "files /sys/devices/system/node/node*/hugepages/*/nr_hugepages".to_owned()
+            }
+            (_, ["sys", "kernel", "mm", "transparent_hugepage", "enabled"]) => {
+                "files /proc/sys/vm/min_free_kbytes".to_owned()
+            }
+            (_, ["sys", "devices", "system", "cpu", cpu, "cpufreq", "scaling_governor"]) => {
+                format!("speeds_of {}", shell_word(cpu))
+            }
+            _ => ":".to_owned(),
+        }
+    }
+
     fn step(self, host: &Host, was: String, to: String) -> Step {
         let (whose, owner) = self.whose(host);
         let file = shell_word(&format!("/{}", self.path));
@@ -431,10 +483,7 @@ impl Target {
                     format!("sysctl -w {}_{kind}={}", self.name, typed(number)),
                 )
             }
-            Kind::Channels(dev) => {
-                let (get, _, run, undo) = ethtool("channels_of", "-L", "combined", dev, &to, &was);
-                (get, format!("set_channels {} \"$1\"", shell_word(dev)), run, undo)
-            }
+            Kind::Channels(dev) => ethtool("channels_of", "-L", "combined", dev, &to, &was),
             Kind::Ring(dev) => ethtool("ring_of", "-G", "rx", dev, &to, &was),
             Kind::Offload(dev, feature) => {
                 let (_, set, run, undo) = ethtool("", "-K", feature, dev, &to, &was);
@@ -462,9 +511,10 @@ impl Target {
                 )
             }
         };
+        let others = self.others();
         let back = was.clone();
         let to = if matches!(self.kind, Kind::Dirty) { format!("bytes {to}") } else { to };
-        Step { name: self.name, whose, owner, get, set, was, to, back, run, undo }
+        Step { name: self.name, whose, owner, get, set, others, was, to, back, run, undo }
     }
 }
 
@@ -509,26 +559,6 @@ dirty_of() {
 }
 set_dirty() { echo "${2#* }" > "$1_${2% *}"; }
 channels_of() { ethtool -l "$1" | sed -n '/^Current/,$s/^Combined:[[:space:]]*//p'; }
-# set_channels DEV NUMBER: the kernel places the interrupts anew when channels change. The first time records where they
-# were, the second puts them back there.
-set_channels() {
-    places=$record/irqs.$1 folder=/sys/class/net/$1/device/msi_irqs
-    [ -e "$folder" ] || folder=/sys/class/net/$1/device/../msi_irqs
-    if [ ! -e "$places" ]; then
-        for irq in $(ls "$folder" 2> /dev/null); do
-            echo "$irq $(cat "/proc/irq/$irq/smp_affinity_list") $(irq_of "$irq")"
-        done > "$places"
-        ethtool -L "$1" combined "$2" || { rm -f "$places"; return 1; }
-        return
-    fi
-    ethtool -L "$1" combined "$2" || return 1
-    # A driver may have other interrupts now, and another device some of these.
-    while read -r irq cpus what; do
-        [ ! -e "$folder/$irq" ] || [ "$(irq_of "$irq")" != "$what" ] ||
-            echo "$cpus" > "/proc/irq/$irq/smp_affinity_list"
-    done < "$places"
-    rm -f "$places"
-}
 ring_of() { ethtool -g "$1" | sed -n '/^Current/,$s/^RX:[[:space:]]*//p'; }
 offload_of() { ethtool -k "$1" | sed -n "s/^[[:space:]]*$2: \([a-z]*\).*/\1/p"; }
 set_direct() { if [ "$2" = 1 ]; then losetup --direct-io=on "$1"; else losetup --direct-io=off "$1"; fi; }
@@ -616,24 +646,18 @@ others() {
         printf '%s\n' "$mount $directory $point $own ${rest% *} $(without "${rest##* }" "$@")"
     done < /proc/self/mountinfo
 }
-# remount POINT VALUE OPTION...: sets this one of the options, and changes nothing else of the file system and its
-# mounts. If something else cannot be set back, what was there is recorded, and tried again the next time. With the
-# device named, mount does not look into fstab.
-remount() (
-    point=$1 value=$2 lasting=$record/options.$step
-    shift 2
-    mount_at "$point" && was=$(option_of "$point" "$@") && before=$(others "$@") || exit 1
+# keeping VALUE: what a remount of mount_at that sets VALUE must name besides, and all that it may change
+keeping() {
     mode=${flags%%,*}
-    case $value in
+    case $1 in
     noatime | relatime | strictatime)
         # Of the mount: what is of the file system is not touched.
-        kept=bind,$mode list=$flags atime= ;;
+        kept=bind,$mode own=$flags atime= ;;
     *)
-        [ "$mode" = "${options%%,*}" ] || { echo "$point is $mode and its file system is not" >&2; exit 1; }
-        kept=$mode list=$flags,$options atime=,strictatime ;;
+        kept=$mode own=$flags,$options atime=,strictatime ;;
     esac
     IFS=,
-    for option in $list; do
+    for option in $own; do
         case $option in
         nosuid | nodev | noexec | nosymfollow | nodiratime) kept=$kept,$option ;;
         sync | dirsync | mand | lazytime | noacl | i_version | inlinecrypt) kept=$kept,$option ;;
@@ -643,23 +667,131 @@ remount() (
     done
     unset IFS
     kept=$kept$atime
-    if [ -e "$lasting" ]; then
-        was=$value
-    else
-        mount -o "remount,$kept,$value" "$device" "$point" && [ "$(others "$@")" = "$before" ] && exit
-        [ "$(others "$@")" != "$before" ] || exit 1
-        echo "$point: other options changed with it and are set back" >&2
-        without "$list" "$@" > "$lasting" || exit 1
-    fi
-    list=$(cat "$lasting")
-    mount -o "remount,$kept$(gone),$was" "$device" "$point"
+}
+# remount POINT VALUE OPTION...: sets this one of the options; fails if something else of the file system and its mounts
+# changes with it. With the device named, mount does not look into fstab.
+remount() (
+    point=$1 value=$2
+    shift 2
+    mount_at "$point" && before=$(others "$@") || exit 1
+    keeping "$value"
+    [ "$kept" != "${kept#bind,}" ] || [ "$mode" = "${options%%,*}" ] ||
+        { echo "$point is $mode and its file system is not" >&2; exit 1; }
+    mount -o "remount,$kept,$value" "$device" "$point" || exit 1
+    [ "$(others "$@")" = "$before" ] || { echo "$point: other options changed with it" >&2; exit 1; }
+)
+
+# Settings that change with another one. Of each kind: now_KIND NAME prints what it holds, set_KIND NAME VALUE sets it,
+# and succeeds only if it then holds that.
+now_file() { choice_of "$1" 2> /dev/null; }
+set_file() { echo "$2" > "$1" && [ "$(now_file "$1")" = "$2" ]; }
+# An interrupt, by its number: the CPUs, and whose it is. A driver may have other interrupts now, and another device some of
+# these.
+now_irq() { cpus=$(cat "/proc/irq/$1/smp_affinity_list" 2> /dev/null) && echo "$cpus $(irq_of "$1")"; }
+set_irq() {
+    [ "$(irq_of "$1")" = "${2#* }" ] || return 0
+    echo "${2%% *}" > "/proc/irq/$1/smp_affinity_list" && [ "$(now_irq "$1")" = "$2" ]
+}
+# DEV:FEATURE
+now_offload() { offload_of "${1%:*}" "${1##*:}"; }
+set_offload() { ethtool -K "${1%:*}" "${1##*:}" "$2" && [ "$(now_offload "$1")" = "$2" ]; }
+# DEV:NAME of how long interrupts wait
+now_coalesce() { ethtool -c "${1%:*}" 2> /dev/null | sed -n "s/^${1##*:}:[[:space:]]*\([0-9]\{1,\}\)$/\1/p"; }
+set_coalesce() { ethtool -C "${1%:*}" "${1##*:}" "$2" && [ "$(now_coalesce "$1")" = "$2" ]; }
+# OPTION,...:POINT: all options but these
+now_options() (
+    point=$(printf '%b' "${1#*:}") names=${1%%:*}
+    IFS=,
+    set -- $names
+    unset IFS
+    mount_at "$point" && keeping "$(option_of "$point" "$@")" && without "$own" "$@"
+)
+set_options() (
+    point=$(printf '%b' "${1#*:}") names=${1%%:*} list=$2
+    IFS=,
+    set -- $names
+    unset IFS
+    mount_at "$point" && value=$(option_of "$point" "$@") && keeping "$value" || exit 1
+    mount -o "remount,$kept$(gone),$value" "$device" "$point"
     lost=$(gone) new=$(come "$@")
-    if [ -z "$lost$new" ]; then rm -f "$lasting"; else
-        echo "$point: could not be set back:${lost:+ lacks ${lost#,}}${new:+ has ${new#,}}" >&2
-    fi
-    [ "$value" = "$was" ] && [ -z "$lost$new" ]
+    [ -n "$lost$new" ] || exit 0
+    echo "$point: could not be set back:${lost:+ lacks ${lost#,}}${new:+ has ${new#,}}" >&2
+    exit 1
 )
 # gone, come OPTION...: what mount_at lacks of the list, and has beside it
-gone() ( mount_at "$point" && IFS=, && without "$list" $flags $options )
-come() ( mount_at "$point" && IFS=, && without "$flags,$options" $list "$@" )
+gone() ( mount_at "$point" && keeping "$value" && IFS=, && without "$list" $own )
+come() ( mount_at "$point" && keeping "$value" && IFS=, && without "$own" $list "$@" )
+
+echo_line() { printf '%s\n' "$1"; }
+# files PATTERN...: those that there are
+files() {
+    set +f
+    for file in $*; do [ ! -f "$file" ] || echo "file $file"; done
+    set -f
+}
+# disk_of DEV: a new scheduler, and on some kernels any limit, resets these. The scheduler's own come last: some follow
+# the number of requests.
+disk_of() {
+    if [ "$(choice_of "/sys/block/$1/queue/scheduler")" = bfq ] &&
+        find /sys/fs/cgroup -name '*.bfq.weight*' -exec cat {} + 2> /dev/null | grep -q "^$(cat "/sys/block/$1/dev") "; then
+        echo "control groups have weights for $1, which another scheduler forgets" >&2
+        return 1
+    fi
+    queue=/sys/block/$1/queue
+    files $queue/nr_requests $queue/async_depth $queue/wbt_lat_usec $queue/nomerges $queue/read_ahead_kb \
+        $queue/max_sectors_kb "$queue/iosched/*"
+}
+# queues_of DEV: drivers place interrupts and queues anew
+queues_of() {
+    folder=/sys/class/net/$1/device/msi_irqs
+    [ -e "$folder" ] || folder=/sys/class/net/$1/device/../msi_irqs
+    ls "$folder" 2> /dev/null | sed 's/^/irq /'
+    files "/sys/class/net/$1/queues/*/*ps_*" "/sys/class/net/$1/queues/*/tx_maxrate"
+    for name in rx-usecs rx-frames tx-usecs tx-frames; do echo "coalesce $1:$name"; done
+}
+# spread_of DEV: fails if flows are not spread over the queues as by default: that table is made anew
+spread_of() {
+    ethtool -x "$1" 2> /dev/null |
+        sed -n 's/^RX flow.* with \([0-9]*\) RX ring.*/\1/p; s/^ *[0-9]*:\( [ 0-9]*\)$/\1/p' | {
+        read -r rings || exit 0
+        at=0
+        while read -r row; do
+            for queue in $row; do
+                [ "$queue" = $((at % rings)) ] ||
+                    { echo "$1 has its own table of flows (ethtool -x), which could not be set back" >&2; exit 1; }
+                at=$((at + 1))
+            done
+        done
+    }
+}
+offloads_of() {
+    ethtool -k "$1" | sed -n "/\[fixed\]/d; s/^[[:space:]]*\([^ :]*\): o[nf].*/offload $1:\1/p"
+}
+# mtus_of DEV MTU: what is on top of it becomes smaller with it
+mtus_of() {
+    now=$(cat "/sys/class/net/$1/mtu") || return 1
+    if [ "$2" -lt "$now" ]; then
+        [ "$2" -ge 1280 ] || { echo "$1: IPv6 ends below 1280" >&2; return 1; }
+        spaces=$(readlink $(ls /proc | sed -n 's#^[0-9]\{1,\}$#/proc/&/ns/net#p') 2> /dev/null
+            sed -n 's/^[^ ]* [^ ]* [^ ]* \(net:[^ ]*\) .*/\1/p' /proc/self/mountinfo)
+        for space in $spaces; do
+            [ "$space" = "$(readlink /proc/self/ns/net)" ] ||
+                { echo "$1: devices on top of it in another network namespace would become smaller, too" >&2; return 1; }
+        done
+    fi
+    files "/proc/sys/net/ipv6/conf/$1/mtu"
+    # A link to each, also to the bridge.
+    for upper in $(ls "/sys/class/net/$1" | sed -n 's/^upper_//p'); do
+        echo "file /sys/class/net/$upper/mtu"
+        mtus_of "$upper" 65536
+    done
+}
+# speeds_of CPU: a governor starts with its own
+speeds_of() {
+    governor=$(cat "/sys/devices/system/cpu/$1/cpufreq/scaling_governor")
+    for folder in "/sys/devices/system/cpu/$1/cpufreq" /sys/devices/system/cpu/cpufreq; do
+        files $folder/scaling_min_freq $folder/scaling_max_freq $folder/scaling_setspeed \
+            $folder/energy_performance_preference "$folder/$governor/*"
+    done
+}
 "#;

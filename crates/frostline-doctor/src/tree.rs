@@ -270,7 +270,7 @@ impl Tree {
                 let join =
                     |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
                 match component.split_once('*') {
-                    None if last && !self.has(&join(component)) => {}
+                    None if last && !self.has(&join(component)) && self.link(&join(component)).is_err() => {}
                     None => next.push(join(component)),
                     Some((before, after)) => match self.list(folder) {
                         Ok(names) => {

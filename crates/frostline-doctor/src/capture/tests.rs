@@ -322,6 +322,21 @@ fn what_cannot_be_read_is_known_to_be_there() {
     }
 }
 
+/// A device of a copied tree leads out of it; the copy of that must say so too.
+#[test]
+fn links_that_lead_nowhere_are_captured() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    put(&root, "sys/class/net/eth0/mtu", "1500\n");
+    std::os::unix::fs::symlink("../../../virtio0", root.join("sys/class/net/eth0/device")).unwrap();
+    let out = folder.path().join("out");
+    capture(&root, &out, Duration::ZERO).unwrap();
+    let (mut names, mut all) = (BTreeSet::new(), String::new());
+    files(&out, &mut names, &mut all);
+
+    assert!(names.iter().any(|path| path.ends_with("eth0/device.link")), "{names:?}");
+}
+
 /// Guests at work, captured once more.
 #[test]
 fn a_capture_of_a_capture_says_the_same() {

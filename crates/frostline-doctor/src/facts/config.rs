@@ -166,9 +166,12 @@ pub(crate) struct Frostline {
 }
 
 /// Frostline's `config.toml`; nothing where it is no TOML.
-pub(crate) fn frostline(text: &str) -> Frostline {
-    let Ok(table) = text.parse::<toml::Table>() else { return Frostline::default() };
+pub(crate) fn frostline(text: &str) -> Option<Frostline> {
+    let table = text.parse::<toml::Table>().ok()?;
     let data = table.get("data").and_then(toml::Value::as_str).map(str::to_owned);
     let volumes = table.get("volumes").and_then(toml::Value::as_array).into_iter().flatten();
-    Frostline { data, volumes: volumes.filter_map(|volume| volume.as_str().map(str::to_owned)).collect() }
+    Some(Frostline {
+        data,
+        volumes: volumes.filter_map(|volume| volume.as_str().map(str::to_owned)).collect(),
+    })
 }

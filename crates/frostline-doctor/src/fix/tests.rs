@@ -37,6 +37,7 @@ impl Settings {
         Step {
             get: format!("value_of {path}"),
             set: format!("echo \"$1\" > {path}"),
+            others: format!("files '{path}.other*'"),
             run: format!("echo {to} > {path}"),
             undo: format!("echo {was} > {path}"),
             whose: format!("cat {}.owner 2> /dev/null", path),
@@ -151,11 +152,97 @@ fn a_kill_in_the_middle_is_undone() {
     let settings = Settings::new(&[("a", "10")]);
     let run = settings.script(vec![here(vec![settings.step("a", "10", "20")])]);
     // Recorded, set, and killed before what it reads now was recorded.
-    fs::create_dir(settings.path("fix.sh.changed")).unwrap();
-    fs::write(settings.path("fix.sh.changed/1"), "").unwrap();
+    fs::create_dir_all(settings.path("fix.sh.changed/1")).unwrap();
+    fs::write(settings.path("fix.sh.changed/1/owner"), "\n").unwrap();
+    fs::write(settings.path("fix.sh.changed/1/others"), "").unwrap();
     settings.put("a", "20");
     assert!(run("undo").0);
     assert_eq!(settings.get("a"), "10");
+}
+
+/// A setting whose change makes the kernel reset two others, and a third that it removes.
+fn resets(settings: &Settings) -> Step {
+    let path = settings.path("a").display().to_string();
+    let kernel = format!(
+        "echo 0 > {path}.other1; echo 0 > {path}.other2; [ \"$1\" != 20 ] || rm -f {path}.other3; \
+                 [ \"$1\" != 10 ] || echo 0 > {path}.other3"
+    );
+    let step = settings.step("a", "10", "20");
+    Step { set: format!("{}; {kernel}", step.set), ..step }
+}
+
+#[test]
+fn what_the_kernel_changes_with_a_setting_is_set_back() {
+    const OTHERS: [&str; 3] = ["a.other1", "a.other2", "a.other3"];
+    let settings = Settings::new(&[("a", "10"), ("a.other1", "1"), ("a.other2", "2 3"), ("a.other3", "4")]);
+    let others = || OTHERS.map(|name| settings.get(name));
+    let run = settings.script(vec![here(vec![resets(&settings)])]);
+    for _ in 0..2 {
+        assert!(run("").0);
+        assert_eq!([settings.get("a.other1"), settings.get("a.other2")], ["0", "0"]);
+        let (worked, said) = run("undo");
+        assert!(worked && others() == ["1", "2 3", "4"] && settings.get("a") == "10", "{said}");
+        assert!(!settings.path("fix.sh.changed").exists());
+    }
+    // What somebody sets between the fix and its undo stays.
+    assert!(run("").0);
+    settings.put("a.other2", "7");
+    assert!(run("undo").0);
+    assert_eq!(others(), ["1", "7", "4"]);
+    // What cannot be set back is named, and tried again.
+    assert!(run("").0);
+    let path = settings.path("a.other1");
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    for _ in 0..2 {
+        let (worked, said) = run("undo");
+        assert!(!worked && said.contains("a.other1 could not be set back to 1"), "{said}");
+    }
+    fs::remove_dir(&path).unwrap();
+    settings.put("a.other1", "0");
+    let (worked, said) = run("undo");
+    assert!(worked && others() == ["1", "7", "4"], "{said}");
+    assert!(!settings.path("fix.sh.changed").exists());
+}
+
+#[test]
+fn an_undo_that_is_killed_at_any_command_is_completed_by_the_next() {
+    // Each program and each function that reads or sets is a place to be killed at.
+    let kills = |at: usize| format!("n=0; kill_here() {{ n=$((n + 1)); [ $n != {at} ] || kill -9 $$; }}\n");
+    let marked = |text: &str, at: usize| {
+        let mut out = String::new();
+        for line in text.split_inclusive('\n') {
+            let places = [
+                "    is_of \"$1\"",
+                "    others_back < ",
+                "        set_\"$1\"",
+                "        if [ \"$(get_\"$1\")",
+                "        [ \"$(now_",
+            ];
+            let is_place = places.iter().any(|place| line.starts_with(place));
+            if is_place {
+                out += "    kill_here\n";
+            }
+            out += &line.replace("&& mv ", "&& kill_here && mv ").replace("&& rm ", "&& kill_here && rm ");
+        }
+        out.replacen("set -uf\n", &format!("set -uf\n{}", kills(at)), 1)
+    };
+    let mut killed = 0;
+    for at in 1..20 {
+        let settings = Settings::new(&[("a", "10"), ("a.other1", "1"), ("a.other2", "2"), ("a.other3", "4")]);
+        let run = settings.script(vec![here(vec![resets(&settings)])]);
+        assert!(run("").0);
+        let script = settings.path("fix.sh");
+        let text = fs::read_to_string(&script).unwrap();
+        fs::write(&script, marked(&text, at)).unwrap();
+        killed += usize::from(!run("undo").0);
+        fs::write(&script, text).unwrap();
+        let (worked, said) = run("undo");
+        let now = ["a", "a.other1", "a.other2", "a.other3"].map(|name| settings.get(name));
+        assert!(worked && now == ["10", "1", "2", "4"], "killed at {at}: {now:?} {said}");
+        assert!(!settings.path("fix.sh.changed").exists(), "killed at {at}");
+    }
+    assert!(killed > 4, "killed {killed} times");
 }
 
 #[test]
@@ -431,6 +518,61 @@ fn devices_and_file_systems_are_known_by_more_than_their_names() {
     assert_eq!(owner("F01", "point", "/a"), "fs_of /a: 8:2/1234-5678");
     assert_eq!(owner("F06", "point", "/a"), r"directory_of /a: 8:2/1234-5678/s\040b");
     assert_eq!(owner("F01", "point", "/b"), "fs_of /b: /abcd");
+}
+
+/// The table of docs/doctor.md.
+#[test]
+fn a_setting_knows_what_the_kernel_changes_with_it() {
+    let files = [
+        ("sys/block/loop1/queue/scheduler", "none [bfq]\n"),
+        ("sys/block/loop1/queue/rotational", "1\n"),
+        ("sys/block/loop1/queue/read_ahead_kb", "128\n"),
+        ("sys/block/loop1/loop/dio", "0\n"),
+        ("sys/class/net/eth0/mtu", "9000\n"),
+        ("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n"),
+        (
+            "commands/ethtool-l.eth0",
+            "Pre-set maximums:\nCombined:\t2\nCurrent hardware settings:\nCombined:\t1\n",
+        ),
+        ("commands/ethtool-g.eth0", "Pre-set maximums:\nRX:\t256\nCurrent hardware settings:\nRX:\t64\n"),
+        ("commands/ethtool-k.eth0", "generic-receive-offload: off\n"),
+        ("proc/sys/vm/nr_hugepages", "4\n"),
+        ("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
+        ("sys/devices/system/cpu/cpu0/cpufreq.link", "../cpufreq/policy0"),
+        ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+        ("sys/devices/system/cpu/cpu1/cpufreq.link", "../cpufreq/policy0"),
+        ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n"),
+        ("proc/self/mountinfo", "1 1 8:2 / /a\\040b rw,relatime - ext4 /dev/sdb1 rw,nobarrier\n"),
+    ];
+    let files = files.map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()));
+    let host = Host::once(Tree::from_files(files), Said::default());
+    let others = |rule: &str, dev: &str| {
+        let found =
+            [("dev", dev), ("mtu", "1500"), ("queues", "2"), ("ring", "256"), ("right", "0"), ("used", "2")]
+                .into_iter()
+                .fold(Found::default(), |found, (name, value)| found.with(name, value))
+                .with("feature", "generic-receive-offload")
+                .with("mask", "3")
+                .with("point", "/a b");
+        let fixes = Finding::new(&host, rules::find(rule).unwrap(), found).fixes;
+        let others: Vec<String> =
+            fixes.into_iter().flat_map(|fix| fix.steps).map(|step| step.others).collect();
+        others.join(", ")
+    };
+    for rule in ["B01", "B02", "B17"] {
+        assert_eq!(others(rule, "loop1"), "disk_of loop1", "{rule}");
+    }
+    assert_eq!(others("B03", "loop1"), ":");
+    assert_eq!(others("N11", "eth0"), "mtus_of eth0 \"$1\"");
+    assert_eq!(others("N05", "eth0"), ":");
+    assert_eq!(others("N03", "eth0"), "spread_of eth0 && queues_of eth0");
+    assert_eq!(others("N08", "eth0"), "queues_of eth0");
+    assert_eq!(others("N10", "eth0"), "offloads_of eth0");
+    assert_eq!(others("M09", ""), "files /sys/devices/system/node/node*/hugepages/*/nr_hugepages");
+    assert_eq!(others("M03", ""), "files /proc/sys/vm/min_free_kbytes");
+    // Once for the CPUs that share it.
+    assert_eq!(others("C02", ""), "speeds_of cpu0");
+    assert_eq!(others("F01", ""), r"echo_line 'options barrier,nobarrier:/a\0040b'");
 }
 
 #[test]

@@ -664,8 +664,7 @@ fn flushes(host: &Host) -> Checked {
     for block in host.blocks()? {
         let local = block.model.contains("Instance Storage") || block.model.contains("nvme_card");
         let durable = block.is_ebs() || (durable_cloud && !local && !block.is_stacked());
-        let path = format!("sys/block/{}/queue/write_cache", block.name);
-        if durable && host.word(&path)? == "write back" {
+        if durable && host.is_written_back(&block.name)? {
             found.push(
                 Found::new(
                     &block.name,
@@ -741,8 +740,12 @@ fn saturated(host: &Host) -> Checked {
 
 fn link(host: &Host) -> Checked {
     let mut found = Vec::new();
-    let gts = |path: String| {
-        host.word(&path).ok().and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok())
+    // None where there is no such file, or where the device is unplugged.
+    let gts = |path: String| match host.word(&path) {
+        Ok(text) if text.starts_with("Unknown") => Ok(None),
+        Ok(_) => host.number(&path).map(Some),
+        Err(e) if e.is_missing() => Ok(None),
+        Err(e) => Err(e),
     };
     for path in host.tree().glob("sys/bus/pci/devices/*/class")? {
         let class = host.word(&path)?;
@@ -751,9 +754,10 @@ fn link(host: &Host) -> Checked {
             continue;
         }
         let pair = |what: &str| {
-            Some((gts(format!("{device}/current_link_{what}"))?, gts(format!("{device}/max_link_{what}"))?))
+            let now = gts(format!("{device}/current_link_{what}"))?;
+            Ok(now.zip(gts(format!("{device}/max_link_{what}"))?))
         };
-        let (Some(speed), Some(width)) = (pair("speed"), pair("width")) else { continue };
+        let (Some(speed), Some(width)) = (pair("speed")?, pair("width")?) else { continue };
         // 255 lanes and 0 are what virtual devices say.
         if width.1 <= 32.0 && width.0 >= 1.0 && (speed.0 < speed.1 || width.0 < width.1) {
             let slot = device.rsplit('/').next().unwrap_or("").to_owned();
@@ -810,6 +814,9 @@ fn arrays(host: &Host) -> Fact<Vec<facts::Array>> {
     match host.text("proc/mdstat") {
         Ok(text) => {
             let arrays = facts::mdstat(&text);
+            if arrays.is_empty() && !text.starts_with("Personalities") {
+                return Err(Absent::damaged("proc/mdstat", "names no personalities"));
+            }
             match arrays.iter().find(|array| array.members.is_empty()) {
                 Some(array) => {
                     Err(Absent::damaged("proc/mdstat", &format!("names no member of {}", array.name)))

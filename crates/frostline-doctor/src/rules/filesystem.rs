@@ -371,7 +371,7 @@ pub(super) const RULES: &[Rule] = &[
 /// The longest name first, so that the message names the right disk of several.
 fn flushable(host: &Host, mount: &Mount) -> Option<String> {
     let disks = host.disks_below(&mount.device);
-    disks.into_iter().find(|disk| host.queue(disk, "write_cache").is_some_and(|cache| cache == "write back"))
+    disks.into_iter().find(|disk| host.is_written_back(disk).unwrap_or(false))
 }
 
 /// Those of the file systems that have an option. A rule that finds none and does not know all options of one is
@@ -399,8 +399,8 @@ fn nobarrier(host: &Host) -> Checked {
     let file_systems = host.file_systems()?;
     for file_system in having(host, file_systems.iter(), Mount::is_nobarrier) {
         let (role, mount) = (host.role_of_all(file_system), file_system.first);
-        let known =
-            host.disks_below(&mount.device).iter().any(|disk| host.queue(disk, "write_cache").is_some());
+        let disks = host.disks_below(&mount.device);
+        let known = !disks.is_empty() && disks.iter().all(|disk| host.is_written_back(disk).is_ok());
         let cached = flushable(host, mount);
         if known && cached.is_none() {
             continue;

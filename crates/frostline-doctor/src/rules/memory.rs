@@ -360,7 +360,12 @@ fn remote_device(host: &Host) -> Checked {
     }
     let mut found = Vec::new();
     for process in host.large_servers()? {
-        let Ok(allowed) = host.status(process.pid, "Cpus_allowed_list") else { continue };
+        let allowed = match host.status(process.pid, "Cpus_allowed_list") {
+            Ok(allowed) => allowed,
+            // It has ended.
+            Err(e) if e.is_missing() => continue,
+            Err(e) => return Err(e),
+        };
         let allowed = facts::cpu_list(&allowed);
         let on: Vec<u32> = nodes
             .iter()
@@ -380,7 +385,8 @@ fn remote_device(host: &Host) -> Checked {
 fn thp(host: &Host) -> Checked {
     let path = "sys/kernel/mm/transparent_hugepage/enabled";
     let text = host.text(path)?;
-    let now = facts::chosen(&text).ok_or_else(|| Absent::damaged(path, "names no choice"))?;
+    let now = facts::chosen(&text).filter(|now| ["always", "madvise", "never"].contains(now));
+    let now = now.ok_or_else(|| Absent::damaged(path, "names no choice"))?;
     if now != "always" {
         return Ok(Vec::new());
     }

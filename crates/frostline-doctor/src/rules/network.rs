@@ -269,7 +269,12 @@ pub(super) const RULES: &[Rule] = &[
         id: "N11",
         name: "mtu-mismatch",
         title: "A bridge and its ports, or a fast link, have different frame sizes",
-        reads: &["/sys/class/net/*/mtu", "/sys/class/net/*/master", "/sys/class/net/*/speed"],
+        reads: &[
+            "/sys/class/net/*/mtu",
+            "/sys/class/net/*/master",
+            "/sys/class/net/*/bridge/stp_state",
+            "/sys/class/net/*/bonding/mode",
+        ],
         threshold: "a port's MTU differs from its bridge's or bond's",
         severity: Severity::Medium,
         confidence: Confidence::High,
@@ -933,6 +938,11 @@ fn mtu(host: &Host) -> Checked {
     for name in host.tree().list("sys/class/net")? {
         let Ok(master) = host.tree().link(&format!("sys/class/net/{name}/master")) else { continue };
         let master = master.rsplit('/').next().unwrap_or("").to_owned();
+        // Other masters, such as a VRF, pass no frames between their ports.
+        let is_one = |file: &str| host.tree().has(&format!("sys/class/net/{master}/{file}"));
+        if !is_one("bridge/stp_state") && !is_one("bonding/mode") {
+            continue;
+        }
         let mine = host.number(&format!("sys/class/net/{name}/mtu"))?;
         let bridge = host.number(&format!("sys/class/net/{master}/mtu"))?;
         if mine != bridge {

@@ -209,7 +209,11 @@ fn swapped(host: &Host) -> Checked {
     let mut found = Vec::new();
     for (path, settings) in host.search_nodes()? {
         let locked = settings.get("bootstrap.memory_lock").is_some_and(|value| value == "true");
-        if !locked && host.text("proc/swaps")?.lines().count() > 1 {
+        let swaps = host.text("proc/swaps")?;
+        if !swaps.starts_with("Filename") {
+            return Err(Absent::damaged("proc/swaps", "has no heading"));
+        }
+        if !locked && swaps.lines().count() > 1 {
             found.push(Found::new(format!("/{path}"), "swap is on and the heap is not locked"));
         }
     }

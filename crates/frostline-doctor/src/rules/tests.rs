@@ -345,6 +345,78 @@ fn bonds_are_judged_by_their_members() {
     assert_eq!(severity("layer3+4 (1)", "up", "10000"), None);
 }
 
+/// A VRF takes larger frames than its ports, which loses none.
+#[test]
+fn only_bridges_and_bonds_pass_frames_between_their_ports() {
+    let outcome = |of_master: &[(&str, &str)]| {
+        let port = [
+            ("sys/class/net/eth0/master.link", "../up"),
+            ("sys/class/net/eth0/mtu", "1500\n"),
+            ("sys/class/net/up/mtu", "65575\n"),
+        ];
+        outcome_of("N11", &[&port[..], of_master].concat())
+    };
+    assert_eq!(outcome(&[]), Outcome::Quiet);
+    assert_eq!(outcome(&[("sys/class/net/up/bridge/stp_state", "0\n")]), Outcome::Finding(1));
+    assert_eq!(outcome(&[("sys/class/net/up/bonding/mode", "balance-rr 0\n")]), Outcome::Finding(1));
+}
+
+/// A logical volume on an encrypted one, on an array of partitions.
+#[test]
+fn a_file_system_is_on_the_disks_at_the_bottom() {
+    let outcome = |of_sdb: &str| {
+        let disks = [
+            ("dev/mapper/vg-data.link", "../dm-1"),
+            ("sys/block/dm-1/slaves/dm-0.link", "../../dm-0"),
+            ("sys/block/dm-1/queue/write_cache", "write through\n"),
+            ("sys/block/dm-0/slaves/md0.link", "../../md0"),
+            ("sys/block/md0/slaves/sda2.link", "../../sda/sda2"),
+            ("sys/block/md0/slaves/sdb2.link", "../../sdb/sdb2"),
+            ("sys/block/sda/queue/write_cache", "write through\n"),
+            ("sys/block/sdb/queue/write_cache", of_sdb),
+            ("proc/self/mountinfo", "1 1 252:1 / /data rw - xfs /dev/mapper/vg-data rw,nobarrier\n"),
+        ];
+        let report = with("F01", &disks);
+        let observed = report.findings.iter().map(|finding| finding.observed.clone()).collect::<String>();
+        (report.outcome("F01"), observed)
+    };
+    assert_eq!(outcome("write through\n").0, Outcome::Quiet);
+    let (_, observed) = outcome("write back\n");
+    assert!(observed.contains("sdb"), "{observed}");
+}
+
+#[test]
+fn what_is_empty_or_garbage_is_unknown() {
+    let link = "sys/bus/pci/devices/0000:01:00.0/";
+    let links = ["current_link_speed", "max_link_speed", "current_link_width", "max_link_width"];
+    let mut files: Vec<(&str, String)> = links.iter().map(|file| ("B12", format!("{link}{file}"))).collect();
+    let more = [
+        ("F01", "proc/fs/ext4/vda1/options"),
+        ("F03", "proc/fs/ext4/vda1/options"),
+        ("B15", "proc/mdstat"),
+        ("B16", "proc/mdstat"),
+        ("E03", "proc/swaps"),
+        ("M03", "sys/kernel/mm/transparent_hugepage/enabled"),
+        ("M02", "sys/devices/system/node/node0/cpulist"),
+        ("F14", "etc/frostline/config.toml"),
+        ("B09", "sys/block/nvme1n1/queue/write_cache"),
+    ];
+    files.extend(more.map(|(rule, path)| (rule, path.to_owned())));
+    for (rule, path) in files {
+        for text in ["", "\n", "abc\n", "\0\u{1}\u{fffd}\n"] {
+            // A node without CPUs, and no settings at all.
+            if text.trim().is_empty() && ["M02", "F14"].contains(&rule) {
+                continue;
+            }
+            let outcome = with(rule, &[(&path, text)]).outcome(rule);
+            assert!(matches!(outcome, Outcome::Unknown(_)), "{rule} {path} {text:?}: {outcome:?}");
+        }
+    }
+    // A disk whose cache is not known may lose what nobarrier does not flush.
+    let cache = ("sys/block/vda/queue/write_cache", "abc\n");
+    assert_eq!(with("F01", &[cache]).outcome("F01"), Outcome::Finding(1));
+}
+
 #[test]
 fn each_send_queue_gets_its_own_cpus() {
     let expected: Vec<(String, &str)> = (0..4u32)
