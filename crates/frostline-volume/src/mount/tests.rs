@@ -88,6 +88,15 @@ impl Drop for Served {
 }
 
 /// Mounts the newest snapshot.
+/// Detaches what is mounted on a path when it is dropped.
+struct Detached(PathBuf);
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
 async fn mount(volumes: &Volumes, directory: &Path, options: &MountOptions) -> Served {
     mount_and(volumes, directory, options, |_| {}).await
 }
