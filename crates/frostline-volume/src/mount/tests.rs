@@ -17,6 +17,7 @@ mod cuts;
 mod disks;
 mod elsewhere;
 mod ended;
+mod full;
 mod kills;
 mod programs;
 mod recorded;
