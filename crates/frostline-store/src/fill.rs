@@ -19,7 +19,7 @@ pub trait Fills {
     /// A part of it that is fetched at once.
     type Batch;
 
-    /// What of a batch is absent, and its bytes; none if all is there.
+    /// What of a batch is absent, and its bytes; none if all is there. It is asked again of a batch that has to wait.
     fn absent(&self, batch: Self::Batch) -> Option<(Self::Batch, u64)>;
 
     /// Whether somebody waits for a read now.
