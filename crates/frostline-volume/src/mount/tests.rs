@@ -88,7 +88,6 @@ impl Drop for Served {
     }
 }
 
-/// Mounts the newest snapshot.
 /// Detaches what is mounted on a path when it is dropped.
 struct Detached(PathBuf);
 
@@ -98,6 +97,7 @@ impl Drop for Detached {
     }
 }
 
+/// Mounts the newest snapshot.
 async fn mount(volumes: &Volumes, directory: &Path, options: &MountOptions) -> Served {
     mount_and(volumes, directory, options, |_| {}).await
 }
