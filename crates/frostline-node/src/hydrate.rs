@@ -35,13 +35,14 @@ pub struct Hydrated {
     pub is_whole: bool,
 }
 
-/// A part of a split.
-type Part = (ObjectRef, ByteRange);
+/// A part of an object, and which one of all it is.
+type Part = (usize, ObjectRef, ByteRange);
 
 struct Filling<'a> {
     cache: &'a RegionCache,
     meter: &'a Meter,
-    done_bytes: AtomicU64,
+    /// The bytes of each part that are not here, as was seen last.
+    absent_bytes: &'a [AtomicU64],
     is_full: AtomicBool,
 }
 
@@ -134,14 +135,11 @@ async fn bring(
     };
     let parts = parts(index);
     let mut speed = Speed::default();
-    let mut state = Hydrated {
-        bytes: parts.iter().map(|(_, range)| range.end - range.start).sum(),
-        ..Hydrated::default()
-    };
+    let absent_bytes: Vec<AtomicU64> = parts.iter().map(|part| AtomicU64::new(bytes_of(part))).collect();
+    let mut state = Hydrated { bytes: parts.iter().map(bytes_of).sum(), ..Hydrated::default() };
     let (mut absent_before, mut pace) = (u64::MAX, Pace::new(rate));
     loop {
-        let filling =
-            Filling { cache, meter, done_bytes: AtomicU64::new(0), is_full: AtomicBool::new(false) };
+        let filling = Filling { cache, meter, absent_bytes: &absent_bytes, is_full: AtomicBool::new(false) };
         let mut filled = std::pin::pin!(fill(&filling, parts.clone(), &mut pace));
         let mut tick = tokio::time::interval(TOLD_EVERY);
         loop {
@@ -149,9 +147,10 @@ async fn bring(
                 () = &mut filled => true,
                 _ = tick.tick() => false,
             };
-            state.done_bytes = filling.done_bytes.load(Ordering::Relaxed);
+            let absent: u64 = absent_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
+            state.done_bytes = state.bytes.saturating_sub(absent);
             state.bytes_per_s = speed.at(state.done_bytes);
-            state.eta_s = (state.bytes - state.done_bytes).checked_div(state.bytes_per_s);
+            state.eta_s = absent.checked_div(state.bytes_per_s);
             if ended {
                 break;
             }
@@ -159,8 +158,7 @@ async fn bring(
         }
         cache.flush().await;
         // A slow disk may not have kept all of it.
-        let absent =
-            parts.iter().map(|(object, range)| cache.absent_bytes(object, range.clone())).sum::<u64>();
+        let absent = parts.iter().map(|part| filling.look_at(part)).sum::<u64>();
         let is_full = filling.is_full.load(Ordering::Relaxed);
         if absent == 0 || is_full || absent >= absent_before {
             let is_whole = absent == 0;
@@ -182,7 +180,12 @@ fn parts(index: &Index) -> VecDeque<Part> {
             .map(move |start| (object.clone(), start..(start + BATCH_BYTES).min(object.bytes)))
             .collect::<Vec<_>>()
     };
-    objects(index).flat_map(of_object).collect()
+    let parts = objects(index).flat_map(of_object).enumerate();
+    parts.map(|(number, (object, range))| (number, object, range)).collect()
+}
+
+fn bytes_of((_, _, range): &Part) -> u64 {
+    range.end - range.start
 }
 
 /// The objects of an index, in that order.
@@ -192,27 +195,37 @@ fn objects(index: &Index) -> impl Iterator<Item = &ObjectRef> {
     index.files().map(|file| &file.object).chain(splits.into_iter().map(|split| &split.object))
 }
 
+impl Filling<'_> {
+    /// Bytes of a part that are not here.
+    fn look_at(&self, part: &Part) -> u64 {
+        let (number, object, range) = part;
+        let absent = self.cache.absent_bytes(object, range.clone()).min(bytes_of(part));
+        self.absent_bytes[*number].store(absent, Ordering::Relaxed);
+        absent
+    }
+}
+
 impl Fills for Filling<'_> {
     type Batch = Part;
 
-    fn absent(&self, (object, range): Part) -> Option<(Part, u64)> {
-        let absent = self.cache.absent_bytes(&object, range.clone());
+    fn absent(&self, part: Part) -> Option<(Part, u64)> {
+        let absent = self.look_at(&part);
         if absent > 0 && self.cache.bytes_free() == 0 {
             self.is_full.store(true, Ordering::Relaxed);
             return None;
         }
-        self.done_bytes
-            .fetch_add(range.end - range.start - absent.min(range.end - range.start), Ordering::Relaxed);
-        (absent > 0).then_some(((object, range), absent))
+        (absent > 0).then_some((part, absent))
     }
 
     fn is_waited_for(&self) -> bool {
         self.cache.is_reading()
     }
 
-    async fn fetch(&self, (object, range): &Part) -> Result<()> {
+    async fn fetch(&self, (number, object, range): &Part) -> Result<()> {
         let fetched = self.cache.hydrate_range(object, range.clone(), Share::Column, self.meter).await?;
-        self.done_bytes.fetch_add(fetched.min(range.end - range.start), Ordering::Relaxed);
+        // The cache counts as absent what it has not written yet.
+        let absent = &self.absent_bytes[*number];
+        absent.store(absent.load(Ordering::Relaxed).saturating_sub(fetched), Ordering::Relaxed);
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ pub trait Fills {
     /// A part of it that is fetched at once.
     type Batch;
 
-    /// What of a batch is absent, and its bytes; none if all is there.
+    /// What of a batch is absent, and its bytes; none if all is there. It is asked again of a batch that has to wait.
     fn absent(&self, batch: Self::Batch) -> Option<(Self::Batch, u64)>;
 
     /// Whether somebody waits for a read now.
@@ -136,22 +136,30 @@ pub async fn pause_filling() {
     tokio::time::sleep(PAUSE).await;
 }
 
-/// How fast something goes lately, looked at about once a second.
+/// How fast something goes lately: when more of it was done, and how much was done then.
 #[derive(Debug, Default)]
 pub struct Speed(VecDeque<(Instant, u64)>);
 
 impl Speed {
-    /// Bytes a second, now that so many are done.
+    /// Bytes a second, now that so many are done. What is done in steps has the speed of whole steps.
     pub fn at(&mut self, done_bytes: u64) -> u64 {
-        const SEEN_MAX: usize = 20;
+        const LATELY: Duration = Duration::from_secs(20);
         let now = Instant::now();
-        if self.0.len() == SEEN_MAX {
+        if self.0.back().is_none_or(|(_, before)| *before != done_bytes) {
+            self.0.push_back((now, done_bytes));
+        }
+        while self.0.len() > 2 && now.duration_since(self.0[1].0) >= LATELY {
             self.0.pop_front();
         }
-        self.0.push_back((now, done_bytes));
-        let (since, before) = self.0.front().copied().unwrap_or((now, done_bytes));
-        let seconds = now.duration_since(since).as_secs_f64();
-        if seconds > 0.0 { (done_bytes.saturating_sub(before) as f64 / seconds) as u64 } else { 0 }
+        let (Some((first, before)), Some((last, _))) = (self.0.front(), self.0.back()) else { return 0 };
+        let took = last.duration_since(*first);
+        let step = took / (self.0.len() as u32 - 1).max(1);
+        let idle = now.duration_since(*last);
+        if idle > LATELY.max(2 * step) {
+            return 0;
+        }
+        let seconds = (took + idle.saturating_sub(step)).as_secs_f64();
+        if seconds > 0.0 { (done_bytes.saturating_sub(*before) as f64 / seconds) as u64 } else { 0 }
     }
 }
 

@@ -171,3 +171,19 @@ async fn speed_is_that_of_lately() {
         assert!(second != 29 || seen == 100, "{seen}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_speed_of_large_steps_is_steady_and_that_of_a_pause_is_none() {
+    const STEP: u64 = 4 << 20;
+    let (mut speed, mut done_bytes) = (Speed::default(), 0);
+    for second in 0..=120_u64 {
+        if second % 4 == 3 {
+            done_bytes += STEP;
+        }
+        let error = speed.at(done_bytes).abs_diff(STEP / 4);
+        assert!(second < 11 || error < STEP / 40, "{second}: {error}");
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    tokio::time::advance(Duration::from_secs(20)).await;
+    assert_eq!(speed.at(done_bytes), 0);
+}

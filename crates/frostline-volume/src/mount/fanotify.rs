@@ -387,14 +387,23 @@ pub(super) fn finish(place: &Place, record: &mut Record) -> Result<bool> {
     if !is_shown(&place.directory, &place.root()) {
         return place.finish(record);
     }
+    alone(&place.directory, || {
+        while unmount(&place.directory, UnmountFlags::DETACH).is_ok() {}
+        place.finish(record)
+    })
+}
+
+/// Works in a namespace of mounts that only this work has, with what a directory needs. A copy of another mount there would
+/// keep that one from ending.
+fn alone<T: Send>(directory: &Path, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let alone = scope.spawn(|| {
-            let failed = |e: io::Error| scan::failed("finish", &place.directory, &e);
+            let failed = |e: io::Error| scan::failed("finish", directory, &e);
             nix::sched::unshare(CloneFlags::CLONE_NEWNS).map_err(|e| failed(e.into()))?;
             let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
             mount_change("/", private).map_err(|e| failed(e.into()))?;
-            while unmount(&place.directory, UnmountFlags::DETACH).is_ok() {}
-            place.finish(record)
+            reach::detach_all_but(&[directory, Path::new("/proc")]);
+            work()
         });
         alone.join().unwrap_or_else(|_| Err(Error::internal("a thread ended before its work")))
     })
@@ -403,6 +412,22 @@ pub(super) fn finish(place: &Place, record: &mut Record) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mount::tests::SmallDisk;
+
+    #[test]
+    fn who_finishes_a_mount_keeps_no_other_one() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: no root");
+        }
+        let [disk, other] = [(); 2].map(|()| SmallDisk::new(1 << 20));
+        let directory = disk.0.path().join("data");
+        let sees = |process: &str| {
+            let mounts = std::fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap();
+            [&disk, &other].map(|disk| mounts.contains(disk.0.path().to_str().unwrap()))
+        };
+        assert_eq!(alone(&directory, || Ok(sees("thread-self"))).unwrap(), [true, false]);
+        assert_eq!(sees("self"), [true, true]);
+    }
 
     #[test]
     fn a_mark_that_is_gone_is_removed() {

@@ -11,7 +11,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -32,7 +31,7 @@ use tokio::runtime::Handle as Runtime;
 
 use frostline_base::Result;
 
-use super::lazy::{Lazy, LazyFile};
+use super::lazy::{Lazy, LazyFile, allocate};
 use crate::scan;
 
 /// Its name in lists of mounts.
@@ -810,18 +809,22 @@ impl Filesystem for Tree {
             if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 take_set_id(&open.file)?;
             }
-            let Some(file) = file else {
-                open.file.write_all_at(data, offset)?;
-                return if synced { open.file.sync_data() } else { Ok(()) };
+            let written = match file {
+                Some(file) => lazy.write(file, &open.file, offset, data)?,
+                None => rustix::io::retry_on_intr(|| rustix::io::pwrite(&open.file, data, offset))?,
             };
-            lazy.write(file, &open.file, offset, data)?;
-            if synced { lazy.sync(file, &open.file, true) } else { Ok(()) }
+            match file {
+                _ if !synced => {}
+                Some(file) => lazy.sync(file, &open.file, true)?,
+                None => open.file.sync_data()?,
+            }
+            Ok(written)
         };
         let wait = file.as_ref().is_some_and(|file| !self.0.lazy.has_for_write(file, &open.file, &range));
         if !wait {
             self.0.lazy.count_hit();
             let done = write(&self.0.lazy, &open, file.as_deref(), data).map_err(|e| io_errno(&e));
-            return answer!(reply, done, () => reply.written(data.len() as u32));
+            return answer!(reply, done, bytes => reply.written(bytes as u32));
         }
         let (lazy, data) = (Arc::clone(&self.0.lazy), data.to_vec());
         self.0.runtime.spawn(async move {
@@ -830,7 +833,7 @@ impl Filesystem for Tree {
                 None => Ok(()),
             };
             let done = done.and_then(|()| write(&lazy, &open, file.as_deref(), &data));
-            answer!(reply, done.map_err(|e| io_errno(&e)), () => reply.written(data.len() as u32));
+            answer!(reply, done.map_err(|e| io_errno(&e)), bytes => reply.written(bytes as u32));
         });
     }
 
@@ -1028,7 +1031,7 @@ impl Filesystem for Tree {
                 }
                 match &file {
                     Some(file) => lazy.allocate(file, &open.file, mode, &range),
-                    None => Ok(rustix::fs::fallocate(&open.file, mode, offset, length)?),
+                    None => allocate(&open.file, mode, &range),
                 }
             };
             answer_empty(reply, done.await.map_err(|e: io::Error| io_errno(&e)));

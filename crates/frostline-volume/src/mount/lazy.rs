@@ -877,18 +877,28 @@ impl Lazy {
         Ok(rustix::fs::futimens(open, &times(meta))?)
     }
 
-    /// Writes to an open file; what [`Lazy::need_for_write`] says is in place.
-    pub(super) fn write(&self, file: &LazyFile, open: &File, offset: u64, data: &[u8]) -> io::Result<()> {
+    /// Writes to an open file, as much as the disk takes; what [`Lazy::need_for_write`] says is in place. How many bytes
+    /// it took; an error if none.
+    pub(super) fn write(&self, file: &LazyFile, open: &File, offset: u64, data: &[u8]) -> io::Result<usize> {
         let _held = self.lease.hold()?;
         let _writing = file.lock.lock();
         self.touch(file)?;
         let range = offset..offset + data.len() as u64;
         file.edges(&range).iter().for_each(|edge| self.note(file, edge));
-        open.write_all_at(data, offset)?;
-        for (chunk, number, pages) in file.touched(&range) {
+        let (mut written, stopped) = write_most(open, data, offset);
+        let end = offset + written as u64;
+        let page = end / PAGE * PAGE;
+        if end < (page + PAGE).min(file.bytes) && !self.has(file, &(page..end)) {
+            // The snapshot's data will be put over a page that was not written in full.
+            written = page.saturating_sub(offset) as usize;
+        }
+        if written == 0 {
+            return stopped.map(|()| 0);
+        }
+        for (chunk, number, pages) in file.touched(&(offset..offset + written as u64)) {
             self.set(file, chunk, number, pages)?;
         }
-        Ok(())
+        Ok(written)
     }
 
     /// Cuts or extends a file; what [`Lazy::need_to_end`] says is in place.
@@ -924,7 +934,7 @@ impl Lazy {
         let _held = self.lease.hold()?;
         let _writing = file.lock.lock();
         self.touch(file)?;
-        Ok(rustix::fs::fallocate(open, mode, range.start, range.end - range.start)?)
+        allocate(open, mode, range)
     }
 
     /// What was written before is on the disk when this returns.
@@ -1058,6 +1068,30 @@ impl Kept {
         }
         Ok(rustix::fs::futimens(open, &self.times)?)
     }
+}
+
+/// Writes as much as the disk takes: how many bytes, and why no more.
+fn write_most(open: &File, data: &[u8], offset: u64) -> (usize, io::Result<()>) {
+    let mut written = 0;
+    while written < data.len() {
+        match open.write_at(&data[written..], offset + written as u64) {
+            Ok(0) => return (written, Err(io::ErrorKind::WriteZero.into())),
+            Ok(more) => written += more,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return (written, Err(e)),
+        }
+    }
+    (written, Ok(()))
+}
+
+/// Allocates; after an error the file has the length that it had, whatever the disk took: the kernel remembers that one.
+pub(super) fn allocate(open: &File, mode: FallocateFlags, range: &ByteRange) -> io::Result<()> {
+    let bytes = open.metadata()?.len();
+    let done = rustix::fs::fallocate(open, mode, range.start, range.end - range.start);
+    if done.is_err() && open.metadata()?.len() > bytes {
+        open.set_len(bytes)?;
+    }
+    Ok(done?)
 }
 
 /// Makes a hole, where a write that was not acknowledged may have left data.

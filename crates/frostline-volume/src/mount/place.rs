@@ -22,7 +22,7 @@
 //! | a file in `absent` | while it was served | goes on |
 //! | no file in `absent`, and the directory has only the note | before the directories changed places | exchanges them |
 //! | no file in `absent`, and `root` is gone or has only the note | after that | removes what is left, the record last |
-//! | no file in `absent`, and both or neither have only the note | either | compares inodes with the record; refuses if they do not tell |
+//! | no file in `absent`, and both or neither have only the note, or the directory is gone | either | compares inodes with the record; refuses if they do not tell |
 //! | anything else without a record | never | refuses, and touches nothing |
 //!
 //! The hidden directory belongs to the user who mounts, and only that user can use it, so names in it can be trusted. Names
@@ -335,6 +335,20 @@ impl Place {
         rustix::fs::open(&self.directory, flags, Mode::empty())
     }
 
+    /// The same after its note was removed.
+    fn without_note(&self) -> std::io::Result<OwnedFd> {
+        let directory = self.opened()?;
+        removed(unlinkat(&directory, NOTE, AtFlags::empty()).map_err(Into::into))?;
+        Ok(directory)
+    }
+
+    /// Replaces the closed directory by a new one.
+    fn make_anew(&self) -> Result<()> {
+        let gone = self.without_note().and_then(|_| std::fs::remove_dir(&self.directory));
+        gone.map_err(|e| scan::failed("remove", &self.directory, &e))?;
+        self.reclaim()
+    }
+
     /// Restores the directory to what it was when it was claimed. Nothing may have been mounted on it since.
     pub(super) fn give_back(self) {
         let given = || {
@@ -346,8 +360,7 @@ impl Place {
                 removed(std::fs::remove_file(self.state().join(RECORD)))?;
             }
             self.hidden.forget()?;
-            let directory = self.opened()?;
-            removed(unlinkat(&directory, NOTE, AtFlags::empty()).map_err(Into::into))?;
+            let directory = self.without_note()?;
             match self.mode {
                 Some(mode) => Ok(rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode))?),
                 None => std::fs::remove_dir(&self.directory),
@@ -489,8 +502,13 @@ impl Place {
             self.reclaim()?;
             let open = File::open(&root).map_err(|e| scan::failed("open", &root, &e))?;
             rustix::fs::syncfs(&open).map_err(failed)?;
-            rustix::fs::renameat_with(CWD, &root, CWD, &self.directory, RenameFlags::EXCHANGE)
-                .map_err(failed)?;
+            let exchange =
+                || rustix::fs::renameat_with(CWD, &root, CWD, &self.directory, RenameFlags::EXCHANGE);
+            match exchange() {
+                // It is of a lower layer of an overlay, which moves only directories of the upper one.
+                Err(Errno::XDEV) => self.make_anew().and_then(|()| exchange().map_err(failed))?,
+                done => done.map_err(failed)?,
+            }
             rustix::fs::syncfs(&open).map_err(failed)?;
         }
         removed(std::fs::remove_dir(&absent)).map_err(|e| scan::failed("remove", &absent, &e))?;

@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, statx};
+use rustix::mount::{UnmountFlags, unmount};
 
 use super::place;
 
@@ -112,6 +113,15 @@ pub(super) fn mounted_on(path: &Path) -> Option<MountLine> {
 pub(super) fn mounted_in(directory: &Path) -> Option<PathBuf> {
     let mut places = mounts_of("self").into_iter().map(|mount| mount.on);
     places.find(|on| on != directory && on.starts_with(directory))
+}
+
+/// Detaches what this thread sees mounted elsewhere than on the way to these paths.
+pub(super) fn detach_all_but(needed: &[&Path]) {
+    for mount in mounts_of("thread-self").iter().rev() {
+        if !needed.iter().any(|path| path.starts_with(&mount.on)) {
+            let _ = unmount(&mount.on, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+        }
+    }
 }
 
 /// The mounts that show directories of mounted snapshots that are not whole, or overlays of these.

@@ -17,6 +17,7 @@ mod cuts;
 mod disks;
 mod elsewhere;
 mod ended;
+mod full;
 mod kills;
 mod programs;
 mod recorded;
@@ -84,6 +85,15 @@ impl Drop for Served {
         if !self.1.is_finished() {
             let _ = unmount(&self.0, UnmountFlags::DETACH);
         }
+    }
+}
+
+/// Detaches what is mounted on a path when it is dropped.
+struct Detached(PathBuf);
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
     }
 }
 

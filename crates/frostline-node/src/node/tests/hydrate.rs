@@ -49,6 +49,36 @@ async fn all_of_an_index_is_brought_here_and_searched_without_the_repository() {
 }
 
 #[tokio::test]
+async fn progress_counts_what_is_here_once_also_of_a_part_that_waits_for_the_rate() {
+    let place = Place::new();
+    let node = place.node();
+    for of in 1..4_u64 {
+        let id = |n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(of << 32);
+        let lines = (0..10_000).map(|n| format!("{{\"n\":{n},\"id\":\"{:016x}\"}}\n", id(n))).collect();
+        place.ingest_lines(&node, "web", 10_000 + of as usize, lines).await;
+    }
+    node.mount(&name("web"), CacheSize::Whole).await.unwrap();
+    let index = node.index(&name("web")).await.unwrap();
+    let (reader, cache) = (node.reader().await.unwrap(), node.cache().await.unwrap().unwrap());
+    let mut absent = 0;
+    for split in index.splits() {
+        let half = 0..split.object.bytes / 2;
+        let ranges = std::slice::from_ref(&half);
+        reader.read_ranges(&split.object, ranges, Share::Column, &Meter::default()).await.unwrap();
+        cache.flush().await;
+        absent += cache.absent_bytes(&split.object, 0..split.object.bytes);
+    }
+    assert!(absent > 100_000, "{absent}");
+    // The rate lets one second of it begin at once, and the last part waits for the rest.
+    let (how, told) = (Hydrate::Rate(absent * 4 / 5), Mutex::new(Vec::new()));
+    let tell = |state: &Hydrated| told.lock().push(*state);
+    let done = node.hydrate(&name("web"), how, &Meter::default(), tell).await.unwrap();
+    assert!(done.is_whole && done.done_bytes == done.bytes, "{done:?}");
+    let told = told.lock();
+    assert!(told.iter().all(|state| state.done_bytes <= state.bytes), "{told:?}");
+}
+
+#[tokio::test]
 async fn a_cache_without_room_for_all_is_filled_and_says_so() {
     let place = Place::new();
     let node = place.node();

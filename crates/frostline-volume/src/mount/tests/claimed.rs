@@ -704,3 +704,48 @@ async fn where_nothing_tells_which_directory_is_the_snapshot_nothing_is_changed(
     assert!(error.to_string().contains(root.to_str().unwrap()), "{error}");
     assert_eq!(listed(folder.path()), before);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_of_a_lower_layer_of_an_overlay_gives_way_to_the_snapshot() {
+    let Some((bench, source, folder)) = snapshotted().await else { return };
+    let at = |name: &str| folder.path().join(name);
+    for name in ["upper", "work", "over", "lower/data"] {
+        fs::create_dir_all(at(name)).unwrap();
+    }
+    // Where a process may be killed meanwhile: before, and once the note or all of the directory was removed.
+    for (removed, is_umount) in (0..3).flat_map(|removed| [(removed, false), (removed, true)]) {
+        fs::create_dir(at(&format!("lower/killed{removed}{is_umount}"))).unwrap();
+    }
+    let [lower, upper, work] = ["lower", "upper", "work"].map(|name| at(name).display().to_string());
+    let layers = format!("lowerdir={lower},upperdir={upper},workdir={work},redirect_dir=off");
+    let layers = std::ffi::CString::new(layers).unwrap();
+    let over = at("over");
+    if let Err(error) =
+        rustix::mount::mount("overlay", &over, "overlay", rustix::mount::MountFlags::empty(), Some(&*layers))
+    {
+        return eprintln!("skipped: an overlay: {error}");
+    }
+    let _detached = Detached(over.clone());
+    let target = over.join("data");
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let (found, expected) = (target.clone(), tree(source.path()));
+    calls(move || assert_eq!(tree(&found), expected)).await;
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert_eq!(tree(&target), tree(source.path()));
+    for (removed, is_umount) in (0..3).flat_map(|removed| [(removed, false), (removed, true)]) {
+        let target = over.join(format!("killed{removed}{is_umount}"));
+        let state = killed_before_its_end(&bench, &target).await;
+        let steps: [&dyn Fn() -> std::io::Result<()>; 2] =
+            [&|| fs::remove_file(target.join(place::NOTE)), &|| fs::remove_dir(&target)];
+        steps[..removed].iter().try_for_each(|step| step()).unwrap();
+        if is_umount {
+            assert_eq!(unmount_snapshot(&target).await.unwrap(), Unmounted::Whole);
+        } else {
+            let mounted = bench.volumes().mount(&"data".parse().unwrap(), &target, &lazily()).await;
+            assert!(matches!(mounted.unwrap(), Mount::Whole(_)));
+        }
+        assert!(!state.exists());
+        assert_eq!(fs::read(target.join("mine")).unwrap(), b"mine");
+        assert_eq!(fs::metadata(target.join("a/b/f1")).unwrap().len(), 700_000);
+    }
+}

@@ -184,7 +184,7 @@ async fn an_overlay_maps_what_is_there_and_keeps_what_it_is_made_of() {
         assert_eq!(served.unmount().await, Unmounted::Incomplete);
         return;
     }
-    let detach = scopeguard(over.clone());
+    let detach = Detached(over.clone());
     // The mount is gone, and nothing in any list of mounts is of it.
     assert_eq!(kind_of_unmount(&target).await, Some(ErrorKind::Conflict));
     assert!(!is_mounted(&target));
@@ -211,17 +211,6 @@ async fn an_overlay_maps_what_is_there_and_keeps_what_it_is_made_of() {
     // All of it was read.
     assert_eq!((&mut served.1).await.unwrap().unwrap(), Unmounted::Whole);
     assert!(tree(&target) == expected);
-}
-
-/// Detaches what is mounted on a path when it is dropped.
-fn scopeguard(path: PathBuf) -> impl Drop {
-    struct Detach(PathBuf);
-    impl Drop for Detach {
-        fn drop(&mut self) {
-            let _ = unmount(&self.0, UnmountFlags::DETACH);
-        }
-    }
-    Detach(path)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,7 +257,7 @@ async fn no_snapshot_has_files_of_an_incomplete_mount_that_are_mounted_elsewhere
     for (from, on) in [("a", "inner/x"), ("a/b/f1", "inner/y")] {
         let on = around.join(on);
         mount_bind(target.join(from), &on).unwrap();
-        let detach = scopeguard(on.clone());
+        let detach = Detached(on.clone());
         assert_eq!(taken("none", &|_| {}).await, refused, "{from}");
         assert_eq!(taken(on.file_name().unwrap().to_str().unwrap(), &|_| {}).await, Ok(()), "{from}");
         drop(detach);
@@ -299,7 +288,7 @@ async fn no_snapshot_has_files_of_an_incomplete_mount_that_are_mounted_elsewhere
     let (over, layers) = (around.join("inner/x"), std::ffi::CString::new(layers).unwrap());
     match rustix::mount::mount("overlay", &over, "overlay", MountFlags::empty(), Some(&*layers)) {
         Ok(()) => {
-            let detach = scopeguard(over.clone());
+            let detach = Detached(over.clone());
             assert_eq!(taken("none", &|_| {}).await, refused);
             assert_eq!(taken("inner", &|_| {}).await, Ok(()));
             drop(detach);

@@ -1,0 +1,172 @@
+//! What is written to a disk that has room for little, beside a plain file on such a disk.
+
+use std::io::Write as _;
+
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+
+use super::*;
+
+const BYTES: usize = 700_000;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// From here on the disk has room for so many bytes.
+    Room(u64),
+    Write {
+        at: u64,
+        bytes: usize,
+        seed: u64,
+        flags: OFlags,
+    },
+    Allocate {
+        at: u64,
+        bytes: u64,
+        mode: FallocateFlags,
+    },
+    Cut(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let pages = |end: u64| (0..end / 4_096).prop_map(|page| page * 4_096);
+    let at = prop_oneof![0..800_000_u64, pages(800_000), Just(BYTES as u64)];
+    let bytes = prop_oneof![1..150_000_u64, pages(150_000).prop_map(|bytes| bytes + 4_096)];
+    let flags = prop_oneof![Just(OFlags::empty()), Just(OFlags::APPEND), Just(OFlags::DSYNC)];
+    let mode = prop_oneof![Just(FallocateFlags::empty()), Just(FallocateFlags::KEEP_SIZE)];
+    prop_oneof![
+        2 => pages(160_000).prop_map(Step::Room),
+        6 => (at.clone(), bytes.clone(), any::<u64>(), flags)
+            .prop_map(|(at, bytes, seed, flags)| Step::Write { at, bytes: bytes as usize, seed, flags }),
+        1 => (pages(800_000), pages(150_000), any::<u64>()).prop_map(|(at, bytes, seed)| Step::Write {
+            at,
+            bytes: bytes as usize + 4_096,
+            seed,
+            flags: OFlags::DIRECT,
+        }),
+        1 => (at.clone(), bytes, mode).prop_map(|(at, bytes, mode)| Step::Allocate { at, bytes, mode }),
+        1 => at.prop_map(Step::Cut),
+    ]
+}
+
+/// Nothing but what a step says it did has changed the file.
+fn run(steps: &[Step], path: &Path, ballast: &Path, mut model: Vec<u8>) -> Vec<u8> {
+    let is_full = |error: std::io::Error| assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    let open =
+        |flags: OFlags| fs::File::from(rustix::fs::open(path, OFlags::RDWR | flags, Mode::empty()).unwrap());
+    for step in steps {
+        match *step {
+            Step::Room(bytes) => make_room(ballast, bytes),
+            Step::Write { at, bytes, seed, flags } => {
+                // Direct writes are from where a page of memory begins.
+                let mut room = vec![0; bytes + 4_096];
+                let start = room.as_ptr().align_offset(4_096);
+                room[start..start + bytes].copy_from_slice(&noise(seed, bytes));
+                let (mut file, data) = (open(flags), &room[start..start + bytes]);
+                let (at, done) = match flags.contains(OFlags::APPEND) {
+                    true => (model.len(), file.write(data)),
+                    false => (at as usize, file.write_at(data, at)),
+                };
+                match done {
+                    Ok(written) => {
+                        assert!(written > 0, "{step:?}");
+                        model.resize(model.len().max(at + written), 0);
+                        model[at..at + written].copy_from_slice(&data[..written]);
+                    }
+                    Err(error) => is_full(error),
+                }
+            }
+            Step::Allocate { at, bytes, mode } => {
+                match rustix::fs::fallocate(open(OFlags::empty()), mode, at, bytes) {
+                    Ok(()) if mode.is_empty() => model.resize(model.len().max((at + bytes) as usize), 0),
+                    Ok(()) => {}
+                    Err(error) => {
+                        is_full(error.into());
+                        // Of a plain file, a file system may keep what was allocated before that.
+                        let end = fs::metadata(path).unwrap().len() as usize;
+                        assert!(
+                            end >= model.len() && end <= model.len().max((at + bytes) as usize),
+                            "{step:?}"
+                        );
+                        model.resize(end, 0);
+                    }
+                }
+            }
+            Step::Cut(bytes) => match open(OFlags::empty()).set_len(bytes) {
+                Ok(()) => model.resize(bytes as usize, 0),
+                Err(error) => is_full(error),
+            },
+        }
+        assert_eq!(fs::metadata(path).unwrap().len(), model.len() as u64, "{step:?}");
+    }
+    model
+}
+
+/// Leaves room for so many bytes.
+fn make_room(ballast: &Path, bytes: u64) {
+    let file = fs::File::options().append(true).create(true).open(ballast).unwrap();
+    for piece in [1 << 20, 64 << 10, 4 << 10] {
+        while (&file).write(&vec![1; piece]).is_ok() {}
+    }
+    file.sync_all().unwrap();
+    file.set_len(file.metadata().unwrap().len().saturating_sub(bytes) / 4_096 * 4_096).unwrap();
+    rustix::fs::syncfs(&file).unwrap();
+}
+
+/// A mounted file, and after that a plain one, on the disk in a folder.
+async fn check(steps: Vec<Step>, disk: &Path) {
+    let (bench, source) = (Bench::new(), tempfile::tempdir().unwrap());
+    let original = noise(1, BYTES);
+    fs::write(source.path().join("file"), &original).unwrap();
+    snapshot(&bench.volumes(), source.path()).await;
+    let (target, ballast, plain) = (disk.join("data"), disk.join("ballast"), disk.join("plain"));
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let (at, expected) = (target.join("file"), original.clone());
+    calls(move || {
+        let model = run(&steps, &at, &ballast, expected);
+        fs::remove_file(&ballast).ok();
+        assert!(fs::read(&at).unwrap() == model, "what is mounted");
+        fs::write(&plain, &original).unwrap();
+        let model = run(&steps, &plain, &ballast, original);
+        assert!(fs::read(&plain).unwrap() == model, "what is plain");
+        fs::remove_file(&ballast).ok();
+    })
+    .await;
+    let shown = fs::read(target.join("file"));
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert!(fs::read(target.join("file")).unwrap() == shown.unwrap());
+}
+
+fn in_runtime(check: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(check);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #[test]
+    fn a_full_disk_takes_of_a_write_what_it_says_it_takes(steps in proptest::collection::vec(step(), 1..30)) {
+        if can_mount() {
+            let disk = SmallDisk::new(8 << 20);
+            in_runtime(check(steps, disk.0.path()));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_for_which_there_is_half_the_room_is_written_in_part_and_not_appended_again() {
+    if !can_mount() {
+        return;
+    }
+    let disk = SmallDisk::new(8 << 20);
+    let append = Step::Write { at: 0, bytes: 100_000, seed: 7, flags: OFlags::APPEND };
+    check(vec![Step::Room(40_960), append.clone(), append], disk.0.path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_a_full_disk_takes_in_part_is_the_snapshots() {
+    if !can_mount() {
+        return;
+    }
+    let disk = SmallDisk::new(8 << 20);
+    let write = Step::Write { at: 16_384, bytes: 32_768, seed: 7, flags: OFlags::empty() };
+    check(vec![Step::Room(12_288), write.clone(), write], disk.0.path()).await;
+}
