@@ -363,6 +363,8 @@ impl Place {
             Ok(()) => {
                 state.findings = work.judge(&self.mount, marks);
                 file_system::unmount(&self.mount)?;
+                // Until then its log is not empty, and the check would call that damage.
+                file_system::wait_until_free(device)?;
             }
             Err(refused) => state.unmountable = Some(format!("cannot be mounted: {refused}")),
         }

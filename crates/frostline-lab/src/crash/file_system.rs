@@ -205,13 +205,23 @@ impl fmt::Display for FileSystem {
 fn said(program: &str, output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     let text = String::from_utf8_lossy(&text);
-    // e2fsck and xfs_repair name what they do next before they say what is wrong.
+    // e2fsck and xfs_repair name what they do next before they say what is wrong, and xfs_repair doubts every image.
     let is_progress = |line: &str| {
-        ["Pass ", "Phase ", "- ", "e2fsck 1", "Opening filesystem"]
-            .iter()
-            .any(|start| line.starts_with(start))
+        [
+            "Pass ",
+            "Phase ",
+            "- ",
+            "e2fsck 1",
+            "Opening filesystem",
+            "No modify flag set",
+            "Cannot get host filesystem geometry",
+            "Repair may fail if there is a sector size mismatch",
+            "the image and the host filesystem",
+        ]
+        .iter()
+        .any(|start| line.starts_with(start))
     };
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !is_progress(line));
     let lines: Vec<&str> = lines.take(3).collect();
-    format!("{program}: {}", lines.join(" | "))
+    format!("{program} ({}): {}", output.status, lines.join(" | "))
 }
