@@ -1,3 +1,6 @@
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 use crate::emulate::tests as volumes;
 
@@ -45,6 +48,25 @@ fn without_barriers_what_was_acknowledged_is_lost() {
     assert!(proof.mounted.contains("nobarrier"), "{}", proof.mounted);
     assert!(proof.lost_acknowledged >= 12, "{proof:?}");
     assert!(!proof.examples.is_empty());
+}
+
+/// XFS has changes in its log until it is unmounted everywhere, and its check calls that damage.
+#[test]
+fn a_state_is_examined_when_no_other_namespace_has_it_mounted() {
+    let test = "a_state_is_examined_when_no_other_namespace_has_it_mounted";
+    let trial = Trial { file_system: FileSystem::Xfs, ..trial("") };
+    let done = AtomicBool::new(false);
+    let proof = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _ = Command::new("unshare").args(["--mount", "sleep", "0.1"]).status();
+            }
+        });
+        let proof = proof(test, &trial);
+        done.store(true, Ordering::Relaxed);
+        proof
+    });
+    assert!(proof.is_none_or(|proof| proof.is_clean() && proof.cuts == 24));
 }
 
 /// Without delayed allocation a file's size and blocks are committed with the next file's fsync; only ordered
