@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 
 import pytest
@@ -23,13 +24,19 @@ def test_the_tour_can_be_pasted(tour, binary, tmp_path):
     demo.mkdir(parents=True)
     (demo / "frostline").symlink_to(binary)
     blocks = list(BLOCK.finditer(tour))
-    assert len(blocks) >= 4
+    assert len(blocks) >= 5 and "\n    " not in BLOCK.sub("", tour), "every command is in a block that is run"
     script = "\n".join(["set -e", *(f"{block['commands']}\necho END OF BLOCK" for block in blocks)])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = "{}:{}".format(*free.getsockname())
+    assert "localhost:9200" in script
+    script = script.replace("localhost:9200", address)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("FROSTLINE_")}
+    environment = {**clean, "HOME": str(tmp_path), "FROSTLINE_LISTEN": address}
     run = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env={**clean, "HOME": str(tmp_path)}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ["bash", "-c", script], cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120
     )
     assert run.returncode == DONE, Outcome(run.returncode, run.stdout, "")
+    assert '"response" : 404' in run.stdout or '"response": 404' in run.stdout, run.stdout
     for block, printed in zip(blocks, run.stdout.split("END OF BLOCK\n")):
         if block["shown"]:
             assert shape(printed) == shape(block["shown"])
