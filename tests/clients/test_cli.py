@@ -124,7 +124,7 @@ def test_a_retention_is_set_of_all_or_of_none(frostline):
 def test_a_search_says_what_it_cost(logs):
     cost = logs.ok("search", "--index", "logs", "word:w1")["cost"]
     assert set(cost) == {"took_ms", "gets", "bytes", "bytes_used", "usd", "opening", "simulated", "splits"}
-    assert set(cost["splits"]) == {"live", "pruned_time", "pruned_needle", "answered_digest", "opened", "opened_empty"}
+    assert set(cost["splits"]) == {"live", "pruned_time", "pruned_query", "pruned_needle", "answered_digest", "opened", "opened_empty"}
     assert cost["simulated"] is False
 
 
@@ -311,6 +311,14 @@ def wait_for_rows(frostline, rows):
     deadline = time.monotonic() + 60
     while frostline.run("sql", "SELECT count(*) FROM x").stdout.find(f"[{rows}]") < 0:
         assert time.monotonic() < deadline, f"{rows} documents never came"
+
+
+def test_a_field_that_no_document_has_is_the_reason_for_no_split(frostline):
+    frostline.ingest("x", [{"response": 404}])
+    command = [word for word in frostline.command("search", "--index", "x", "respnse:404") if word != "--json"]
+    done = subprocess.run(command, env=frostline.clean_environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == DONE and "did you mean response?" in done.stderr, done
+    assert "0 of 1 split searched, 1 ruled out by the query" in done.stderr, done.stderr
 
 
 def test_a_pipe_that_is_stopped_is_committed(frostline):

@@ -73,6 +73,11 @@ impl<'f> Pruner<'f> {
         (!asks_times(self.filter)).then(|| Arc::new(simplify(self.filter, &mut std::iter::empty())))
     }
 
+    /// Whether nothing can match, whatever the times of a split: most likely no document has the field.
+    pub(crate) fn is_impossible(&self) -> bool {
+        simplify(self.filter, &mut std::iter::repeat(Known::Nothing)) == Filter::None
+    }
+
     /// What is still to be asked of a split.
     pub(crate) fn left(&mut self, entry: &SplitEntry) -> Arc<Filter> {
         self.known.clear();

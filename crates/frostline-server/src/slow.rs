@@ -28,7 +28,7 @@ impl From<&QueryCost> for Searched {
     fn from(cost: &QueryCost) -> Searched {
         let QueryCost { gets, bytes, usd, opening, splits, .. } = cost;
         let OpeningCost { gets: gets_before, bytes: bytes_before, usd: usd_before, .. } = opening;
-        let SplitCost { live, pruned_time, pruned_needle, opened, .. } = splits;
+        let SplitCost { live, opened, .. } = splits;
         Searched {
             searches: 1,
             gets: gets + gets_before,
@@ -36,7 +36,7 @@ impl From<&QueryCost> for Searched {
             usd: usd + usd_before,
             splits: *live,
             splits_opened: *opened,
-            splits_pruned: pruned_time + pruned_needle,
+            splits_pruned: splits.pruned(),
         }
     }
 }

@@ -202,6 +202,10 @@ pub struct SplitCost {
     pub live: u64,
     /// Ruled out by time, from the catalog.
     pub pruned_time: u64,
+    /// Ruled out by the query, which no document of the index can match, whatever its splits hold: most likely by a
+    /// field that no document has.
+    #[serde(default)]
+    pub pruned_query: u64,
     /// Ruled out by needle segments: not opened either.
     pub pruned_needle: u64,
     /// Answered by the catalog or the digest, with no data read.
@@ -210,6 +214,13 @@ pub struct SplitCost {
     pub opened: u64,
     /// Those of the opened in which nothing matches.
     pub opened_empty: u64,
+}
+
+impl SplitCost {
+    /// Ruled out before any was opened.
+    pub fn pruned(&self) -> u64 {
+        self.pruned_time + self.pruned_query + self.pruned_needle
+    }
 }
 
 impl Shards {
@@ -257,7 +268,7 @@ impl Response {
             shards: Shards {
                 total: shards,
                 successful: shards - failed,
-                skipped: cost.splits.pruned_time + cost.splits.pruned_needle,
+                skipped: cost.splits.pruned(),
                 failed,
                 failures: failures.collect(),
             },
@@ -329,8 +340,9 @@ impl QueryCost {
             opening: OpeningCost::new(&ruled_out.opening, &searcher.prices),
             simulated: searcher.simulated,
             splits: SplitCost {
-                live: asked + ruled_out.time + ruled_out.needle,
+                live: asked + ruled_out.time + ruled_out.query + ruled_out.needle,
                 pruned_time: ruled_out.time,
+                pruned_query: ruled_out.query,
                 pruned_needle: ruled_out.needle,
                 answered_digest: counts.answered_digest,
                 opened: counts.opened,

@@ -410,7 +410,9 @@ impl Search {
         }
         Ok(Explained {
             plans: vec![displayable(plan.as_ref()).indent(true).to_string()],
+            warnings: self.unknown(),
             splits_live: self.splits.len() as u64,
+            pruned_query: asked.iter().map(|asked| asked.ruled_out().query).sum(),
             splits_opened_max: entries().count() as u64,
             needle_pages,
             needle_splits,
@@ -869,9 +871,13 @@ impl HitSource for TopHits<'_> {
 pub struct Explained {
     /// The physical plans.
     pub plans: Vec<String>,
+    /// What may be wrong with the search, as in its answer.
+    pub warnings: Vec<String>,
     /// Splits in the index.
     pub splits_live: u64,
-    /// Splits that time does not rule out.
+    /// Splits that the query rules out, because no document can match it.
+    pub pruned_query: u64,
+    /// Splits that neither the query nor time rules out.
     pub splits_opened_max: u64,
     /// Pages of needle segments that are asked before any split is opened.
     pub needle_pages: u64,

@@ -99,8 +99,10 @@ pub(crate) struct Splits {
 /// Splits that were ruled out before any was opened, and what it cost to know that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RuledOut {
-    /// By the catalog.
+    /// By their times, from the catalog.
     pub(crate) time: u64,
+    /// By the query, which nothing can match.
+    pub(crate) query: u64,
     /// By needle segments.
     pub(crate) needle: u64,
     /// Of opening the segments.
@@ -112,6 +114,7 @@ pub(crate) struct RuledOut {
 impl RuledOut {
     pub(crate) fn add(&mut self, other: &RuledOut) {
         self.time += other.time;
+        self.query += other.query;
         self.needle += other.needle;
         self.opening = both(&self.opening, &other.opening);
         self.asking = both(&self.asking, &other.asking);
@@ -202,7 +205,7 @@ impl Splits {
         &self.ruled_out
     }
 
-    /// The splits that may hold matches of the filter by their times.
+    /// The splits that may hold matches of the filter by their times; none if nothing can match it.
     pub(crate) fn matching(&self, filter: &Filter) -> Splits {
         let mut pruner = Pruner::new(filter);
         let mut matching = match pruner.everywhere() {
@@ -211,7 +214,12 @@ impl Splits {
             None => self.filtered(|split| *pruner.left(&split.entry) != Filter::None),
         };
         matching.ruled_out.clone_from(&self.ruled_out);
-        matching.ruled_out.time += (self.len() - matching.len()) as u64;
+        let pruned = (self.len() - matching.len()) as u64;
+        let ruled_out = &mut matching.ruled_out;
+        match pruner.is_impossible() {
+            true => ruled_out.query += pruned,
+            false => ruled_out.time += pruned,
+        }
         matching
     }
 

@@ -104,6 +104,13 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
         say_json(&explained)?;
         return Ok(Outcome::Done);
     }
+    explained.warnings.iter().for_each(|warning| note!("{warning}"));
+    if explained.pruned_query > 0 {
+        say!(
+            "the query rules out {}: no document of it can match",
+            show_count(explained.pruned_query, "split")
+        )?;
+    }
     say!(
         "at most {} of {} splits are opened ({} rows): {} of footers, then dictionaries, postings and columns where they match",
         explained.splits_opened_max,
@@ -485,6 +492,7 @@ fn show_splits(splits: &SplitCost) -> String {
     let others = [
         (splits.opened_empty, "of them without a match"),
         (splits.pruned_time, "ruled out by time"),
+        (splits.pruned_query, "ruled out by the query"),
         (splits.pruned_needle, "ruled out by needle"),
         (splits.answered_digest, "answered by digest"),
     ];

@@ -5,7 +5,7 @@ use super::*;
 /// Writes an answer with these hits, and reads it again.
 #[track_caller]
 fn check(hits: &Value, warnings: &[&str]) {
-    let split = json!({"live": 1, "pruned_time": 0, "pruned_needle": 0, "answered_digest": 0, "opened": 1, "opened_empty": 0});
+    let split = json!({"live": 1, "pruned_time": 0, "pruned_query": 0, "pruned_needle": 0, "answered_digest": 0, "opened": 1, "opened_empty": 0});
     let answer = json!({
         "took": 1, "timed_out": false,
         "_shards": {"total": 2, "successful": 1, "skipped": 0, "failed": 1, "failures": [

@@ -33,7 +33,7 @@ fn term(field: &str, value: &str) -> Value {
 /// What became of the splits: ruled out by time, by needle, opened, opened in vain.
 fn fates(splits: &SplitCost) -> [u64; 4] {
     let fates = [splits.pruned_time, splits.pruned_needle, splits.opened, splits.opened_empty];
-    assert_eq!(splits.live, fates[0] + fates[1] + fates[2] + splits.answered_digest, "{splits:?}");
+    assert_eq!(splits.live, splits.pruned() + splits.opened + splits.answered_digest, "{splits:?}");
     fates
 }
 
@@ -151,6 +151,25 @@ async fn time_rules_out_first_and_no_segment_of_other_splits_is_asked() {
     assert_eq!(answer.hits.total.unwrap().value, 10);
     let splits = answer.cost.splits;
     assert_eq!((splits.pruned_time, splits.pruned_needle, splits.live), (9, 1, 12));
+}
+
+#[tokio::test]
+async fn splits_that_a_field_rules_out_are_not_said_to_be_ruled_out_by_time() {
+    let place = Place::with(&documents()).await;
+    let since = json!({"range": {"@timestamp": {"gte": 1_700_000_100_000_u64}}});
+    for filter in [vec![term("hots", "h1")], vec![term("hots", "h1"), since.clone()]] {
+        let body = json!({"query": {"bool": {"filter": filter}}});
+        let answer = place.answer(&body).await;
+        let splits = answer.cost.splits;
+        assert_eq!((splits.pruned_query, splits.pruned_time, splits.live), (12, 0, 12), "{body}");
+        assert_eq!(answer.shards.skipped, 12);
+        let explained = place.search(&body).unwrap().explain().await.unwrap();
+        assert_eq!((explained.pruned_query, explained.splits_opened_max), (12, 0));
+        assert_eq!(explained.warnings, answer.warnings);
+    }
+    let body = json!({"query": {"bool": {"filter": [term("host.keyword", "h1"), since]}}});
+    let splits = place.answer(&body).await.cost.splits;
+    assert_eq!((splits.pruned_query, splits.pruned_time), (0, 1));
 }
 
 #[tokio::test]
