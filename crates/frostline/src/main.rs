@@ -118,10 +118,15 @@ fn start_logging(serves: bool, form: args::LogFormat, traces: Option<&Traces>) {
     match form {
         args::LogFormat::Json => all.with(lines.json().flatten_event(true).with_filter(filter)).init(),
         args::LogFormat::Text => {
-            let is_colored = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            let is_colored = std::io::stderr().is_terminal() && allows_color(std::env::var_os("NO_COLOR"));
             all.with(lines.with_ansi(is_colored).without_time().with_filter(filter)).init();
         }
     }
+}
+
+/// Whether `NO_COLOR`, if it is set, allows colours: an empty value does.
+pub(crate) fn allows_color(no_color: Option<OsString>) -> bool {
+    no_color.is_none_or(|value| value.is_empty())
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

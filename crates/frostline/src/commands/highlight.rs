@@ -17,7 +17,7 @@ impl Highlight {
     /// Highlights the words of `query` if standard output is a terminal that may be coloured, else nothing.
     pub(crate) fn of(query: Option<&str>) -> Highlight {
         let coloured = std::io::stdout().is_terminal()
-            && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
+            && crate::allows_color(std::env::var_os("NO_COLOR"))
             && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb");
         query.filter(|_| coloured).map_or_else(Highlight::default, Highlight::words)
     }
@@ -104,6 +104,13 @@ fn words(text: &str) -> impl Iterator<Item = (&str, Option<char>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_no_color_allows_colors() {
+        for (value, allows) in [(None, true), (Some(""), true), (Some("0"), false), (Some("1"), false)] {
+            assert_eq!(crate::allows_color(value.map(Into::into)), allows, "{value:?}");
+        }
+    }
 
     fn marked(query: &str, text: &str) -> String {
         Highlight::words(query).mark(text).replace(MARKED, "<").replace(PLAIN, ">")
