@@ -1,12 +1,12 @@
 //! The command line of `doctor`, which the binary nests.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use frostline_base::{Error, ErrorKind, Result};
-use frostline_show::OutputFile;
+use frostline_show::{OutputFile, note};
 
 use crate::host::{Host, Role, Said};
 use crate::report::{self, Format, Report};
@@ -66,7 +66,7 @@ enum Command {
         /// Run the fixes of this rule; may be repeated.
         #[arg(long, value_name = "RULE", conflicts_with = "rules")]
         apply: Vec<String>,
-        /// File of the script, which is written before it runs; `sh FILE undo` reverts it.
+        /// New file for the script of --apply, which is written before it runs; `sh FILE undo` reverts it.
         #[arg(long, default_value = "doctor-undo.sh", value_name = "FILE")]
         undo: PathBuf,
         #[command(flatten)]
@@ -359,9 +359,26 @@ fn run_fix(
     }
     let report = examine(&host);
     if apply.is_empty() {
+        if !fix::is_wanted(&report, names) && !json {
+            note!(
+                "nothing to fix: {}",
+                match names.is_empty() {
+                    true => "no rule found anything".to_owned(),
+                    false => format!("{} found nothing", names.join(", ")),
+                }
+            );
+            return Ok(0);
+        }
         let script = fix::script(&report, names);
         let text = if json { format!("{}\n", serde_json::json!({ "script": script })) } else { script };
         return print(out, &text).map(|()| 0);
+    }
+    if !json && std::io::stderr().is_terminal() {
+        let planned = fix::planned(&report, apply);
+        planned.iter().for_each(|change| note!("{change}"));
+        if !planned.is_empty() {
+            note!("this script changes and reverts it: {}", undo.display());
+        }
     }
     applied(fix::apply(&report, apply, undo)?, undo, json, out)
 }

@@ -40,6 +40,24 @@ fn chosen<'a>(report: &'a Report, names: &[String]) -> Vec<&'a Finding> {
     report.findings.iter().filter(|finding| ids.is_empty() || ids.contains(&finding.rule)).collect()
 }
 
+/// Whether the rules that are named, or any when none is, found something.
+pub(crate) fn is_wanted(report: &Report, names: &[String]) -> bool {
+    !chosen(report, names).is_empty()
+}
+
+/// What [`apply`] is going to change, as far as the first fix of each finding works.
+pub(crate) fn planned(report: &Report, names: &[String]) -> Vec<String> {
+    let mut planned = Vec::new();
+    for finding in chosen(report, names) {
+        let first = finding.fixes.iter().find(|fix| fix.is_applicable());
+        for step in first.iter().flat_map(|fix| &fix.steps) {
+            let change = format!("{}: {}: {} -> {}", finding.rule, step.name, step.was, step.to);
+            planned.push(line(&change, 4096));
+        }
+    }
+    planned
+}
+
 const HEAD: &str = "#!/bin/sh
 # Made by frostline doctor. Read it before you run it.
 # sh FILE        fixes what is not commented out, where the host is as it was when it was examined

@@ -131,6 +131,8 @@ fn fixes_are_shown_and_never_applied_to_a_capture() {
     let error = run_in(folder.path(), "fix --apply F03 --root DIR/root").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(run_in(folder.path(), "fix N99 --root DIR/root").is_err());
+    // Where nothing was found there is no script that does nothing.
+    assert_eq!(run_in(folder.path(), "fix --dry-run N05 --root DIR/root").unwrap(), (0, String::new()));
 }
 
 #[test]

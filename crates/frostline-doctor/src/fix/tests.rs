@@ -300,6 +300,9 @@ fn only_what_is_named_is_applied_and_its_undo_is_saved_first() {
         assert!(apply(&report, &names, &saved).is_err(), "{names:?}");
         assert!(settings.get("a") == "10" && !saved.exists());
     }
+    assert_eq!(planned(&report, &["N01".to_owned()]), [String::new(); 0]);
+    let planned = planned(&report, &["no-packet-steering".to_owned()]);
+    assert_eq!(planned, [format!("N05: {}: 10 -> 20", settings.path("a").display())]);
     let ran = apply(&report, &["no-packet-steering".to_owned()], &saved).unwrap();
     assert!(ran.all.is_ok());
     assert_eq!(ran.changed, [format!("{}: 10 -> 20", settings.path("a").display())]);
