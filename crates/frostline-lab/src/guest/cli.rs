@@ -59,7 +59,13 @@ pub fn image(
             ledger.close()?;
             vec![built?]
         }
-        ImageCommand::List => Image::list(&folder),
+        ImageCommand::List => {
+            let images = Image::list(&folder);
+            if images.is_empty() {
+                progress("no image was built: `frostline lab image build` builds one");
+            }
+            images
+        }
         ImageCommand::Remove { image } => {
             let of_name = |known: &Image| known.manifest().recipe.name == *image || key(known) == image;
             let (found, _): (Vec<_>, Vec<_>) = Image::list(&folder).into_iter().partition(of_name);
