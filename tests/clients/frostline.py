@@ -6,7 +6,7 @@ import signal
 import subprocess
 from dataclasses import dataclass
 
-DONE, FAILED, MISUSED, PARTIAL = 0, 1, 2, 3
+DONE, FAILED, MISUSED, PARTIAL, STOPPED = 0, 1, 2, 3, 130
 
 
 @dataclass

@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from frostline import DONE, FAILED, MISUSED, PARTIAL, Frostline
+from frostline import DONE, FAILED, MISUSED, PARTIAL, STOPPED, Frostline
 
 KILLS = int(os.environ.get("FROSTLINE_TEST_KILLS", "10"))
 # Long enough for several splits.
@@ -332,7 +332,7 @@ def test_a_pipe_that_is_stopped_is_committed(frostline):
         process.stdin.write(b" " * (64 << 10))
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == PARTIAL
+        assert process.wait(60) == STOPPED
         assert json.load(process.stdout)["documents"] == 500
     assert frostline.sql('SELECT count(DISTINCT "n") FROM x') == [[500]]
 

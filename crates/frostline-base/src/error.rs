@@ -38,6 +38,8 @@ pub enum ErrorKind {
     Refused,
     /// A stated limit of memory, disk or time was reached. Ask for less, or raise the limit.
     Exhausted,
+    /// Ctrl-C or another signal asked for the end before the work was done. Run it again.
+    Stopped,
     /// Our bug.
     Internal,
 }
@@ -86,6 +88,11 @@ impl Error {
     /// See [`ErrorKind::Exhausted`].
     pub fn exhausted(what: impl Into<String>) -> Self {
         Self::new(ErrorKind::Exhausted, what)
+    }
+
+    /// See [`ErrorKind::Stopped`].
+    pub fn stopped(what: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Stopped, what)
     }
 
     /// See [`ErrorKind::Internal`].

@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use crate::Limits;
 use crate::report::{Cell, show_ms};
 use crate::study::{DASHBOARD, INDEX, PUBLISHED, Study, Tier, simulated};
-use crate::trial::{Place, Process, Run, Sample, Start, check_documents, memory_bytes_peak, open, take_in};
+use crate::trial::{
+    Place, Process, Run, Sample, Start, check_documents, memory_bytes_peak, open, take_in, unless_stopped,
+};
 
 const PROFILE: &str = "measured";
 const CACHE_PERCENT: f64 = 5.0;
@@ -63,13 +65,7 @@ pub async fn run(given: Options, limits: &Limits) -> Result<()> {
     let took_in = demo.take_in(input, INDEX).await?;
     demo.say(&generated(&took_in))?;
     // Stopped from here on, nothing is being written that would outlive the directory.
-    tokio::select! {
-        shown = demo.show(&took_in, started) => shown,
-        stopped = tokio::signal::ctrl_c() => {
-            stopped?;
-            bail!("stopped")
-        }
-    }
+    unless_stopped(demo.show(&took_in, started)).await
 }
 
 /// Writes the documents as lines.

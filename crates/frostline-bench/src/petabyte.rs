@@ -36,7 +36,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::Limits;
 use crate::study::simulated;
-use crate::trial::{Opened, Place, Process, forget_near, open, said};
+use crate::trial::{Opened, Place, Process, forget_near, open, said, unless_stopped};
 use bases::{Base, Recipe};
 use names::{Name, Names, SPLITS_MIN, Shares};
 use questions::{Design, Pass, Question};
@@ -113,13 +113,7 @@ pub async fn run(given: Options, limits: &Limits) -> Result<()> {
     given.check()?;
     let started = Instant::now();
     let mut bench = Bench::new(limits, given).await?;
-    tokio::select! {
-        measured = bench.measure() => measured?,
-        stopped = tokio::signal::ctrl_c() => {
-            stopped?;
-            bail!("stopped")
-        }
-    }
+    unless_stopped(bench.measure()).await?;
     let report = bench.report(started);
     if let Some(path) = &bench.given.html {
         std::fs::write(path, page::html(&report))

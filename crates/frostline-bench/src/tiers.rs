@@ -24,7 +24,7 @@ use crate::report::{Cell, table};
 use crate::study::{DASHBOARD, INDEX, PUBLISHED, Row, Study, Tier, simulated};
 use crate::trial::{
     Answer, OS_CACHE_DROPPED, Place, Run, Sample, Start, check_documents, memory_bytes_peak, open, remove,
-    take_in,
+    take_in, unless_stopped,
 };
 
 /// Objects copied or hydrated at a time.
@@ -95,13 +95,7 @@ pub async fn run(given: Options, limits: &Limits) -> Result<()> {
     let started = Instant::now();
     let mut bench = Bench::new(limits, &given)?;
     let took_in = bench.take_in().await?;
-    tokio::select! {
-        measured = bench.measure() => measured?,
-        stopped = tokio::signal::ctrl_c() => {
-            stopped?;
-            bail!("stopped")
-        }
-    }
+    unless_stopped(bench.measure()).await?;
     let report = bench.report(took_in, started).await?;
     if let Some(path) = &given.html {
         std::fs::write(path, page::html(&report))

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use frostline_base::{
-    ByteRange, Caches, Cost, IndexName, Meter, ObjectRef, ReadRanges, Reading, Share, SystemClock,
+    ByteRange, Caches, Cost, Error, IndexName, Meter, ObjectRef, ReadRanges, Reading, Share, SystemClock,
 };
 use frostline_cache::RegionCache;
 use frostline_catalog::Index;
@@ -280,9 +280,24 @@ pub(crate) async fn take_in_with(
     bar.finish_and_clear();
     let report = report.with_context(|| format!("cannot ingest into {name}"))?;
     if report.cancelled {
-        bail!("stopped");
+        return Err(stopped());
     }
     Ok(report)
+}
+
+/// What `work` gives, unless Ctrl-C ends it before.
+pub(crate) async fn unless_stopped<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::select! {
+        done = work => done,
+        asked = tokio::signal::ctrl_c() => {
+            asked?;
+            Err(stopped())
+        }
+    }
+}
+
+fn stopped() -> anyhow::Error {
+    Error::stopped("stopped").into()
 }
 
 /// Fails where the index holds other documents than these: a kept directory of another run.

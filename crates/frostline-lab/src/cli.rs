@@ -279,11 +279,18 @@ fn run_study(args: &RunArgs, context: &Context) -> Result<Outcome> {
         None => begun(args, context)?,
     };
     let folder = prepared.journal.folder().to_path_buf();
-    let (run, is_left) = if prepared.plan.cells.iter().any(plan::PlannedCell::is_run) {
-        on_this_host(prepared, &args.extent.destroy, context)?
+    let ended = if prepared.plan.cells.iter().any(plan::PlannedCell::is_run) {
+        on_this_host(prepared, &args.extent.destroy, context)
     } else {
-        (in_virtual_time(prepared)?, false)
+        in_virtual_time(prepared).map(|run| (run, false))
     };
+    let (run, is_left) = ended.map_err(|error| match error.kind() {
+        ErrorKind::Stopped => {
+            let folder = folder.display();
+            Error::stopped(format!("stopped: `frostline lab run --resume {folder}` continues this run"))
+        }
+        _ => error,
+    })?;
     eprintln!("the run is in {}", folder.display());
     let lacking = |cell: &Cell| cell.how == How::Skip || (cell.measured.is_empty() && cell.voided > 0);
     let partial = is_left || run.cells.iter().any(lacking) || !run.complete;

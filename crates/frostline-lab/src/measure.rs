@@ -228,7 +228,7 @@ fn settle(
     watching: &mut dyn Watching,
 ) -> Result<()> {
     if bench.is_stopped() {
-        return Err(Error::conflict("stopped; nothing was kept"));
+        return Err(Error::stopped("stopped; nothing was kept"));
     }
     if let Err(error) = done {
         let why = chain(&error);

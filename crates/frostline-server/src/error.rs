@@ -151,7 +151,9 @@ fn status_of(kind: ErrorKind) -> (StatusCode, &'static str) {
     match kind {
         ErrorKind::NotFound => (StatusCode::NOT_FOUND, "resource_not_found_exception"),
         ErrorKind::Conflict => (StatusCode::CONFLICT, "version_conflict_engine_exception"),
-        ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable_exception"),
+        ErrorKind::Unavailable | ErrorKind::Stopped => {
+            (StatusCode::SERVICE_UNAVAILABLE, "unavailable_exception")
+        }
         ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "illegal_argument_exception"),
         ErrorKind::Corrupt => (StatusCode::INTERNAL_SERVER_ERROR, "corrupt_data_exception"),
         // The server's own credentials, not those of the client.

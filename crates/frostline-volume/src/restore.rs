@@ -164,7 +164,7 @@ impl Volumes {
                 done.faults.push(fault(&name, Some((&tree, target)), error)?);
             }
             if options.cancel.load(Ordering::Relaxed) {
-                return Err(Error::unavailable("the restore was stopped: run it again to go on"));
+                return Err(Error::stopped("the restore was stopped: run it again to go on"));
             }
         }
         drop(writes);

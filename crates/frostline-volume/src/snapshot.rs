@@ -557,7 +557,7 @@ impl Writing<'_> {
         let mut done = futures::stream::iter(done).buffered(self.options.threads.max(1) * 2);
         while let Some(job) = done.try_next().await? {
             if self.options.cancel.load(Ordering::Relaxed) {
-                return Err(Error::unavailable("the snapshot was stopped"));
+                return Err(Error::stopped("the snapshot was stopped"));
             }
             for ready in job {
                 at.read_bytes += ready.read_bytes;

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
-use frostline_base::{SystemClock, told};
+use frostline_base::{Error, ErrorKind, SystemClock, told};
 use frostline_server::Traces;
 use frostline_show::{note, say};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -35,8 +35,19 @@ pub(crate) enum Outcome {
     Partial,
     /// The doctor found something of the severity given by `--fail-on`.
     Found,
-    /// Ctrl-C ended it; the answer is what there was until then.
+    /// Ctrl-C or another signal ended it before its work was done; the answer is what there was until then.
     Interrupted,
+}
+
+impl Outcome {
+    /// Of work that a signal may stop, and of which a part may be impossible.
+    pub(crate) fn of(is_stopped: bool, is_whole: bool) -> Outcome {
+        match (is_stopped, is_whole) {
+            (true, _) => Outcome::Interrupted,
+            (false, false) => Outcome::Partial,
+            (false, true) => Outcome::Done,
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -44,17 +55,26 @@ fn main() -> ExitCode {
     let typed: Vec<OsString> = std::env::args_os().collect();
     let matches = args::command().get_matches_from(&typed);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    // `frostline … | head` ends quietly when its reader does.
-    match run(arguments, &matches, &typed, started) {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Partial) => ExitCode::from(3),
-        Ok(Outcome::Found) => ExitCode::FAILURE,
-        Ok(Outcome::Interrupted) => ExitCode::from(stopping::INTERRUPTED),
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            note!("frostline: {}", told(error.as_ref()));
-            ExitCode::FAILURE
-        }
+    let ended = run(arguments, &matches, &typed, started);
+    if let Err(error) = &ended
+        && !is_broken_pipe(error)
+    {
+        note!("frostline: {}", told(error.as_ref()));
+    }
+    ExitCode::from(status(&ended))
+}
+
+/// The exit status, as the guide lists them.
+fn status(ended: &anyhow::Result<Outcome>) -> u8 {
+    match ended {
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::Found) => 1,
+        Ok(Outcome::Partial) => 3,
+        Ok(Outcome::Interrupted) => stopping::INTERRUPTED,
+        // `frostline … | head` ends quietly when its reader does.
+        Err(error) if is_broken_pipe(error) => 0,
+        Err(error) if is_stopped(error) => stopping::INTERRUPTED,
+        Err(_) => 1,
     }
 }
 
@@ -129,6 +149,11 @@ pub(crate) fn allows_color(no_color: Option<OsString>) -> bool {
     no_color.is_none_or(|value| value.is_empty())
 }
 
+fn is_stopped(error: &anyhow::Error) -> bool {
+    let is_stopped = |error: &Error| error.kind() == ErrorKind::Stopped;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_stopped))
+}
+
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let is_broken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| {
@@ -138,3 +163,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
                 .is_some_and(|error| matches!(error.kind(), csv::ErrorKind::Io(error) if is_broken(error)))
     })
 }
+
+#[cfg(test)]
+mod tests;

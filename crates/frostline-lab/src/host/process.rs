@@ -76,7 +76,7 @@ impl Stop {
 
     /// An error once it was asked.
     pub fn check(&self) -> Result<()> {
-        if self.is_asked() { Err(Error::conflict("stopped; `--resume` continues this run")) } else { Ok(()) }
+        if self.is_asked() { Err(Error::stopped("stopped")) } else { Ok(()) }
     }
 
     /// Waits until it is asked.
@@ -108,7 +108,7 @@ pub struct Printed {
 /// Runs `command` to its end with its output in `<stem>.out` and `<stem>.err`, which stay.
 ///
 /// # Errors
-/// Unavailable if it cannot be started, fails (with what it said) or outlives `limit`; Conflict if `stop`
+/// Unavailable if it cannot be started, fails (with what it said) or outlives `limit`; Stopped if `stop`
 /// was asked. In every case the process and its group are gone when this returns.
 pub fn run_tool(mut command: Command, stem: &Path, limit: Duration, stop: &Stop) -> Result<Printed> {
     stop.check()?;
@@ -221,7 +221,7 @@ pub fn run_short(command: &mut Command) -> Result<String> {
 /// Whether `child` ends before `limit` is over. It goes on if it does not.
 ///
 /// # Errors
-/// Conflict if `stop` was asked.
+/// Stopped if `stop` was asked.
 pub fn ended_within(child: &mut Child, limit: Duration, stop: &Stop) -> Result<bool> {
     let is_over = |child: &mut Child| child.try_wait().map_err(|e| cannot("wait for a process", e));
     if is_over(child)?.is_some() {
@@ -257,7 +257,7 @@ fn wait(child: &mut Child, limit: Duration, stop: &Stop) -> Result<ExitStatus> {
     match ready? {
         _ if is_done => Ok(status),
         0 => Err(Error::unavailable(format!("it did not end within {} s", limit.tv_sec))),
-        _ => Err(Error::conflict("stopped; `--resume` continues this run")),
+        _ => Err(Error::stopped("stopped")),
     }
 }
 

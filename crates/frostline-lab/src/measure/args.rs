@@ -67,7 +67,7 @@ fn at_least<T: TryFrom<u64>>(
 /// Measures with its ledger below `data`. The second is whether a path failed.
 ///
 /// # Errors
-/// Of the arguments, by name, before anything is written; Conflict after Ctrl-C; the failure of a path only if all
+/// Of the arguments, by name, before anything is written; Stopped after Ctrl-C; the failure of a path only if all
 /// failed. In each case what was made is removed.
 pub fn run(args: &MeasureArgs, data: &Path, watching: &mut dyn Watching) -> Result<(Measurement, bool)> {
     let (directories, costs) = check(args)?;
@@ -100,7 +100,7 @@ pub fn run(args: &MeasureArgs, data: &Path, watching: &mut dyn Watching) -> Resu
     let is_left = is_left(&ledger.close(), watching);
     if is_stopped {
         let removed = if is_left { "" } else { ", and the files in the directories are removed" };
-        return Err(Error::conflict(format!("stopped; nothing was kept{removed}")));
+        return Err(Error::stopped(format!("stopped; nothing was kept{removed}")));
     }
     measured?;
     if let Some(why) = text::failures(&paths).filter(|_| paths.iter().all(|path| path.failed.is_some())) {

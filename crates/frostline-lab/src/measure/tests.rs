@@ -240,5 +240,5 @@ fn a_stop_ends_all() {
     let mut bench = Modelled::new(Load::Elasticsearch, &[("gp3:100GiB", Balance::Full, 1.0)]);
     bench.stopped = true;
     let stopped = measure(&mut bench, EXTENT, &mut unmeasured(1), &mut Unwatched).unwrap_err();
-    assert_eq!(stopped.kind(), frostline_base::ErrorKind::Conflict);
+    assert_eq!(stopped.kind(), frostline_base::ErrorKind::Stopped);
 }

@@ -32,7 +32,7 @@ async fn a_stopped_restore_goes_on_where_it_was() {
     let volumes = bench.volumes();
     stop.store(true, Ordering::Relaxed);
     let error = volumes.restore(&snapshot, &target, &options, |_| {}).await.unwrap_err();
-    assert_eq!(error.kind(), frostline_base::ErrorKind::Unavailable);
+    assert_eq!(error.kind(), ErrorKind::Stopped);
     assert!(target.join(scan::UNFINISHED).exists());
     // An unfinished directory is nobody's source.
     let refused =
@@ -215,7 +215,7 @@ async fn stopped(volumes: &Volumes, snapshot: &Snapshot, target: &Path) {
     let options = RestoreOptions { batches: 1, ..RestoreOptions::default() };
     options.cancel.store(true, Ordering::Relaxed);
     let error = volumes.restore(snapshot, target, &options, |_| {}).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Stopped, "{error:?}");
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ pub(crate) async fn each(
     let (mut outcome, mut documents) = (Outcome::Done, Vec::new());
     for name in super::names_of(node, expression, super::NAMED).await? {
         let (ended, document) = act(&name).await?;
-        if ended != Outcome::Done {
+        if ended != Outcome::Done && outcome != Outcome::Interrupted {
             outcome = ended;
         }
         documents.push(document);

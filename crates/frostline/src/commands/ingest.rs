@@ -86,8 +86,7 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     if report.documents == 0 && (report.rejected_total() > 0 || !report.failed.is_empty()) {
         bail!("nothing was ingested into {name}");
     }
-    let is_whole = report.failed.is_empty() && (given.follow || !report.cancelled);
-    Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
+    Ok(Outcome::of(report.cancelled && !given.follow, report.failed.is_empty()))
 }
 
 /// The first Ctrl-C or SIGTERM stops the run after it has done what it does with what it has read, the second one at once.

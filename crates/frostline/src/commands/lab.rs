@@ -12,9 +12,5 @@ pub(crate) fn run(config: &Config, given: Lab) -> Result<Outcome> {
     let context = Context { data: config.data.clone(), json: config.json };
     let ended = tokio::task::block_in_place(|| cli::run(given, &context))?;
     std::io::stdout().write_all(ended.stdout.as_bytes())?;
-    Ok(match (ended.interrupted, ended.partial) {
-        (true, _) => Outcome::Interrupted,
-        (false, true) => Outcome::Partial,
-        (false, false) => Outcome::Done,
-    })
+    Ok(Outcome::of(ended.interrupted, !ended.partial))
 }

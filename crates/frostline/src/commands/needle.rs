@@ -84,7 +84,6 @@ async fn rebuild(
     let done = needles.rebuild(name, all, |done, total| show(&bar, done, total)).await;
     bar.finish_and_clear();
     let done = done?;
-    let is_whole = done.failed.is_empty() && !done.cancelled;
     let mut document = serde_json::to_value(&done)?;
     document["index"] = json!(name);
     if !config.json {
@@ -100,7 +99,7 @@ async fn rebuild(
             )?;
         }
     }
-    Ok((if is_whole { Outcome::Done } else { Outcome::Partial }, document))
+    Ok((Outcome::of(done.cancelled, done.failed.is_empty()), document))
 }
 
 async fn verify(needles: &Needles, config: &Config, name: &IndexName) -> Result<(Outcome, Value)> {

@@ -77,8 +77,7 @@ pub(crate) async fn run(config: &Config, given: args::Ship) -> Result<Outcome> {
     {
         bail!("nothing was shipped to {}", given.to);
     }
-    let is_whole = report.failed.is_empty() && (follow || !report.cancelled);
-    Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
+    Ok(Outcome::of(report.cancelled && !follow, report.failed.is_empty()))
 }
 
 /// Who asks, from options, files and the environment.

@@ -69,8 +69,7 @@ impl<'a> Merging<'a> {
         if !self.json {
             say_report(&report)?;
         }
-        let outcome = if report.cancelled { Outcome::Partial } else { Outcome::Done };
-        Ok((outcome, serde_json::to_value(&report)?))
+        Ok((Outcome::of(report.cancelled, true), serde_json::to_value(&report)?))
     }
 
     fn show_plan(&self, name: &IndexName, groups: &[Group]) -> Result<(Outcome, Value)> {
