@@ -1,9 +1,13 @@
 """The built binary, run from outside."""
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import signal
 import subprocess
+import termios
 from dataclasses import dataclass
 
 DONE, FAILED, MISUSED, PARTIAL, STOPPED = 0, 1, 2, 3, 130
@@ -79,6 +83,23 @@ class Frostline:
             self.command(*arguments), env=self.clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+
+    @contextlib.contextmanager
+    def start_at_a_terminal(self, *arguments, columns=80, shell=()):
+        """A run at a terminal of its own, without --json, and the other end of that terminal."""
+        ours, its = pty.openpty()
+        termios.tcsetwinsize(its, (24, columns))
+        process = subprocess.Popen(
+            [*shell, *(word for word in self.command(*arguments) if word != "--json")],
+            env={**self.clean_environment(), "TERM": "xterm"}, stdin=its, stdout=its, stderr=its, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(its)
+        with contextlib.closing(open(ours, "r+b", buffering=0)) as terminal, process:
+            try:
+                yield process, terminal
+            finally:
+                process.kill()
 
     def killed_after(self, seconds, *arguments):
         """Runs a command and kills it after so long; whether it was killed before it ended."""

@@ -5,12 +5,10 @@ FROSTLINE_TEST_KILLS is how often ingest and vacuum are killed, 10 without it.
 
 import json
 import os
-import pty
 import random
 import shutil
 import signal
 import subprocess
-import termios
 import time
 from datetime import datetime, timezone
 
@@ -59,22 +57,25 @@ def test_every_command_prints_one_json_document(logs, tmp_path):
         assert all(key in answer for key in keys), f"{command}: {answer}"
 
 
-def at_a_terminal(frostline, *arguments):
+def at_a_terminal(frostline, *arguments, columns=80, shell=()):
     """What a person at a terminal sees, without --json."""
-    ours, its = pty.openpty()
-    termios.tcsetwinsize(ours, (24, 80))
-    command = [word for word in frostline.command(*arguments) if word != "--json"]
-    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=frostline.clean_environment()) as process:
-        os.close(its)
-        shown = b""
-        while True:
-            try:
-                more = os.read(ours, 65536)
-            except OSError:  # EIO: the other end is closed
-                break
-            shown += more
-    os.close(ours)
-    return process.returncode, shown.decode()
+    with frostline.start_at_a_terminal(*arguments, columns=columns, shell=shell) as (process, terminal):
+        shown = read_until(terminal, None)
+        return process.wait(120), shown.decode()
+
+
+def read_until(terminal, text):
+    """What is shown until then, or until the end."""
+    shown = b""
+    while text is None or text not in shown:
+        try:
+            more = terminal.read(65536)
+        except OSError:  # EIO: the other end is closed
+            break
+        if not more:
+            break
+        shown += more
+    return shown
 
 
 def test_a_terminal_sees_what_a_pipe_does(logs, tmp_path):
@@ -95,6 +96,50 @@ def test_a_terminal_sees_what_a_pipe_does(logs, tmp_path):
     assert "\x1b[1A" not in shown, "the line of progress is wider than the terminal"
     status, shown = at_a_terminal(copy, "search", "--index", "no-such", "n:77")
     assert status == FAILED and shown.startswith("frostline: "), shown
+
+
+def test_a_narrow_terminal_sees_one_line_of_progress(logs, tmp_path):
+    rows = tmp_path / "rows.ndjson"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    for columns in [40, 60]:
+        copy = copy_of(logs, tmp_path / f"repo{columns}")
+        status, shown = at_a_terminal(copy, "ingest", "--index", "more", str(rows), columns=columns)
+        assert status == DONE and "B read" in shown and "docu" in shown, shown
+        for line in shown.replace("\x1b[2K", "").replace("\n", "\r").split("\r"):
+            assert len(line) <= columns or "B read" not in line, f"{columns}: {line!r}"
+
+
+def test_a_command_in_the_background_draws_nothing(logs, tmp_path):
+    rows = tmp_path / "rows.ndjson"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    copy = copy_of(logs, tmp_path / "repo")
+    shell = ["bash", "-c", 'set -m; "$@" & wait $!', "bash"]
+    status, shown = at_a_terminal(copy, "ingest", "--index", "more", str(rows), shell=shell)
+    assert status == DONE and "2000 documents into more" in shown, shown
+    assert " read, " not in shown and "\x1b[2K" not in shown, shown
+
+
+def test_a_message_takes_the_place_of_the_bar(logs, tmp_path):
+    rows = tmp_path / "rows.ndjson"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    copy = copy_of(logs, tmp_path / "repo")
+    with copy.start_at_a_terminal("ingest", "--index", "more", "--follow", rows) as (process, terminal):
+        read_until(terminal, b"2000 documents")
+        terminal.write(b"\x03")
+        shown = read_until(terminal, None).decode()
+        assert process.wait(120) == DONE, shown
+    assert "\x1b[2Kstopping: " in shown, shown
+
+
+def test_a_terminal_that_closes_ends_a_command_in_order(logs, tmp_path):
+    rows = tmp_path / "rows.ndjson"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    copy = copy_of(logs, tmp_path / "repo")
+    with copy.start_at_a_terminal("ingest", "--index", "more", "--follow", "--seal-after", "3600", rows) as (process, terminal):
+        read_until(terminal, b"2000 documents")
+        terminal.close()
+        assert process.wait(120) == DONE
+    assert copy.ok("index", "show", "more")["summary"]["documents"] == 2_000
 
 
 def test_a_retention_is_set_shown_and_ended(frostline):

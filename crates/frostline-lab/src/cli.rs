@@ -291,7 +291,7 @@ fn run_study(args: &RunArgs, context: &Context) -> Result<Outcome> {
         }
         _ => error,
     })?;
-    eprintln!("the run is in {}", folder.display());
+    frostline_show::note!("the run is in {}", folder.display());
     let lacking = |cell: &Cell| cell.how == How::Skip || (cell.measured.is_empty() && cell.voided > 0);
     let partial = is_left || run.cells.iter().any(lacking) || !run.complete;
     let stdout = if context.json { document(&run)? } else { crate::report::markdown(&run) };
@@ -513,9 +513,8 @@ fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> R
     let stop = Stop::on_signals()?;
     let modelled = virtual_time::modelled(&study, &plan, plan.seed)?;
     let mut bar = Bar::new();
-    let teller = bar.teller();
     let raw = journal.raw("x").parent().map(Path::to_path_buf).unwrap_or_default();
-    let say = Box::new(move |what: &str| teller.say(what));
+    let say = Box::new(|what: &str| frostline_show::note!("{what}"));
     let mut live = Live::new(&study, &plan, &SystemClock, &stop, &context.data, &raw, targets, destroy, say)?;
     let running =
         Running { study: &study, plan: &plan, clock: &SystemClock, stop: &stop, modelled: &modelled };
@@ -535,7 +534,7 @@ fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> R
 /// Whether something could not be undone. Reports it; it stays in the ledger for `lab clean`.
 fn is_left(closed: Result<()>) -> bool {
     if let Err(error) = &closed {
-        eprintln!("frostline: {}", ledger::left(error));
+        frostline_show::note!("frostline: {}", ledger::left(error));
     }
     closed.is_err()
 }
@@ -635,16 +634,16 @@ fn page_or_json(page: &OutputFile, measurement: &Measurement, data: &Path) -> bo
     let Err(error) = write_output(page, &crate::report::load_page(measurement, Language::English)) else {
         return true;
     };
-    eprintln!("frostline: {}", chain(&error));
+    frostline_show::note!("frostline: {}", chain(&error));
     let stamp: String = measurement.started.chars().filter(char::is_ascii_alphanumeric).collect();
     let file = data.join("lab").join(format!("measured-{stamp}.json"));
     let kept = document(measurement).and_then(|text| replace(&file, text.as_bytes()));
     let file = file.display();
     match kept {
-        Ok(()) => eprintln!(
+        Ok(()) => frostline_show::note!(
             "the measurement is in {file}: `frostline lab report {file} --html FILE` makes its page"
         ),
-        Err(error) => eprintln!("frostline: {}", chain(&error)),
+        Err(error) => frostline_show::note!("frostline: {}", chain(&error)),
     }
     false
 }
@@ -656,7 +655,7 @@ fn need(args: &crate::need::args::NeedArgs, context: &Context) -> Result<Outcome
     }
     // The need alone goes to standard output, for `lab decide --need "$(...)"`.
     for line in derived.about() {
-        eprintln!("{}", frostline_show::printable(&line));
+        frostline_show::note!("{}", frostline_show::printable(&line));
     }
     printed(format!("{}\n", derived.text))
 }
@@ -671,14 +670,16 @@ fn crash_proof(args: &crate::crash::CrashArgs, context: &Context) -> Result<Outc
     let partial = is_left(ledger.close());
     let interrupted = !proved?;
     if interrupted {
-        eprintln!("interrupted: this is what was proved until then");
+        frostline_show::note!("interrupted: this is what was proved until then");
     }
     Ok(Outcome { partial, interrupted, ..Outcome::default() })
 }
 
 fn image(args: &crate::guest::cli::ImageArgs, context: &Context) -> Result<Outcome> {
     let mut out = Vec::new();
-    crate::guest::cli::image(args, &context.data, context.json, &mut out, &mut |what| eprintln!("{what}"))?;
+    crate::guest::cli::image(args, &context.data, context.json, &mut out, &mut |what| {
+        frostline_show::note!("{what}")
+    })?;
     printed(String::from_utf8_lossy(&out).into_owned())
 }
 
@@ -699,12 +700,12 @@ fn volume(args: &VolumeArgs, context: &Context) -> Result<Outcome> {
     writeln!(stdout, "{line}")
         .and_then(|()| stdout.flush())
         .map_err(|e| Error::unavailable("cannot print").with_source(e))?;
-    eprintln!("{} with time scale {}; Ctrl-C detaches it", args.spec, args.time_scale);
+    frostline_show::note!("{} with time scale {}; Ctrl-C detaches it", args.spec, args.time_scale);
     stop.wait()?;
     let account = emulated.account()?;
     emulated.detach(&mut ledger)?;
     ledger.close()?;
-    eprintln!("{}", document(&account)?.trim_end());
+    frostline_show::note!("{}", document(&account)?.trim_end());
     Ok(Outcome::default())
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn output_file(path: &Path) -> Result<OutputFile> {
 /// Writes what a command made.
 pub(crate) fn write_output(file: &OutputFile, text: &str) -> Result<()> {
     file.write(text.as_bytes()).map_err(|e| io(e, "cannot write", file.path()))?;
-    eprintln!("wrote {}", file.path().display());
+    frostline_show::note!("wrote {}", file.path().display());
     Ok(())
 }
 

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::io::{self, IsTerminal, Write};
+use std::sync::LazyLock;
 
 use crate::printable;
+use crate::progress::beside;
 
 /// Writes a line to standard output, like `println!`. Fails with `BrokenPipe` if the reader has gone.
 #[macro_export]
@@ -58,12 +60,58 @@ pub fn write_line(line: Arguments<'_>) -> io::Result<()> {
 #[doc(hidden)]
 pub fn write_note(line: Arguments<'_>) {
     // An error on standard error cannot be reported anywhere.
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(Notes, "{line}");
+}
+
+/// Standard error, beside a bar that is drawn there. Nothing fails if the terminal is gone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notes;
+
+impl Write for Notes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let _ = beside(|| io::stderr().write_all(bytes));
+        Ok(())
+    }
+
+    /// One piece, so that a bar is not drawn in the middle of a line.
+    fn write_fmt(&mut self, text: Arguments<'_>) -> io::Result<()> {
+        self.write_all(text.to_string().as_bytes())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether whoever started this process wants it to outlive its terminal, as `nohup` does.
+pub fn hangup_is_ignored() -> bool {
+    static IS_IGNORED: LazyLock<bool> = LazyLock::new(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        ignores_hangup(&status)
+    });
+    *IS_IGNORED
+}
+
+fn ignores_hangup(status: &str) -> bool {
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & 1 == 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nohup_is_seen() {
+        assert!(ignores_hangup("SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n"));
+        assert!(!ignores_hangup("SigIgn:\t0000000000001000\nSigCgt:\t0000000000000001\n"));
+        assert!(!ignores_hangup(""));
+    }
 
     #[test]
     fn only_a_terminal_gets_no_control_characters() {

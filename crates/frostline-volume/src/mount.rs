@@ -12,6 +12,7 @@
 //! - **No acknowledged write is lost**, and none is overwritten with what the snapshot has: see [`lazy`].
 //! - **Nothing wrong is returned.** Every chunk is compared with its digest. One that cannot be had fails the read.
 
+mod failures;
 mod fanotify;
 mod fuse;
 mod guardian;

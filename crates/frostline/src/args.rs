@@ -164,6 +164,11 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether it serves others, who must not depend on the terminal that it was started from.
+    pub(crate) fn outlives_its_terminal(&self) -> bool {
+        matches!(self, Command::Volume(VolumeGiven { command: Volume::Mount(_), .. }))
+    }
+
     /// The output format that was asked for by name.
     pub(crate) fn format(&self) -> Option<Format> {
         match self {

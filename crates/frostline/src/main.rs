@@ -19,7 +19,7 @@ use anyhow::Context;
 use clap::{ArgMatches, FromArgMatches};
 use frostline_base::{Error, ErrorKind, SystemClock, told};
 use frostline_server::Traces;
-use frostline_show::{note, say};
+use frostline_show::{Notes, note, say};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
@@ -102,6 +102,9 @@ fn run(
         log_format = given.log_format;
         config.serves = true;
     }
+    if arguments.command.outlives_its_terminal() {
+        stopping::never_wait_for_the_terminal()?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_stack_size(frostline_query::SEARCH_STACK_BYTES)
@@ -133,7 +136,7 @@ fn start_logging(serves: bool, form: args::LogFormat, traces: Option<&Traces>) {
         let level = if serves { "info" } else { "warn" };
         EnvFilter::new(format!("error,frostline={level}"))
     });
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer().with_writer(|| Notes);
     let all = tracing_subscriber::registry().with(traces.map(|traces| traces.layer()));
     match form {
         args::LogFormat::Json => all.with(lines.json().flatten_event(true).with_filter(filter)).init(),

@@ -122,7 +122,7 @@ impl Reading {
         let begun = read(&self.counters.batches_begun);
         // Of packed input each byte stands for as many lines as those that were read.
         let share = match read(&self.counters.dealt) {
-            0 => 1.0,
+            0 => 0.0,
             dealt => (read(&self.counters.taken) as f64 / dealt as f64).min(1.0),
         };
         (self.on_progress)(&Progress {

@@ -900,6 +900,7 @@ async fn progress_ends_where_the_input_does_and_tells_of_splits_being_sealed() {
     assert_eq!((last.bytes_taken, last.sealing, last.documents), (lines.len() as u64, 0, 1_000));
     assert!(told.iter().any(|progress| progress.sealing > 0));
     assert!(told.iter().all(|progress| progress.bytes_taken <= progress.bytes_total));
+    assert_eq!(told[0].bytes_taken, 0, "a sample is not taken");
     // Read, but not yet taken: this is not progress.
     assert!(told.iter().any(|progress| progress.documents == 0 && progress.bytes_taken == 0));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use frostline_show::{item_progress, share_progress};
+use frostline_show::{item_progress, note, share_progress};
 use indicatif::ProgressBar;
 
 use crate::measure::Watching;
@@ -11,15 +11,6 @@ use crate::run::Progress;
 
 /// The progress bar of a run. If standard error is not a terminal, only warnings are printed.
 pub(super) struct Bar(ProgressBar);
-
-/// Says things between redraws of the bar.
-pub(super) struct Teller(ProgressBar);
-
-impl Teller {
-    pub(super) fn say(&self, what: &str) {
-        self.0.suspend(|| eprintln!("{what}"));
-    }
-}
 
 impl Bar {
     /// Of a run, which counts samples.
@@ -35,10 +26,6 @@ impl Bar {
     fn ticking(bar: ProgressBar) -> Bar {
         bar.enable_steady_tick(Duration::from_millis(500));
         Bar(bar)
-    }
-
-    pub(super) fn teller(&self) -> Teller {
-        Teller(self.0.clone())
     }
 
     pub(super) fn finish(&self) {
@@ -69,7 +56,7 @@ impl Progress for Bar {
     }
 
     fn say(&mut self, what: &str) {
-        self.0.suspend(|| eprintln!("{what}"));
+        note!("{what}");
     }
 }
 
@@ -89,6 +76,6 @@ impl Watching for Bar {
     }
 
     fn say(&mut self, what: &str) {
-        self.0.suspend(|| eprintln!("{what}"));
+        note!("{what}");
     }
 }

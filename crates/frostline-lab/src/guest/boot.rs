@@ -349,7 +349,7 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            eprintln!("frostline: {error}; run `frostline lab clean`");
+            frostline_show::note!("frostline: {error}; run `frostline lab clean`");
         }
     }
 }

@@ -220,7 +220,7 @@ impl Drop for Ledger {
         if !self.is_closed
             && let Err(error) = self.undo_everything()
         {
-            eprintln!("frostline: {}", left(&error));
+            frostline_show::note!("frostline: {}", left(&error));
         }
     }
 }

@@ -16,8 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use frostline_base::{Error, Result};
+use frostline_show::note;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Longest message of a tool that goes into an error, in bytes.
 const SAID_BYTES_MAX: usize = 600;
@@ -36,16 +38,18 @@ impl Stop {
         Stop { asked: Arc::default(), wake: None }
     }
 
-    /// A flag that SIGINT and SIGTERM set. The second signal ends the process at once, with the message
-    /// that `lab clean` removes what is left.
+    /// A flag that SIGINT, SIGTERM and, unless it is ignored, SIGHUP set. The second of the first two ends the process
+    /// at once, with the message that `lab clean` removes what is left. A terminal that closes may send SIGHUP twice.
     pub fn on_signals() -> Result<Stop> {
         let asked = Arc::new(AtomicBool::new(false));
         let pair = || UnixStream::pair().map_err(|e| cannot("listen for signals", e));
         let ((read, write), (mut heard, tell)) = (pair()?, pair()?);
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let hangup = (!frostline_show::hangup_is_ignored()).then_some(SIGHUP);
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
             signal_hook::flag::register(signal, asked.clone())
                 .map_err(|e| cannot("listen for signals", e))?;
-            for end in [&write, &tell] {
+            let ends = if signal == SIGHUP { vec![&write] } else { vec![&write, &tell] };
+            for end in ends {
                 let end = end.try_clone().map_err(|e| cannot("listen for signals", e))?;
                 signal_hook::low_level::pipe::register(signal, end)
                     .map_err(|e| cannot("listen for signals", e))?;
@@ -53,7 +57,8 @@ impl Stop {
         }
         let end_at_the_second = move || {
             if heard.read_exact(&mut [0; 2]).is_ok() {
-                eprintln!("frostline: ended at once; run `frostline lab clean` to remove what is left");
+                frostline_show::end_progress();
+                note!("frostline: ended at once; run `frostline lab clean` to remove what is left");
                 signal_hook::low_level::exit(130);
             }
         };

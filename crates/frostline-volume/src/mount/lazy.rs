@@ -25,10 +25,11 @@ use rustix::fs::{FallocateFlags, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
-use frostline_base::{ByteRange, Error, ErrorKind, Result};
+use frostline_base::{ByteRange, Error, ErrorKind, Result, chain};
 use frostline_store::Repository;
 
 use super::MountMode;
+use super::failures::Failures;
 use super::lease::Lease;
 use super::pages::Pages;
 use super::place::Hidden;
@@ -125,6 +126,7 @@ pub(super) struct Counts {
     pub(super) absent_bytes: AtomicU64,
     /// Chunks that the repository could not give.
     pub(super) damaged: Mutex<HashSet<usize>>,
+    failures: Failures,
     /// Why what was fetched last behind the users could not be kept, or not be had.
     pub(super) trouble: Mutex<Option<String>>,
     /// What is fetched behind the users now, and in which order all of it is.
@@ -628,12 +630,17 @@ impl Lazy {
     fn told(&self, file: &LazyFile, chunk: usize, error: &Error) -> io::Error {
         let number = file.numbers.get(chunk - file.chunks.start).copied().unwrap_or_default();
         let path = self.tree.entries[file.entry].show();
-        tracing::error!(
-            file = path,
-            offset = number * CHUNK,
-            ?error,
-            "cannot read a chunk of a mounted snapshot"
-        );
+        let cause = chain(error);
+        match self.counts.failures.add(file.entry, &cause) {
+            Some(1) => tracing::error!(
+                file = path,
+                offset = number * CHUNK,
+                error = cause,
+                "cannot read a chunk of a mounted snapshot"
+            ),
+            Some(times) => tracing::error!(file = path, times, "chunks of it still cannot be read"),
+            None => {}
+        }
         if error.kind() == ErrorKind::Corrupt || error.kind() == ErrorKind::NotFound {
             self.counts.damaged.lock().insert(chunk);
         }
@@ -777,7 +784,9 @@ impl Lazy {
         let Tree { key, packs, chunks, .. } = &*self.tree;
         let bytes = assemble(key.as_ref(), packs, &chunks[chunk], pieces)?;
         self.counts.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.counts.damaged.lock().remove(&chunk);
+        if self.counts.damaged.lock().remove(&chunk) {
+            self.counts.failures.clear();
+        }
         Ok(bytes)
     }
 

@@ -12,7 +12,8 @@ use frostline_ingest::{
     Cancel, Format, Ingest, IngestOptions, IngestReport, InputReport, Inputs, MergePolicy, Progress, Random,
 };
 use frostline_show::{
-    byte_progress, endless_progress, note, parse_bytes, printable, say, say_json, show_bytes, show_count,
+    byte_progress, end_progress, endless_progress, note, parse_bytes, printable, say, say_json, show_bytes,
+    show_count,
 };
 use frostline_split::Mapping;
 use indicatif::ProgressBar;
@@ -60,8 +61,7 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
         });
     let stopping = tokio::spawn(stop_on_signals(cancel, "committing"));
     let report = if given.follow {
-        let notes = bar.clone();
-        let ingest = ingest.with_notes(move |text| notes.suspend(|| note!("{}", printable(text))));
+        let ingest = ingest.with_notes(|text| note!("{}", printable(text)));
         ingest.follow(given.inputs, &name, options).await
     } else {
         ingest.run(inputs, &name, options).await
@@ -89,13 +89,14 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     Ok(Outcome::of(report.cancelled && !given.follow, report.failed.is_empty()))
 }
 
-/// The first Ctrl-C or SIGTERM stops the run after it has done what it does with what it has read, the second one at once.
+/// The first Ctrl-C, SIGTERM or SIGHUP stops the run after it has done what it does with what it has read, the second one at once.
 pub(crate) async fn stop_on_signals(cancel: Cancel, doing: &'static str) {
     let Ok(mut stops) = Stops::new() else { return };
     let mut is_first = true;
     loop {
         stops.next().await;
         if !is_first {
+            end_progress();
             note!("stopped at once: run the same command again to resume where it was");
             std::process::exit(INTERRUPTED.into());
         }
@@ -207,7 +208,8 @@ pub(super) fn progress_bar(bytes: u64) -> ProgressBar {
 }
 
 fn show(bar: &ProgressBar, progress: &Progress) {
-    bar.set_position(progress.bytes_taken);
+    // Threads report out of order.
+    bar.set_position(progress.bytes_taken.max(bar.position()));
     let (splits, documents) = (show_count(progress.splits, "split"), progress.documents);
     let mut message = format!("{documents} documents, {splits}");
     if progress.sealing > 0 {

@@ -64,7 +64,7 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
             settings.syslog_index
         );
     }
-    let mut stops = Stops::new()?;
+    let mut stops = Stops::beyond_the_terminal()?;
     let node = config.node_sharing(given.share_answers)?;
     let url = node.repository().url().to_owned();
     let indices = node.catalog().list().await.with_context(|| format!("cannot read the repository {url}"))?;

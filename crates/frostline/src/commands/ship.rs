@@ -44,14 +44,14 @@ pub(crate) async fn run(config: &Config, given: args::Ship) -> Result<Outcome> {
     let inputs =
         if given.follow { Inputs::default() } else { Inputs::without(&config.own(), &given.inputs)? };
     let (cancel, bar) = (Cancel::default(), progress_bar(inputs.bytes()));
-    let (shown, notes) = (bar.clone(), bar.clone());
+    let shown = bar.clone();
     let ship = Ship {
         post: Arc::new(http),
         clock: Arc::new(SystemClock),
         random: random(),
         rejects: Box::new(Rejects::new(rejects.clone())),
         cancel: cancel.clone(),
-        tell: Arc::new(move |text| notes.suspend(|| note!("{}", printable(text)))),
+        tell: Arc::new(|text| note!("{}", printable(text))),
         progress: Arc::new(move |progress| show(&shown, progress)),
         own: config.own(),
         wait: None,

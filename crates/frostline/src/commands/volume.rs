@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use frostline_base::{Cost, told};
 use frostline_node::Node;
 use frostline_show::{
-    Table, byte_progress, note, parse_bytes, printable, say, say_json, show_bytes, show_count,
+    Table, byte_progress, end_progress, is_in_background, note, parse_bytes, printable, say, say_json,
+    show_bytes, show_count,
 };
 use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
@@ -27,7 +28,7 @@ use crate::args::{
 };
 use crate::commands::ingest;
 use crate::config::Config;
-use crate::stopping::{INTERRUPTED, Stops};
+use crate::stopping::{INTERRUPTED, Stops, outlive_the_terminal};
 
 /// Changed paths that are named after a snapshot, and faults after a check.
 const NAMED_MAX: usize = 20;
@@ -231,12 +232,13 @@ fn host() -> String {
     name.trim().to_owned()
 }
 
-/// The first Ctrl-C or SIGTERM stops the work in an orderly way, the second one at once.
+/// The first Ctrl-C, SIGTERM or SIGHUP stops the work in an orderly way, the second one at once.
 async fn stop_on_signals(cancel: Arc<AtomicBool>) {
     let Ok(mut stops) = Stops::new() else { return };
     loop {
         stops.next().await;
         if cancel.swap(true, Ordering::Relaxed) {
+            end_progress();
             std::process::exit(INTERRUPTED.into());
         }
         note!("stopping; press Ctrl-C again to stop at once");
@@ -669,6 +671,7 @@ fn mapping(given: &str) -> Result<TablespaceMapping> {
 }
 
 async fn mount(config: &Config, given: VolumeMount, key: Option<&Path>) -> Result<Outcome> {
+    outlive_the_terminal()?;
     let session = Session::of(config.node()?).with_key(key)?;
     let rate = given.rate.as_deref().map(parse_bytes).transpose().context("--rate")?;
     if rate == Some(0) {
@@ -692,40 +695,48 @@ async fn mount(config: &Config, given: VolumeMount, key: Option<&Path>) -> Resul
         Mount::Whole(snapshot) => (*snapshot, None),
     };
     let directory = given.directory.display().to_string();
-    if config.json {
+    let said = if config.json {
         say_json(&json!({
             "snapshot": snapshot.name().to_string(), "directory": directory, "is_whole": mounted.is_none(),
             "cost": session.cost_json(),
-        }))?;
+        }))
     } else if mounted.is_some() {
-        say!("{} is mounted on {directory}", snapshot.name())?;
-        if let Some(newer) = mounted.as_ref().and_then(|mounted| mounted.newer()) {
+        say!("{} is mounted on {directory}", snapshot.name())
+    } else {
+        say!("{} is in {directory}: all of its data was there, so nothing is mounted", snapshot.name())
+    };
+    if let Some(mounted) = &mounted {
+        // Whoever reads this may be gone. The mount is for others.
+        if let Some(newer) = mounted.newer() {
             note!(
                 "this goes on with the incomplete mount of {}; {newer} is newer: mount that on another directory",
                 snapshot.name()
             );
         }
     } else {
-        say!("{} is in {directory}: all of its data was there, so nothing is mounted", snapshot.name())?;
+        said?;
     }
     if snapshot.consistency == Consistency::Changing {
         note!("the directory changed while this snapshot was taken: files may be of different moments");
     }
     session.note_cost(config);
     if let Some(mounted) = mounted {
-        note_unmounted(&given.directory, serve(*mounted).await?)?;
+        serve(*mounted, &given.directory).await?;
         session.note_cost(config);
     }
     Ok(Outcome::Done)
 }
 
-/// Serves a mount until somebody unmounts it; a signal does.
-async fn serve(mounted: Mounted) -> Result<Unmounted> {
+/// Serves a mount until somebody unmounts it; a signal does, but not the end of the terminal.
+async fn serve(mounted: Mounted, shown: &Path) -> Result<()> {
     let directory = mounted.directory().clone();
+    let is_stopping = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&is_stopping);
     let stopping = tokio::spawn(async move {
-        let Ok(mut stops) = Stops::new() else { return };
+        let Ok(mut stops) = Stops::beyond_the_terminal() else { return };
         loop {
             stops.next().await;
+            asked.store(true, Ordering::Relaxed);
             if let Err(error) = frostline_volume::unmount_snapshot(&directory).await {
                 note!("{}", told(&error));
             }
@@ -747,7 +758,12 @@ async fn serve(mounted: Mounted) -> Result<Unmounted> {
     let unmounted = mounted.serve(show).await;
     stopping.abort();
     bar.finish_and_clear();
-    Ok(unmounted?)
+    let unmounted = unmounted?;
+    // In the background, the command that unmounted it says the same at the same terminal.
+    if is_stopping.load(Ordering::Relaxed) || !is_in_background() {
+        note_unmounted(shown, unmounted)?;
+    }
+    Ok(())
 }
 
 fn show_demand(status: &MountStatus) -> String {

@@ -119,6 +119,22 @@ fn waits_for_two_signals() {
 }
 
 #[test]
+fn a_terminal_that_closes_asks_to_stop() {
+    use std::io::BufRead as _;
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--ignored", "--exact", "--nocapture", "host::process::tests::waits_for_two_signals"]);
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines().map(|line| line.unwrap());
+    assert_eq!(lines.find(|line| line == "ready").as_deref(), Some("ready"));
+    rustix::process::kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    let asked = lines.find(|line| line == "asked");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // A test that `nohup` started is not asked.
+    assert_eq!(asked.is_some(), !frostline_show::hangup_is_ignored());
+}
+
+#[test]
 fn the_second_signal_says_what_to_run() {
     use std::io::BufRead as _;
     let mut command = Command::new("/proc/self/exe");
