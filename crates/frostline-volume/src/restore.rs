@@ -119,8 +119,8 @@ impl Volumes {
         };
         let selected = options.selection.apply(&mut tree);
         selected.map_err(|e| Error::new(e.kind(), format!("{} in {name}", e.what())))?;
+        let moved = tablespace::resolve(&in_snapshot, &tree, directory, &options.tablespaces)?;
         in_snapshot.retain(|of| of.is_in(&tree));
-        let moved = tablespace::resolve(&in_snapshot, directory, &options.tablespaces)?;
         tablespace::relink(&mut tree, &moved);
         let tablespaces = in_snapshot.iter().map(|of| of.shown(directory, &moved)).collect();
         let tree = Arc::new(tree);
