@@ -26,6 +26,7 @@ use frostline_base::{ByteRange, Error, Result};
 
 use crate::digest::Digest;
 use crate::log::Snapshot;
+use crate::patterns;
 use crate::reader::{Fetched, Target, batches, fetch_sound, is_damage, targets};
 use crate::scan;
 use crate::snapshot::blocking;
@@ -108,6 +109,7 @@ impl Volumes {
         options: &RestoreOptions,
         progress: impl Fn(RestoreProgress) + Send + Sync,
     ) -> Result<Restored> {
+        patterns::check(options.selection.include.iter().chain(&options.selection.exclude))?;
         let mut tree = self.tree(snapshot).await?;
         let name = snapshot.name().to_string();
         let mut in_snapshot = match tablespace::read(&self.repository, &tree).await {

@@ -36,6 +36,7 @@ use crate::freeze::{self, Frozen};
 use crate::log::{Consistency, LogEntry, Running, Snapshot, State, Totals, VolumeName};
 use crate::mount;
 use crate::order;
+use crate::patterns;
 use crate::scan::{self, Found, Links, Scan, Scope};
 use crate::seal::{self, VolumeKey};
 use crate::tree::{
@@ -174,6 +175,7 @@ impl Volumes {
 
     /// What is written while it is read would never end, and what is frozen cannot be written.
     fn check_place(&self, directory: &Path, options: &SnapshotOptions) -> Result<()> {
+        patterns::check(&options.exclude)?;
         let repository = self.local_repository();
         if let Some(repository) = repository.as_deref().filter(|repository| repository.starts_with(directory))
         {
