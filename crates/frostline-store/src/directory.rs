@@ -11,7 +11,8 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -28,6 +29,8 @@ use object_store::{
     ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
     RenameOptions, Result, UploadPart,
 };
+use parking_lot::Mutex;
+use rustix::fs::{Mode, OFlags};
 
 /// So much is read from the kernel's memory without a thread: a tenth of a millisecond.
 const AT_ONCE_BYTES_MAX: u64 = 256 << 10;
@@ -196,6 +199,15 @@ impl Directory {
 #[derive(Clone, Debug)]
 struct Root {
     path: PathBuf,
+    /// Open for as long as the store is, because some file systems give a directory another inode number once the kernel
+    /// has forgotten it.
+    held: Arc<Mutex<Held>>,
+}
+
+/// An open directory.
+#[derive(Debug)]
+struct Held {
+    directory: OwnedFd,
     identity: Identity,
 }
 
@@ -208,10 +220,33 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(directory: &FilePath) -> io::Result<Identity> {
-        // First, because it is this that mounts what is mounted on demand.
-        let file_system = rustix::fs::statvfs(directory)?.f_fsid;
-        Ok(Identity { file_system, inode: fs::metadata(directory)?.ino() })
+    fn of(directory: &OwnedFd) -> io::Result<Identity> {
+        let file_system = rustix::fs::fstatvfs(directory)?.f_fsid;
+        Ok(Identity { file_system, inode: rustix::fs::fstat(directory)?.st_ino })
+    }
+}
+
+impl Held {
+    fn open(path: &FilePath) -> io::Result<Held> {
+        #[cfg(target_os = "linux")]
+        let access = OFlags::PATH;
+        #[cfg(not(target_os = "linux"))]
+        let access = OFlags::RDONLY;
+        let flags = access | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Held { identity: Identity::of(&directory)?, directory })
+    }
+
+    /// Another one takes its place if its file system no longer answers, as after an unmount by force.
+    fn is(&mut self, found: Held) -> bool {
+        match Identity::of(&self.directory) {
+            Ok(identity) => identity == found.identity,
+            Err(_) if self.identity == found.identity => {
+                *self = found;
+                true
+            }
+            Err(_) => false,
+        }
     }
 }
 
@@ -219,15 +254,15 @@ impl Root {
     fn new(path: &FilePath) -> io::Result<Root> {
         // The files that are written have canonical paths.
         let path = fs::canonicalize(path)?;
-        Ok(Root { identity: Identity::of(&path)?, path })
+        Ok(Root { held: Arc::new(Mutex::new(Held::open(&path)?)), path })
     }
 
     /// An error that names the directory if it is gone, or another one has its path.
     fn check(&self) -> io::Result<()> {
         let path = self.path.display();
-        match Identity::of(&self.path) {
-            Ok(identity) if identity == self.identity => Ok(()),
-            Ok(_) => Err(io::Error::other(format!(
+        match Held::open(&self.path).map(|found| self.held.lock().is(found)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(io::Error::other(format!(
                 "{path} is not the directory that it was: mount its disk again, or run the command again if this is the one"
             ))),
             Err(e) if is_gone(&e) => Err(io::Error::other(format!(
@@ -372,7 +407,7 @@ fn temporary(file: &FilePath) -> PathBuf {
 /// A new file without a name, on the file system of `file`; none where there is no such thing.
 #[cfg(target_os = "linux")]
 fn without_name(file: &FilePath) -> Option<io::Result<File>> {
-    use rustix::fs::{Mode, OFlags, open};
+    use rustix::fs::open;
     use rustix::io::Errno;
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     match open(file.parent()?, flags, Mode::from_raw_mode(0o666)) {
@@ -448,7 +483,7 @@ fn walk(root: &Root, prefix: &Path, deep: bool) -> io::Result<ListResult> {
 /// the file system does not tell.
 #[cfg(target_os = "linux")]
 fn from_memory(file: &FilePath, location: &Path, options: &GetOptions) -> Option<Result<GetResult>> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    use rustix::fs::{CWD, ResolveFlags, openat2};
     let GetOptions {
         if_match: None,
         if_none_match: None,

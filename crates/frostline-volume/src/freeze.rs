@@ -1,32 +1,51 @@
 //! A file system that takes no writes for a while.
 
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use frostline_base::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::mount;
 
-/// Freezes, says so, and thaws when its input ends: also when this process is killed.
-const GUARDIAN: &str =
-    r#"fsfreeze --freeze "$1" && echo frozen && { cat >/dev/null; fsfreeze --unfreeze "$1"; }"#;
+/// Freezes, says so, and thaws when its input ends. A thread that waits for the frozen file system keeps the input open
+/// after `kill -9`, so it also thaws when the process is dead but for such threads, or is to die.
+const GUARDIAN: &str = r#"
+is_killed() { grep -qE '^(State:.[ZX]|S.*Pnd:.*[13579bdf]..$)' "/proc/$PPID/status"; }
+exec 3<&0
+fsfreeze --freeze "$1" && echo frozen && {
+    cat <&3 >/dev/null & reader=$!
+    while sleep 1; do ! is_killed || kill "$reader"; done 3<&- >/dev/null 2>&1 & watcher=$!
+    wait "$reader"; ended=$?
+    kill "$watcher"
+    fsfreeze --unfreeze "$1" && exit "$ended"
+}"#;
+
+/// Writes to a file or directory, and changes nothing but a time of it.
+const PROBE: &str = r#"chmod "$(stat -c %a -- "$1")" "$1" && sync "$1""#;
+/// Who waits for a write for so long waits for the thaw.
+const PROBE_LIMIT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// `Invalid` where this process would wait for itself: it writes to the repository and to its output.
 pub(crate) fn check(directory: &Path, repository: Option<&Path>) -> Result<()> {
-    let device = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
-    let frozen = device(directory);
+    // What this cannot tell, a probe of the frozen file system will.
+    let Some(frozen) = mount::file_system(directory) else { return Ok(()) };
     let needed = ["/", "/dev/stdout", "/dev/stderr"].map(Path::new);
-    match needed.into_iter().chain(repository).find(|path| device(path) == frozen) {
+    match needed.into_iter().chain(repository).find(|path| mount::writes_to(path, &frozen)) {
         None => Ok(()),
-        Some(path) => Err(Error::invalid(format!(
-            "{} is on the file system that would be frozen, and is needed meanwhile: stop what writes to the directory, or \
-             take a snapshot of the file system and read that",
-            path.display()
-        ))),
+        Some(path) => Err(needed_meanwhile(path)),
     }
+}
+
+fn needed_meanwhile(path: &Path) -> Error {
+    Error::invalid(format!(
+        "{} is on the file system that would be frozen, and is needed meanwhile: stop what writes to the directory, or take a \
+         snapshot of the file system and read that",
+        path.display()
+    ))
 }
 
 /// `Invalid` where one of these is not on the file system of the first, which alone is frozen.
@@ -51,7 +70,7 @@ pub(crate) struct Frozen(Child);
 
 impl Frozen {
     /// Freezes the file system that `directory` is on. See [`check`].
-    pub(crate) fn begin(directory: &Path) -> Result<Frozen> {
+    pub(crate) fn begin(directory: &Path, repository: Option<&Path>) -> Result<Frozen> {
         let refused = |e: &str| {
             Error::refused(format!(
                 "cannot freeze {}: {}; a freeze needs root and a file system that knows it",
@@ -70,10 +89,42 @@ impl Frozen {
             let _ = BufReader::new(out).read_line(&mut line);
         }
         if line.trim() == "frozen" {
-            return Ok(Frozen(guardian));
+            let frozen = Frozen(guardian);
+            return match frozen.waiting(repository)? {
+                None => Ok(frozen),
+                Some((path, mut probe)) => {
+                    frozen.thaw()?;
+                    let _ = probe.wait();
+                    Err(needed_meanwhile(&path))
+                }
+            };
         }
         let output = guardian.wait_with_output().map_err(|e| refused(&e.to_string()))?;
         Err(refused(&String::from_utf8_lossy(&output.stderr)))
+    }
+
+    /// What is needed and takes no writes now, and the process that found out.
+    fn waiting(&self, repository: Option<&Path>) -> Result<Option<(PathBuf, Child)>> {
+        let outputs =
+            ["/dev/stdout", "/dev/stderr"].into_iter().filter_map(|path| std::fs::canonicalize(path).ok());
+        let files = outputs.filter(|path| path.is_file());
+        for path in files.chain(repository.map(Path::to_owned)) {
+            let mut command = Command::new("sh");
+            command.args(["-c", PROBE, "sh"]).arg(&path).process_group(0);
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+            let failed = |e| Error::refused("cannot try whether the repository takes writes").with_source(e);
+            let mut probe = command.spawn().map_err(failed)?;
+            if let Some(out) = probe.stdout.take() {
+                let mut ends = [PollFd::new(&out, PollFlags::IN)];
+                // Nothing comes: it ends.
+                while let Err(Errno::INTR) = poll(&mut ends, Some(&PROBE_LIMIT)) {}
+                if ends[0].revents().is_empty() {
+                    return Ok(Some((path, probe)));
+                }
+            }
+            let _ = probe.wait();
+        }
+        Ok(None)
     }
 
     /// Thaws, and says whether that worked.
@@ -104,24 +155,4 @@ impl Drop for Frozen {
 }
 
 #[cfg(test)]
-mod tests {
-    use frostline_base::ErrorKind;
-
-    use super::*;
-
-    #[test]
-    fn what_this_process_needs_is_not_frozen() {
-        assert_eq!(check(Path::new("/"), None).unwrap_err().kind(), ErrorKind::Invalid);
-        let error = check(Path::new("/proc"), Some(Path::new("/proc/self"))).unwrap_err();
-        assert!(error.what().starts_with("/proc/self is on the file system"), "{error}");
-        assert!(error.what().ends_with("take a snapshot of the file system and read that"), "{error}");
-        assert!(check(Path::new("/proc"), None).is_ok());
-    }
-
-    #[test]
-    fn a_file_system_that_cannot_be_frozen_is_told() {
-        let error = Frozen::begin(Path::new("/proc")).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Refused);
-        assert!(error.what().contains("/proc"), "{error}");
-    }
-}
+mod tests;

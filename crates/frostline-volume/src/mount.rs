@@ -53,7 +53,7 @@ use lazy::Lazy;
 use pages::Pages;
 use place::{Place, Record};
 use reach::MountLine;
-pub(crate) use reach::file_system;
+pub(crate) use reach::{file_system, writes_to};
 use record::Recording;
 use untouched::Untouched;
 

@@ -214,7 +214,14 @@ impl Fetched {
         }
     }
 
-    /// The packs at fault for a chunk that does not have its digest, and whether that is certain. Pieces are compared with
+    /// The first error of each pack of which a piece of a chunk could not be read.
+    pub(crate) fn lost(&self, chunk: &Chunk) -> Vec<Error> {
+        let mut seen = BTreeSet::new();
+        let lost = chunk.pieces.iter().filter_map(|piece| Some((piece.pack, self.lost.get(piece)?)));
+        lost.filter(|(pack, _)| seen.insert(*pack)).map(|(_, error)| error.clone()).collect()
+    }
+
+    /// The packs at fault for a chunk that is not what it was, and whether that is certain. Pieces are compared with
     /// the directories of their packs. If all are as these say, a pack without one is at fault.
     pub(crate) fn blamed(
         &self,

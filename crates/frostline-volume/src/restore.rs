@@ -26,6 +26,7 @@ use frostline_base::{ByteRange, Error, Result};
 
 use crate::digest::Digest;
 use crate::log::Snapshot;
+use crate::patterns;
 use crate::reader::{Fetched, Target, batches, fetch_sound, is_damage, targets};
 use crate::scan;
 use crate::snapshot::blocking;
@@ -108,6 +109,7 @@ impl Volumes {
         options: &RestoreOptions,
         progress: impl Fn(RestoreProgress) + Send + Sync,
     ) -> Result<Restored> {
+        patterns::check(options.selection.include.iter().chain(&options.selection.exclude))?;
         let mut tree = self.tree(snapshot).await?;
         let name = snapshot.name().to_string();
         let mut in_snapshot = match tablespace::read(&self.repository, &tree).await {
@@ -119,8 +121,8 @@ impl Volumes {
         };
         let selected = options.selection.apply(&mut tree);
         selected.map_err(|e| Error::new(e.kind(), format!("{} in {name}", e.what())))?;
+        let moved = tablespace::resolve(&in_snapshot, &tree, directory, &options.tablespaces)?;
         in_snapshot.retain(|of| of.is_in(&tree));
-        let moved = tablespace::resolve(&in_snapshot, directory, &options.tablespaces)?;
         tablespace::relink(&mut tree, &moved);
         let tablespaces = in_snapshot.iter().map(|of| of.shown(directory, &moved)).collect();
         let tree = Arc::new(tree);

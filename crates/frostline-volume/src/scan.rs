@@ -14,6 +14,7 @@ use frostline_base::{ByteRange, Error, ErrorKind, Result};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
+use crate::mount;
 use crate::patterns::matches;
 use crate::piece::CHUNK_BYTES;
 use crate::tree::{EXTENTS_MAX, Entry, Meta, Node, PATH_BYTES_MAX, Time, show_path};
@@ -95,6 +96,7 @@ impl Scan {
     /// Adds what is below a directory, which is on this device.
     fn walk(&mut self, directory: Vec<u8>, device: u64, scope: &Scope) -> Result<()> {
         let mut directories = vec![directory];
+        let mut bound: HashMap<u64, bool> = HashMap::new();
         while let Some(directory) = directories.pop() {
             let folder = self.place(&directory);
             let names = match std::fs::read_dir(&folder) {
@@ -116,8 +118,18 @@ impl Scan {
                 }
                 let Some(found) = self.look(path)? else { continue };
                 let is_other = scope.one_file_system && found.identity.device != device;
-                if found.is_directory() && !is_other {
-                    directories.push(found.entry.path.clone());
+                if found.is_directory() {
+                    directories.extend((!is_other).then(|| found.entry.path.clone()));
+                } else if is_other {
+                    let (device, path) = (found.identity.device, found.entry.path.clone());
+                    let place = self.place(&path);
+                    // An overlay gives files devices of their own.
+                    let is_bound = || {
+                        mount::file_system(&place).is_some_and(|of| mount::file_system(&folder) != Some(of))
+                    };
+                    if *bound.entry(device).or_insert_with(is_bound) {
+                        self.entries.pop();
+                    }
                 }
             }
         }

@@ -36,6 +36,7 @@ use crate::freeze::{self, Frozen};
 use crate::log::{Consistency, LogEntry, Running, Snapshot, State, Totals, VolumeName};
 use crate::mount;
 use crate::order;
+use crate::patterns;
 use crate::scan::{self, Found, Links, Scan, Scope};
 use crate::seal::{self, VolumeKey};
 use crate::tree::{
@@ -166,10 +167,16 @@ impl Volumes {
         }
     }
 
+    /// The repository, if it is a directory.
+    fn local_repository(&self) -> Option<PathBuf> {
+        let repository = frostline_store::local_directory(self.repository.url())?;
+        Some(std::fs::canonicalize(&repository).unwrap_or(repository))
+    }
+
     /// What is written while it is read would never end, and what is frozen cannot be written.
     fn check_place(&self, directory: &Path, options: &SnapshotOptions) -> Result<()> {
-        let repository = frostline_store::local_directory(self.repository.url());
-        let repository = repository.map(|path| std::fs::canonicalize(&path).unwrap_or(path));
+        patterns::check(&options.exclude)?;
+        let repository = self.local_repository();
         if let Some(repository) = repository.as_deref().filter(|repository| repository.starts_with(directory))
         {
             return Err(Error::invalid(format!(
@@ -269,7 +276,8 @@ impl Writing<'_> {
         progress: impl Fn(SnapshotProgress) + Send + Sync,
     ) -> Result<Taken> {
         let (base, lost) = self.read_base().await?;
-        let frozen = self.options.freeze.then(|| Frozen::begin(&self.directory)).transpose()?;
+        let freeze = || Frozen::begin(&self.directory, self.volumes.local_repository().as_deref());
+        let frozen = self.options.freeze.then(freeze).transpose()?;
         let (started_ms, started) = (self.volumes.now_ms(), Instant::now());
         // The first write through a mapping to a clean page updates the times, so pages are cleaned before the scan.
         let watches = frozen.is_none();

@@ -158,11 +158,10 @@ impl Volumes {
         let mut all = Vec::with_capacity(checked.len());
         for (target, outcome) in checked {
             let outcome = match outcome {
-                // The digest is that of all pieces.
-                Err(error) if error.fact("digest").is_some() => Err(self
+                Err(error) => Err(self
                     .blame(tree, &tree.chunks[target.chunk], &fetched, &mut directories, error)
                     .await?),
-                outcome => outcome.map_err(|error| vec![error]),
+                Ok(()) => Ok(()),
             };
             all.push((target, outcome));
         }
@@ -178,9 +177,12 @@ impl Volumes {
         directories: &mut HashMap<u32, Option<Directory>>,
         error: Error,
     ) -> Result<Vec<Error>> {
-        let packs = packs_of(chunk);
+        let (packs, lost) = (packs_of(chunk), fetched.lost(chunk));
         if packs.len() == 1 {
             return Ok(vec![error]);
+        }
+        if !lost.is_empty() {
+            return Ok(lost);
         }
         for number in &packs {
             if let Some(pack) = tree.packs.get(*number as usize).filter(|_| !directories.contains_key(number))

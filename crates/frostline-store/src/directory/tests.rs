@@ -239,6 +239,45 @@ async fn nothing_is_written_beneath_a_disk_that_a_disk_that_was_unmounted() {
     put.unwrap();
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_directory_that_the_kernel_forgets_stays_the_same() {
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+    let (disk, lower, merged) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    if let Err(error) = mount("tmpfs", disk.path(), "tmpfs", MountFlags::empty(), None) {
+        return eprintln!("skipped: {error}");
+    }
+    for name in ["upper", "work"] {
+        fs::create_dir(disk.path().join(name)).unwrap();
+    }
+    // Layers on two file systems: the inode numbers of directories are made up.
+    let options = format!(
+        "xino=off,lowerdir={},upperdir={1}/upper,workdir={1}/work",
+        lower.path().display(),
+        disk.path().display()
+    );
+    let options = std::ffi::CString::new(options).unwrap();
+    let mounted = mount("overlay", merged.path(), "overlay", MountFlags::empty(), Some(options.as_c_str()));
+    let root = merged.path().join("repo");
+    let forget = || fs::write("/proc/sys/vm/drop_caches", "2");
+    let put =
+        match mounted.map_err(io::Error::from).and_then(|()| fs::create_dir(&root)).and_then(|()| forget()) {
+            Err(error) => Err(error),
+            Ok(()) => {
+                let store = Directory::new(&root).unwrap();
+                forget().unwrap();
+                Ok(store.put(&Path::from("a/b/c"), "x".into()).await)
+            }
+        };
+    let _ = unmount(merged.path(), UnmountFlags::DETACH);
+    unmount(disk.path(), UnmountFlags::DETACH).unwrap();
+    match put {
+        Ok(put) => drop(put.unwrap()),
+        Err(error) => eprintln!("skipped: {error}"),
+    }
+}
+
 #[tokio::test]
 async fn an_upload_that_is_not_completed_leaves_nothing() {
     let root = tempfile::tempdir().unwrap();

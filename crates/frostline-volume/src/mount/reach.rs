@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, statx};
@@ -18,6 +18,9 @@ use super::place;
 
 /// Since Linux 6.8; an identity that no later mount gets.
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
+/// The options of an overlay that name the directories it is made of.
+const LAYERS: [&str; 4] = ["lowerdir", "lowerdir+", "datadir+", "upperdir"];
 
 /// A mount as a process sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,14 +56,13 @@ impl MountLine {
         self.kind.starts_with("fuse") && self.source == name
     }
 
-    /// The directories that an overlay is made of, as they were named when it was mounted.
-    fn layers(&self) -> Vec<PathBuf> {
+    /// The directories that these options of an overlay name, as they were named when it was mounted.
+    fn layers(&self, options: &[&str]) -> Vec<PathBuf> {
         if self.kind != "overlay" {
             return Vec::new();
         }
         let named = self.options.split(',').filter_map(|option| option.split_once('='));
-        let layers =
-            named.filter(|(name, _)| matches!(*name, "lowerdir" | "lowerdir+" | "datadir+" | "upperdir"));
+        let layers = named.filter(|(name, _)| options.contains(name));
         layers.flat_map(|(_, paths)| paths.split(':')).map(|path| PathBuf::from(unescaped(path))).collect()
     }
 }
@@ -98,10 +100,52 @@ fn mounts_of(process: &str) -> Vec<MountLine> {
 
 /// The file system that a path is on, as long as it is mounted. None where this process cannot tell.
 pub(crate) fn file_system(path: &Path) -> Option<String> {
-    let open =
-        rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    mount_of(path, OFlags::NOFOLLOW).map(|mount| mount.device)
+}
+
+fn mount_of(path: &Path, flags: OFlags) -> Option<MountLine> {
+    let open = rustix::fs::open(path, flags | OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let id = mount_id(open, StatxFlags::MNT_ID)?;
-    mounts_of("self").into_iter().find(|mount| mount.id == id).map(|mount| mount.device)
+    mounts_of("self").into_iter().find(|mount| mount.id == id)
+}
+
+/// Whether a write to a path may be one to a file system: it is on it, in an overlay with its upper layer there, or on a
+/// block device that is a file there.
+pub(crate) fn writes_to(path: &Path, file_system: &str) -> bool {
+    let (mut paths, mut devices) = (vec![path.to_owned()], Vec::new());
+    let mut seen = HashSet::new();
+    loop {
+        if let Some(path) = paths.pop() {
+            let Some(mount) = mount_of(&path, OFlags::empty()) else { continue };
+            paths.extend(
+                mount.layers(&["upperdir", "workdir"]).into_iter().filter(|path| seen.insert(path.clone())),
+            );
+            // The device of a Btrfs is not the one that it is on.
+            let source =
+                std::fs::metadata(&mount.source).ok().filter(|meta| meta.file_type().is_block_device());
+            let on = source
+                .map(|meta| format!("{}:{}", rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev())));
+            devices.extend([Some(mount.device), on].into_iter().flatten());
+        } else if let Some(device) = devices.pop() {
+            if device == file_system {
+                return true;
+            }
+            let block = Path::new("/sys/dev/block").join(&device);
+            if !seen.insert(block.clone()) {
+                continue;
+            }
+            let backing = std::fs::read(block.join("loop/backing_file")).ok();
+            paths.extend(
+                backing.map(|name| PathBuf::from(OsString::from_vec(name.trim_ascii_end().to_vec()))),
+            );
+            let below = std::fs::read_dir(block.join("slaves")).into_iter().flatten().flatten();
+            devices.extend(below.filter_map(|device| {
+                Some(std::fs::read_to_string(device.path().join("dev")).ok()?.trim().to_owned())
+            }));
+        } else {
+            return false;
+        }
+    }
 }
 
 /// What is mounted on a path and not hidden by another mount.
@@ -139,7 +183,7 @@ impl Incomplete {
                     path.ancestors().any(place::is_part_of_incomplete) || found.shows(&path)
                 })
             };
-            if mount.root.ancestors().any(place::is_state) || mount.layers().iter().any(is_layer) {
+            if mount.root.ancestors().any(place::is_state) || mount.layers(&LAYERS).iter().any(is_layer) {
                 found.0.insert(mount.id);
             }
         }
@@ -287,7 +331,7 @@ pub(super) fn who_is_in(mount: &MountLine) -> Option<String> {
 pub(super) fn is_layer(root: &Path) -> bool {
     let Some(of) = std::fs::metadata(root).ok().map(|meta| (meta.dev(), meta.ino())) else { return false };
     let mounts = mounts_of("self");
-    mounts.iter().flat_map(MountLine::layers).any(|layer| is_below(&layer, of))
+    mounts.iter().flat_map(|mount| mount.layers(&LAYERS)).any(|layer| is_below(&layer, of))
 }
 
 fn is_below(path: &Path, root: (u64, u64)) -> bool {
@@ -360,8 +404,8 @@ mod tests {
     fn layers_of_overlays_are_named() {
         let overlay = "50 1 0:40 / /x rw - overlay o rw,lowerdir=/srv/a\\040b:/c,upperdir=/up,workdir=/work";
         let layers = ["/srv/a b", "/c", "/up"].map(PathBuf::from);
-        assert_eq!(parsed(overlay).layers(), layers);
-        assert!(parsed("50 1 0:40 / /x rw - ext4 o rw,lowerdir=/c").layers().is_empty());
+        assert_eq!(parsed(overlay).layers(&LAYERS), layers);
+        assert!(parsed("50 1 0:40 / /x rw - ext4 o rw,lowerdir=/c").layers(&LAYERS).is_empty());
     }
 
     #[test]

@@ -24,3 +24,12 @@ fn a_pattern_matches_at_any_depth_unless_it_begins_with_a_slash() {
 fn names_that_are_not_utf_8_are_matched() {
     assert!(matches(&Pattern::new("*.pid").unwrap(), b"a/\xff.pid"));
 }
+
+#[test]
+fn what_restic_reads_in_another_way_is_refused() {
+    for pattern in [r"a\*", "[^a]", "x/[!a]*"] {
+        let error = super::check(&[Pattern::new(pattern).unwrap()]).unwrap_err();
+        assert!(error.what().starts_with(&format!("the pattern {pattern} has a backslash")), "{error}");
+    }
+    super::check(&["*.pid", "[*]", "[a-z]?^!"].map(|text| Pattern::new(text).unwrap())).unwrap();
+}

@@ -108,6 +108,7 @@ pub(super) fn find<'a>(tree: &'a Tree, path: &[u8]) -> Option<&'a Entry> {
 /// Where those tablespaces are restored that the caller has a place for.
 pub(super) fn resolve(
     tablespaces: &[InSnapshot],
+    selected: &Tree,
     directory: &Path,
     mappings: &[TablespaceMapping],
 ) -> Result<Vec<Moved>> {
@@ -117,6 +118,12 @@ pub(super) fn resolve(
             old.as_os_str() == OsStr::new(&of.number) || old.as_os_str().as_bytes() == of.location
         };
         let found = tablespaces.iter().find(is_meant).ok_or_else(|| unknown(tablespaces, old))?;
+        if !found.is_in(selected) {
+            return Err(Error::invalid(format!(
+                "--include and --exclude leave out the tablespace {}: change them, or leave out its --tablespace",
+                old.display()
+            )));
+        }
         let (place, root) = (absolute(new)?, absolute(directory)?);
         if place.starts_with(&root) || root.starts_with(&place) {
             return Err(Error::invalid(format!(

@@ -115,7 +115,7 @@ fn a_file_that_took_the_place_of_another_is_not_read_for_it() {
 
 #[test]
 fn every_file_system_of_a_scan_is_synced_and_only_one_can_be_frozen() {
-    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+    use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
     let folder = tempfile::tempdir().unwrap();
     let (root, inner) = (folder.path(), folder.path().join("b/inner"));
     fs::create_dir_all(&inner).unwrap();
@@ -124,13 +124,18 @@ fn every_file_system_of_a_scan_is_synced_and_only_one_can_be_frozen() {
         return eprintln!("skipped: {error}");
     }
     fs::write(inner.join("file"), "x").unwrap();
-    let places = |one_file_system| {
-        let scope = Scope { one_file_system, ..Scope::default() };
-        scan(root, &scope).unwrap().places(one_file_system)
-    };
-    let (all, one) = (places(false), places(true));
+    let scanned = |one_file_system| scan(root, &Scope { one_file_system, ..Scope::default() }).unwrap();
+    let places = |one_file_system| scanned(one_file_system).places(one_file_system);
+    let all = places(false);
+    // A file of another file system, too.
+    fs::write(root.join("bound"), "").unwrap();
+    mount_bind(&inner.join("file"), &root.join("bound")).unwrap();
+    let (one, paths) = (places(true), scanned(true).entries);
     let (checked, alone) = (crate::freeze::check_scan(&all), crate::freeze::check_scan(&one));
+    unmount(&root.join("bound"), UnmountFlags::DETACH).unwrap();
     unmount(&inner, UnmountFlags::DETACH).unwrap();
+    let paths: Vec<String> = paths.iter().map(|found| found.entry.show()).collect();
+    assert_eq!(paths, [".", "a", "b", "b/inner"]);
     assert_eq!(all, [root, &inner]);
     assert_eq!(one, [root]);
     let error = checked.unwrap_err();

@@ -196,3 +196,34 @@ async fn of_the_packs_of_a_chunk_exactly_the_damaged_one_is_named() {
         assert!([key(&all[0]), key(&all[1])].contains(&object));
     }
 }
+
+#[tokio::test]
+async fn each_damaged_or_lost_pack_of_an_encrypted_chunk_is_named() {
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("file");
+    fs::write(&path, noise(1, 500_000)).unwrap();
+    let volumes = || bench.volumes().with_key(Some(VolumeKey::from_random([1, 2])));
+    let mut all = Vec::new();
+    for n in 0..2 {
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&[n], u64::from(n) * 100_000).unwrap();
+        all.push(snapshot(&volumes(), folder.path()).await.snapshot);
+    }
+    let keys: Vec<String> = all.iter().map(|of| crate::tree::pack_key(of.id, 0)).collect();
+    let named = async || {
+        let faults = volumes().verify(&all[1..], |_, _| {}).await.unwrap().faults;
+        let of_file = faults.into_iter().filter(|fault| fault.file.is_some());
+        of_file.map(|fault| (fault.object.unwrap(), fault.gone)).collect::<Vec<_>>()
+    };
+    let each = |gone: bool| keys.iter().map(|key| (key.clone(), gone)).collect::<Vec<_>>();
+    for key in &keys {
+        let mut bytes = bench.store.read(key).await.to_vec();
+        bytes[60] ^= 1;
+        bench.store.write(key, bytes).await;
+    }
+    assert_eq!(named().await, each(false));
+    for key in &keys {
+        bench.store.remove(key).await;
+    }
+    assert_eq!(named().await, each(true));
+}

@@ -170,3 +170,17 @@ async fn a_damaged_map_of_tablespaces_only_matters_to_who_moves_one() {
     assert!(done.faults.iter().any(|fault| fault.file.as_deref() == Some(TABLESPACE_MAP)), "{done:?}");
     assert!(inside.join("frostline_tablespaces/1").is_dir());
 }
+
+#[tokio::test]
+async fn a_tablespace_that_the_patterns_leave_out_is_told() {
+    let (bench, source, folder) = (Bench::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let taken = taken(&bench, source.path()).await;
+    let mapping = TablespaceMapping { old: "/ssd/a b".into(), new: folder.path().join("ssd") };
+    let exclude = vec![glob::Pattern::new("frostline_tablespaces").unwrap()];
+    let selection = crate::Selection { exclude, ..Default::default() };
+    let options = RestoreOptions { tablespaces: vec![mapping], selection, ..RestoreOptions::default() };
+    let target = folder.path().join("target");
+    let error = bench.volumes().restore(&taken, &target, &options, |_| {}).await.unwrap_err();
+    assert!(error.what().starts_with("--include and --exclude leave out the tablespace /ssd/a b"), "{error}");
+    assert!(!target.exists());
+}
