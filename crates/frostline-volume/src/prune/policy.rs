@@ -1,5 +1,7 @@
 //! Which snapshots of a volume stay, as `restic forget` decides it.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -11,17 +13,16 @@ const OLDEST: &str = "oldest snapshot";
 /// Why each snapshot of a volume stays: one without a reason goes. `keep` has how many of each kind of [`REASONS`] stay,
 /// and `taken_ms` when they were taken, from the newest on.
 ///
-/// Of each kind, the newest snapshots of so many days (weeks, months) stay. If there are fewer, the oldest snapshot stays,
-/// too.
+/// Of each kind, the newest snapshots of so many days (weeks, months) stay, one of each, also where the clocks of those who
+/// took them differ. If there are fewer, the oldest snapshot stays, too.
 pub(super) fn reasons(mut keep: [usize; 4], taken_ms: &[i64]) -> Vec<Vec<&'static str>> {
-    let mut latest = [None; 4];
+    let mut seen: [BTreeSet<i64>; 4] = Default::default();
     let mut all = Vec::with_capacity(taken_ms.len());
     for (at, time_ms) in taken_ms.iter().enumerate() {
         let is_oldest = at + 1 == taken_ms.len();
         let (mut reasons, mut oldest) = (Vec::new(), None);
         for (kind, period) in periods(at, *time_ms).into_iter().enumerate() {
-            if keep[kind] > 0 && latest[kind] != Some(period) {
-                latest[kind] = Some(period);
+            if keep[kind] > 0 && seen[kind].insert(period) {
                 keep[kind] -= 1;
                 reasons.push(REASONS[kind]);
             } else if keep[kind] > 0 && is_oldest {

@@ -39,3 +39,15 @@ fn a_week_has_the_days_of_two_years() {
     let taken = ["2027-01-03T10:00:00Z", "2026-12-28T10:00:00Z", "2026-12-27T10:00:00Z"];
     check([0, 0, 2, 0], &taken, &["01-03T10 w", "12-27T10 w"]);
 }
+
+#[test]
+fn a_day_counts_once_also_if_the_clocks_of_two_machines_differ() {
+    let taken = [
+        "2026-10-10T10:00:00Z",
+        "2026-10-12T10:00:00Z",
+        "2026-10-09T10:00:00Z",
+        "2026-10-10T09:00:00Z",
+        "2026-10-08T10:00:00Z",
+    ];
+    check([0, 4, 0, 0], &taken, &["10-10T10 d", "10-12T10 d", "10-09T10 d", "10-08T10 d"]);
+}
