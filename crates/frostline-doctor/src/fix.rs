@@ -69,18 +69,24 @@ is_of() {
     return 1
 }
 
-# held: what each setting that may change with another one holds now, if it can be read
+# held: of settings that may change with another one, what each holds now, if it can be read
 held() {
     while read -r kind dev _; do
         value=$(now_"$kind" "$dev") && [ -n "$value" ] && printf '%s\n' "$kind $dev $value"
     done
     :
 }
+# line_of KIND NAME: its line of such a list
+line_of() {
+    while read -r of_kind of_name rest; do
+        [ "$of_kind $of_name" != "$1 $2" ] || printf '%s\n' "$of_kind $of_name $rest"
+    done
+}
 
 # change NUMBER: sets it, if it still holds what it held
 change() {
     mine=$record/$1
-    [ ! -e "$mine/left" ] || return 0
+    [ ! -s "$mine/left" ] || [ -e "$mine/due" ] || [ -e "$mine/begun" ] || return 0
     # It was killed, or could not set all back.
     revert "$1" || return 1
     eval "was=\$was_$1 to=\$to_$1 back=\$back_$1 name=\$name_$1 owner=\$owner_$1"
@@ -119,39 +125,40 @@ revert() {
 }
 set_back() {
     is_of "$1" "$owner" "is gone, or belongs to another device or file system now: left alone" && read_now "$1" || return 1
-    if [ "$now" != "$was" ] && [ -n "$left" ] && [ "$now" != "$left" ]; then
-        echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
-        return 1
-    fi
-    # What somebody has changed since stays as it is.
-    if [ -e "$mine/since" ] && [ -n "$left" ]; then
-        later < "$mine/others" > "$mine/merged" && mv "$mine/merged" "$mine/others" && rm -f "$mine/since" || return 1
+    # An undo that was killed may have left anything: it is completed as it was begun.
+    if [ ! -e "$mine/due" ]; then
+        if [ "$now" != "$was" ] && [ -n "$left" ] && [ "$now" != "$left" ]; then
+            echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
+            return 1
+        fi
+        due < "$mine/others" > "$mine/new" && mv "$mine/new" "$mine/due" || return 1
     fi
     if [ "$now" != "$was" ]; then
         set_"$1" "$back"
         if [ "$(get_"$1")" != "$was" ]; then
             echo "$name could not be set back to $was" >&2
+            end_undo "$1"
             return 1
         fi
+        echo "$name: $now -> $was"
     fi
-    others_back < "$mine/others" || return 1
-    [ "$now" = "$was" ] || echo "$name: $now -> $was"
+    others_back < "$mine/due" && return
+    end_undo "$1"
+    return 1
 }
-# later: of settings that changed with it, what each should be: now if somebody has changed it since, else as it was
-later() {
-    since="
-$(cat "$mine/since")
-"
+# due: of settings that changed with it, what each should be: now if somebody has changed it since, else as it was
+due() {
     while read -r kind dev value; do
-        is=$(now_"$kind" "$dev")
-        case $since in
-        *"
-$kind $dev $is
-"*) ;;
-        *"
-$kind $dev "*) [ -z "$is" ] || value=$is ;;
-        esac
-        printf '%s\n' "$kind $dev $value"
+        line="$kind $dev $value"
+        if [ -n "$left" ]; then
+            is=$(printf '%s\n' "$kind $dev" | held)
+            since=$(line_of "$kind" "$dev" < "$mine/since")
+            case $is in
+            "$since") ;;
+            "$kind $dev "*) [ -z "$since" ] || line=$is ;;
+            esac
+        fi
+        printf '%s\n' "$line"
     done
 }
 others_back() {
@@ -162,6 +169,19 @@ others_back() {
         all=1
     done
     return "$all"
+}
+# end_undo NUMBER: records what an undo has left that could not set all back. What it did not mean to change stays recorded as
+# the fix left it.
+end_undo() {
+    while read -r kind dev value; do
+        line="$kind $dev $value"
+        if [ "$(line_of "$kind" "$dev" < "$mine/due")" = "$line" ]; then
+            printf '%s\n' "$kind $dev" | held
+        else
+            line_of "$kind" "$dev" < "$mine/since"
+        fi
+    done < "$mine/others" > "$mine/new" && mv "$mine/new" "$mine/since" &&
+        get_"$1" > "$mine/new" && mv "$mine/new" "$mine/left" && mv "$mine/due" "$mine/begun"
 }
 "#;
 
