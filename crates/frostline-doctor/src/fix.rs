@@ -69,10 +69,10 @@ is_of() {
     return 1
 }
 
-# held: of settings that may change with another one, what each holds now, if it can be read
+# held: of settings that may change with another one, what each holds now and whose it is, if it can be read
 held() {
     while read -r kind dev _; do
-        value=$(now_"$kind" "$dev") && [ -n "$value" ] && printf '%s\n' "$kind $dev $value"
+        value=$(now_"$kind" "$dev") && [ -n "$value" ] && printf '%s\n' "$kind $dev $(whose "$kind" "$dev") $value"
     done
     :
 }
@@ -148,14 +148,14 @@ set_back() {
 }
 # due: of settings that changed with it, what each should be: now if somebody has changed it since, else as it was
 due() {
-    while read -r kind dev value; do
-        line="$kind $dev $value"
+    while read -r kind dev owner value; do
+        line="$kind $dev $owner $value"
         if [ -n "$left" ]; then
             is=$(printf '%s\n' "$kind $dev" | held)
             since=$(line_of "$kind" "$dev" < "$mine/since")
             case $is in
             "$since") ;;
-            "$kind $dev "*) [ -z "$since" ] || line=$is ;;
+            "$kind $dev $owner "*) [ -z "$since" ] || line=$is ;;
             esac
         fi
         printf '%s\n' "$line"
@@ -163,7 +163,11 @@ due() {
 }
 others_back() {
     all=0
-    while read -r kind dev value; do
+    while read -r kind dev owner value; do
+        if [ "$(whose "$kind" "$dev")" != "$owner" ]; then
+            echo "$kind $dev is gone, or belongs to another device or scheduler now: left alone" >&2
+            continue
+        fi
         [ "$(now_"$kind" "$dev")" = "$value" ] || set_"$kind" "$dev" "$value" && continue
         [ "$kind" = options ] || echo "$kind $dev could not be set back to $value with $name" >&2
         all=1
@@ -173,8 +177,8 @@ others_back() {
 # end_undo NUMBER: records what an undo has left that could not set all back. What it did not mean to change stays recorded as
 # the fix left it.
 end_undo() {
-    while read -r kind dev value; do
-        line="$kind $dev $value"
+    while read -r kind dev owner value; do
+        line="$kind $dev $owner $value"
         if [ "$(line_of "$kind" "$dev" < "$mine/due")" = "$line" ]; then
             printf '%s\n' "$kind $dev" | held
         else

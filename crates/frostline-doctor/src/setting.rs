@@ -681,17 +681,24 @@ remount() (
     [ "$(others "$@")" = "$before" ] || { echo "$point: other options changed with it" >&2; exit 1; }
 )
 
-# Settings that change with another one. Of each kind: now_KIND NAME prints what it holds, set_KIND NAME VALUE sets it,
-# and succeeds only if it then holds that.
+# Settings that change with another one.
+# whose KIND NAME: a word for what it belongs to, `-` if that is what the other one belongs to; nothing if it is gone
+whose() {
+    [ "$1" != file ] || [ -e "$2" ] || return
+    owner_of=$(case $1$2 in
+        # A driver may have other interrupts now, and another device some of these.
+        file/proc/irq/*) irq_of "$(part_of "$2" /proc/irq)" ;;
+        file/sys/class/net/*) nic_of "$(part_of "$2" /sys/class/net)" ;;
+        file/proc/sys/net/ipv6/conf/*) nic_of "$(part_of "$2" /proc/sys/net/ipv6/conf)" ;;
+        file/sys/block/*/queue/iosched/*) choice_of "${2%/iosched/*}/scheduler" ;;
+        esac 2> /dev/null | tr ' ' _)
+    echo "${owner_of:--}"
+}
+# part_of PATH FOLDER: what is next in the path
+part_of() { set -- "${1#"$2"/}" && echo "${1%%/*}"; }
+# Of each kind: now_KIND NAME prints what it holds, set_KIND NAME VALUE sets it, and succeeds only if it then holds that.
 now_file() { choice_of "$1" 2> /dev/null; }
 set_file() { echo "$2" > "$1" && [ "$(now_file "$1")" = "$2" ]; }
-# An interrupt, by its number: the CPUs, and whose it is. A driver may have other interrupts now, and another device some of
-# these.
-now_irq() { cpus=$(cat "/proc/irq/$1/smp_affinity_list" 2> /dev/null) && echo "$cpus $(irq_of "$1")"; }
-set_irq() {
-    [ "$(irq_of "$1")" = "${2#* }" ] || return 0
-    echo "${2%% *}" > "/proc/irq/$1/smp_affinity_list" && [ "$(now_irq "$1")" = "$2" ]
-}
 # DEV:FEATURE
 now_offload() { offload_of "${1%:*}" "${1##*:}"; }
 set_offload() { ethtool -K "${1%:*}" "${1##*:}" "$2" && [ "$(now_offload "$1")" = "$2" ]; }
@@ -745,7 +752,7 @@ disk_of() {
 queues_of() {
     folder=/sys/class/net/$1/device/msi_irqs
     [ -e "$folder" ] || folder=/sys/class/net/$1/device/../msi_irqs
-    ls "$folder" 2> /dev/null | sed 's/^/irq /'
+    ls "$folder" 2> /dev/null | sed 's#.*#file /proc/irq/&/smp_affinity_list#'
     files "/sys/class/net/$1/queues/*/*ps_*" "/sys/class/net/$1/queues/*/tx_maxrate"
     for name in rx-usecs rx-frames tx-usecs tx-frames; do echo "coalesce $1:$name"; done
 }

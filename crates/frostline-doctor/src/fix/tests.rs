@@ -297,6 +297,13 @@ fn an_undo_that_could_not_set_all_back_takes_nothing_for_its_own_that_is_set_rig
 }
 
 #[test]
+fn what_changed_with_a_setting_and_is_gone_is_named_and_does_not_hold_up_the_undo() {
+    let (worked, said) = check_order(":");
+    assert!(worked && said.matches("a.other2 is gone, or belongs to another").count() == 1, "{said}");
+    assert!(said.find("a: 20 -> 10") < said.find("is gone"), "{said}");
+}
+
+#[test]
 fn the_first_fix_that_works_is_the_only_one() {
     let settings = Settings::new(&[("a", "10"), ("b", "1"), ("c", "5")]);
     let refused = Step { set: "false".to_owned(), ..settings.step("c", "5", "6") };
