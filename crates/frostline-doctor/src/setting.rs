@@ -774,7 +774,7 @@ spread_of() {
 offloads_of() {
     ethtool -k "$1" | sed -n "/\[fixed\]/d; s/^[[:space:]]*\([^ :]*\): o[nf].*/offload $1:\1/p"
 }
-# mtus_of DEV MTU: what is on top of it becomes smaller with it
+# mtus_of DEV MTU: what is on top of it becomes smaller with it, now or when it is set back
 mtus_of() {
     now=$(cat "/sys/class/net/$1/mtu") || return 1
     if [ "$2" -lt "$now" ]; then
@@ -785,12 +785,22 @@ mtus_of() {
             [ "$space" = "$(readlink /proc/self/ns/net)" ] ||
                 { echo "$1: devices on top of it in another network namespace would become smaller, too" >&2; return 1; }
         done
+        now=$2
     fi
+    routes_keep "$1" "$now" || return 1
     files "/proc/sys/net/ipv6/conf/$1/mtu"
     # A link to each, also to the bridge.
     for upper in $(ls "/sys/class/net/$1" | sed -n 's/^upper_//p'); do
         echo "file /sys/class/net/$upper/mtu"
-        mtus_of "$upper" 65536
+        mtus_of "$upper" "$2" || return 1
+    done
+}
+# routes_keep DEV MTU: fails if IPv6 routes through it have an MTU of their own that a device of this MTU changes
+routes_keep() {
+    [ -e /proc/sys/net/ipv6 ] || return 0
+    routes=$(ip -6 -o route show table all) || { echo "$1: cannot list IPv6 routes with ip" >&2; return 1; }
+    for mtu in $(printf '%s\n' "$routes" | sed -n "s/\$/ /; / dev $1 /s/.* mtu \([0-9]\{1,\}\) .*/\1/p"); do
+        [ "$mtu" -lt "$2" ] || { echo "$1: the MTU $mtu of an IPv6 route would be lost (ip -6 route)" >&2; return 1; }
     done
 }
 # speeds_of CPU: a governor starts with its own

@@ -609,6 +609,36 @@ fn check_larger_again(folder: &Path) {
     let (worked, said) = run("undo");
     assert!(worked && said.contains("top/mtu is gone, or belongs to another device"), "{said}");
     assert!(sizes() == "9000 1500" && !is_recorded(), "{}", sizes());
+    sh("ip link del top && ip link add top link mine type macvlan && ip link set top mtu 9000 up");
+    // The kernel makes the MTU of routes smaller, too, and then larger than it was.
+    for mtu in ["4000", "1500"] {
+        let route = format!("fd00:a::/64 dev top mtu {mtu}");
+        sh(&format!("ip -6 route add {route}"));
+        let (worked, said) = run("fix");
+        assert!(
+            !worked && said.contains(&format!("top: the MTU {mtu} of an IPv6 route would be lost")),
+            "{said}"
+        );
+        assert!(sizes() == "9000 9000" && !is_recorded(), "{}", sizes());
+        sh(&format!("ip -6 route del {route}"));
+    }
+    sh("ip -6 route add fd00:a::/64 dev top mtu lock 4000 && ip -6 route add fd00:b::/64 dev top mtu 1400");
+    let routes = || sh("ip -6 route show table all | grep mtu");
+    let before = routes();
+    fix();
+    let (worked, said) = run("undo");
+    assert!(worked && sizes() == "9000 9000" && routes() == before, "{said}{}", routes());
+    // Without a list of routes.
+    let path = std::env::var("PATH").unwrap();
+    let at = folder.join("no-ip");
+    sh(&format!("mkdir {0} && ln -s $(command -v false) {0}/ip", at.display()));
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "sh"])
+        .arg(&script)
+        .env("PATH", format!("{}:{path}", at.display()))
+        .output()
+        .unwrap();
+    assert!(!output.status.success() && sizes() == "9000 9000", "{}", sizes());
     sh("ip link del top");
     eprintln!("devices on top of another become larger again");
 }
