@@ -86,8 +86,11 @@ line_of() {
 # change NUMBER: sets it, if it still holds what it held
 change() {
     mine=$record/$1
-    [ ! -s "$mine/left" ] || [ -e "$mine/due" ] || [ -e "$mine/begun" ] || return 0
-    # It was killed, or could not set all back.
+    if [ -s "$mine/left" ] && [ ! -e "$mine/due" ] && [ ! -e "$mine/begun" ]; then
+        now=$(get_"$1")
+        [ "$now" != "$(cat "$mine/left")" ] || return 0
+    fi
+    # It was killed, could not set all back, or somebody has set it back.
     revert "$1" || return 1
     eval "was=\$was_$1 to=\$to_$1 back=\$back_$1 name=\$name_$1 owner=\$owner_$1"
     read_now "$1" || return 1

@@ -152,6 +152,21 @@ fn what_somebody_else_did_is_not_undone() {
 }
 
 #[test]
+fn what_somebody_has_set_back_is_fixed_again() {
+    let settings = Settings::new(&[("a", "10")]);
+    let run = settings.script(vec![here(vec![settings.step("a", "10", "20")])]);
+    assert!(run("").0);
+    settings.put("a", "10");
+    let (worked, said) = run("");
+    assert!(worked && said.contains("a: 10 -> 20") && settings.get("a") == "20", "{said}");
+    settings.put("a", "30");
+    let (worked, said) = run("");
+    assert!(!worked && said.contains("somebody has changed it since") && settings.get("a") == "30", "{said}");
+    settings.put("a", "20");
+    assert!(run("undo").0 && settings.get("a") == "10");
+}
+
+#[test]
 fn a_kill_in_the_middle_is_undone() {
     let settings = Settings::new(&[("a", "10")]);
     let run = settings.script(vec![here(vec![settings.step("a", "10", "20")])]);
