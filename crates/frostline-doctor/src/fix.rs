@@ -87,19 +87,28 @@ is_of() {
     return 1
 }
 
-# held: what each setting that may change with another one holds now, if it can be read
+# held: of settings that may change with another one, what each holds now and whose it is, if it can be read
 held() {
     while read -r kind dev _; do
-        value=$(now_"$kind" "$dev") && [ -n "$value" ] && printf '%s\n' "$kind $dev $value"
+        value=$(now_"$kind" "$dev") && [ -n "$value" ] && printf '%s\n' "$kind $dev $(whose "$kind" "$dev") $value"
     done
     :
+}
+# line_of KIND NAME: its line of such a list
+line_of() {
+    while read -r of_kind of_name rest; do
+        [ "$of_kind $of_name" != "$1 $2" ] || printf '%s\n' "$of_kind $of_name $rest"
+    done
 }
 
 # change NUMBER: sets it, if it still holds what it held
 change() {
     mine=$record/$1
-    [ ! -e "$mine/left" ] || return 0
-    # It was killed, or could not set all back.
+    if [ -s "$mine/left" ] && [ ! -e "$mine/due" ] && [ ! -e "$mine/begun" ]; then
+        now=$(get_"$1")
+        [ "$now" != "$(cat "$mine/left")" ] || return 0
+    fi
+    # It was killed, could not set all back, or somebody has set it back.
     revert "$1" || return 1
     eval "was=\$was_$1 to=\$to_$1 back=\$back_$1 name=\$name_$1 owner=\$owner_$1"
     read_now "$1" || return 1
@@ -137,49 +146,67 @@ revert() {
 }
 set_back() {
     is_of "$1" "$owner" "is gone, or belongs to another device or file system now: left alone" && read_now "$1" || return 1
-    if [ "$now" != "$was" ] && [ -n "$left" ] && [ "$now" != "$left" ]; then
-        echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
-        return 1
-    fi
-    # What somebody has changed since stays as it is.
-    if [ -e "$mine/since" ] && [ -n "$left" ]; then
-        later < "$mine/others" > "$mine/merged" && mv "$mine/merged" "$mine/others" && rm -f "$mine/since" || return 1
+    # An undo that was killed may have left anything: it is completed as it was begun.
+    if [ ! -e "$mine/due" ]; then
+        if [ "$now" != "$was" ] && [ -n "$left" ] && [ "$now" != "$left" ]; then
+            echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
+            return 1
+        fi
+        due < "$mine/others" > "$mine/new" && mv "$mine/new" "$mine/due" || return 1
     fi
     if [ "$now" != "$was" ]; then
         set_"$1" "$back"
         if [ "$(get_"$1")" != "$was" ]; then
             echo "$name could not be set back to $was" >&2
+            end_undo "$1"
             return 1
         fi
+        echo "$name: $now -> $was"
     fi
-    others_back < "$mine/others" || return 1
-    [ "$now" = "$was" ] || echo "$name: $now -> $was"
+    others_back < "$mine/due" && return
+    end_undo "$1"
+    return 1
 }
-# later: of settings that changed with it, what each should be: now if somebody has changed it since, else as it was
-later() {
-    since="
-$(cat "$mine/since")
-"
-    while read -r kind dev value; do
-        is=$(now_"$kind" "$dev")
-        case $since in
-        *"
-$kind $dev $is
-"*) ;;
-        *"
-$kind $dev "*) [ -z "$is" ] || value=$is ;;
-        esac
-        printf '%s\n' "$kind $dev $value"
+# due: of settings that changed with it, what each should be: now if somebody has changed it since, else as it was
+due() {
+    while read -r kind dev owner value; do
+        line="$kind $dev $owner $value"
+        if [ -n "$left" ]; then
+            is=$(printf '%s\n' "$kind $dev" | held)
+            since=$(line_of "$kind" "$dev" < "$mine/since")
+            case $is in
+            "$since") ;;
+            "$kind $dev $owner "*) [ -z "$since" ] || line=$is ;;
+            esac
+        fi
+        printf '%s\n' "$line"
     done
 }
 others_back() {
     all=0
-    while read -r kind dev value; do
+    while read -r kind dev owner value; do
+        if [ "$(whose "$kind" "$dev")" != "$owner" ]; then
+            echo "$kind $dev is gone, or belongs to another device or scheduler now: left alone" >&2
+            continue
+        fi
         [ "$(now_"$kind" "$dev")" = "$value" ] || set_"$kind" "$dev" "$value" && continue
         [ "$kind" = options ] || echo "$kind $dev could not be set back to $value with $name" >&2
         all=1
     done
     return "$all"
+}
+# end_undo NUMBER: records what an undo has left that could not set all back. What it did not mean to change stays recorded as
+# the fix left it.
+end_undo() {
+    while read -r kind dev owner value; do
+        line="$kind $dev $owner $value"
+        if [ "$(line_of "$kind" "$dev" < "$mine/due")" = "$line" ]; then
+            printf '%s\n' "$kind $dev" | held
+        else
+            line_of "$kind" "$dev" < "$mine/since"
+        fi
+    done < "$mine/others" > "$mine/new" && mv "$mine/new" "$mine/since" &&
+        get_"$1" > "$mine/new" && mv "$mine/new" "$mine/left" && mv "$mine/due" "$mine/begun"
 }
 "#;
 

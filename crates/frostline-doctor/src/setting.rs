@@ -681,17 +681,24 @@ remount() (
     [ "$(others "$@")" = "$before" ] || { echo "$point: other options changed with it" >&2; exit 1; }
 )
 
-# Settings that change with another one. Of each kind: now_KIND NAME prints what it holds, set_KIND NAME VALUE sets it,
-# and succeeds only if it then holds that.
+# Settings that change with another one.
+# whose KIND NAME: a word for what it belongs to, `-` if that is what the other one belongs to; nothing if it is gone
+whose() {
+    [ "$1" != file ] || [ -e "$2" ] || return
+    owner_of=$(case $1$2 in
+        # A driver may have other interrupts now, and another device some of these.
+        file/proc/irq/*) irq_of "$(part_of "$2" /proc/irq)" ;;
+        file/sys/class/net/*) nic_of "$(part_of "$2" /sys/class/net)" ;;
+        file/proc/sys/net/ipv6/conf/*) nic_of "$(part_of "$2" /proc/sys/net/ipv6/conf)" ;;
+        file/sys/block/*/queue/iosched/*) choice_of "${2%/iosched/*}/scheduler" ;;
+        esac 2> /dev/null | tr ' ' _)
+    echo "${owner_of:--}"
+}
+# part_of PATH FOLDER: what is next in the path
+part_of() { set -- "${1#"$2"/}" && echo "${1%%/*}"; }
+# Of each kind: now_KIND NAME prints what it holds, set_KIND NAME VALUE sets it, and succeeds only if it then holds that.
 now_file() { choice_of "$1" 2> /dev/null; }
 set_file() { echo "$2" > "$1" && [ "$(now_file "$1")" = "$2" ]; }
-# An interrupt, by its number: the CPUs, and whose it is. A driver may have other interrupts now, and another device some of
-# these.
-now_irq() { cpus=$(cat "/proc/irq/$1/smp_affinity_list" 2> /dev/null) && echo "$cpus $(irq_of "$1")"; }
-set_irq() {
-    [ "$(irq_of "$1")" = "${2#* }" ] || return 0
-    echo "${2%% *}" > "/proc/irq/$1/smp_affinity_list" && [ "$(now_irq "$1")" = "$2" ]
-}
 # DEV:FEATURE
 now_offload() { offload_of "${1%:*}" "${1##*:}"; }
 set_offload() { ethtool -K "${1%:*}" "${1##*:}" "$2" && [ "$(now_offload "$1")" = "$2" ]; }
@@ -745,7 +752,7 @@ disk_of() {
 queues_of() {
     folder=/sys/class/net/$1/device/msi_irqs
     [ -e "$folder" ] || folder=/sys/class/net/$1/device/../msi_irqs
-    ls "$folder" 2> /dev/null | sed 's/^/irq /'
+    ls "$folder" 2> /dev/null | sed 's#.*#file /proc/irq/&/smp_affinity_list#'
     files "/sys/class/net/$1/queues/*/*ps_*" "/sys/class/net/$1/queues/*/tx_maxrate"
     for name in rx-usecs rx-frames tx-usecs tx-frames; do echo "coalesce $1:$name"; done
 }
@@ -767,7 +774,7 @@ spread_of() {
 offloads_of() {
     ethtool -k "$1" | sed -n "/\[fixed\]/d; s/^[[:space:]]*\([^ :]*\): o[nf].*/offload $1:\1/p"
 }
-# mtus_of DEV MTU: what is on top of it becomes smaller with it
+# mtus_of DEV MTU: what is on top of it becomes smaller with it, now or when it is set back
 mtus_of() {
     now=$(cat "/sys/class/net/$1/mtu") || return 1
     if [ "$2" -lt "$now" ]; then
@@ -778,12 +785,22 @@ mtus_of() {
             [ "$space" = "$(readlink /proc/self/ns/net)" ] ||
                 { echo "$1: devices on top of it in another network namespace would become smaller, too" >&2; return 1; }
         done
+        now=$2
     fi
+    routes_keep "$1" "$now" || return 1
     files "/proc/sys/net/ipv6/conf/$1/mtu"
     # A link to each, also to the bridge.
     for upper in $(ls "/sys/class/net/$1" | sed -n 's/^upper_//p'); do
         echo "file /sys/class/net/$upper/mtu"
-        mtus_of "$upper" 65536
+        mtus_of "$upper" "$2" || return 1
+    done
+}
+# routes_keep DEV MTU: fails if IPv6 routes through it have an MTU of their own that a device of this MTU changes
+routes_keep() {
+    [ -e /proc/sys/net/ipv6 ] || return 0
+    routes=$(ip -6 -o route show table all) || { echo "$1: cannot list IPv6 routes with ip" >&2; return 1; }
+    for mtu in $(printf '%s\n' "$routes" | sed -n "s/\$/ /; / dev $1 /s/.* mtu \([0-9]\{1,\}\) .*/\1/p"); do
+        [ "$mtu" -lt "$2" ] || { echo "$1: the MTU $mtu of an IPv6 route would be lost (ip -6 route)" >&2; return 1; }
     done
 }
 # speeds_of CPU: a governor starts with its own

@@ -564,6 +564,85 @@ fn check_smaller_frames(folder: &Path) {
     eprintln!("frames are not made smaller for other namespaces");
 }
 
+/// A device on top of another becomes smaller with it, and larger again: if it still is the same one.
+fn check_larger_again(folder: &Path) {
+    sh(
+        "ip link set mine mtu 9000 up && ip link add top link mine type macvlan && ip link set top mtu 9000 up",
+    );
+    let script = folder.join("larger.sh");
+    let found = Found::default().with("dev", "mine").with("mtu", "1500");
+    fs::write(&script, super::script(&report(&host(), "N11", found), &[])).unwrap();
+    // As on a host without other network namespaces.
+    let run = |argument: &str| {
+        let alone = format!(
+            "for space in $(sed -n 's/^[^ ]* [^ ]* [^ ]* net:[^ ]* \\([^ ]*\\) .*/\\1/p' /proc/self/mountinfo); do
+                 umount -l $space
+             done
+             exec sh {} {argument}",
+            script.display()
+        );
+        let output = Command::new("unshare")
+            .args(["--pid", "--fork", "--mount-proc", "sh", "-c", &alone])
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let sizes = || sh("cd /sys/class/net && echo $(cat mine/mtu top/mtu)");
+    let is_recorded = || script.with_extension("sh.changed").exists();
+    let fix = || {
+        let (worked, said) = run("fix");
+        assert!(worked && sizes() == "1500 1500", "{said}{}", sizes());
+    };
+    fix();
+    let (worked, said) = run("undo");
+    assert!(worked && sizes() == "9000 9000" && !is_recorded(), "{said}{}", sizes());
+    fix();
+    sh("ip link del top");
+    let (worked, said) = run("undo");
+    assert!(worked && said.contains("/sys/class/net/top/mtu is gone") && !is_recorded(), "{said}");
+    assert_eq!(sh("cat /sys/class/net/mine/mtu"), "9000");
+    // Another device that has the name.
+    sh("ip link add top link mine type macvlan && ip link set top mtu 9000 up");
+    fix();
+    sh("ip link del top && ip link add top mtu 1500 type dummy");
+    let (worked, said) = run("undo");
+    assert!(worked && said.contains("top/mtu is gone, or belongs to another device"), "{said}");
+    assert!(sizes() == "9000 1500" && !is_recorded(), "{}", sizes());
+    sh("ip link del top && ip link add top link mine type macvlan && ip link set top mtu 9000 up");
+    // The kernel makes the MTU of routes smaller, too, and then larger than it was.
+    for mtu in ["4000", "1500"] {
+        let route = format!("fd00:a::/64 dev top mtu {mtu}");
+        sh(&format!("ip -6 route add {route}"));
+        let (worked, said) = run("fix");
+        assert!(
+            !worked && said.contains(&format!("top: the MTU {mtu} of an IPv6 route would be lost")),
+            "{said}"
+        );
+        assert!(sizes() == "9000 9000" && !is_recorded(), "{}", sizes());
+        sh(&format!("ip -6 route del {route}"));
+    }
+    sh("ip -6 route add fd00:a::/64 dev top mtu lock 4000 && ip -6 route add fd00:b::/64 dev top mtu 1400");
+    let routes = || sh("ip -6 route show table all | grep mtu");
+    let before = routes();
+    fix();
+    let (worked, said) = run("undo");
+    assert!(worked && sizes() == "9000 9000" && routes() == before, "{said}{}", routes());
+    // Without a list of routes.
+    let path = std::env::var("PATH").unwrap();
+    let at = folder.join("no-ip");
+    sh(&format!("mkdir {0} && ln -s $(command -v false) {0}/ip", at.display()));
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "sh"])
+        .arg(&script)
+        .env("PATH", format!("{}:{path}", at.display()))
+        .output()
+        .unwrap();
+    assert!(!output.status.success() && sizes() == "9000 9000", "{}", sizes());
+    sh("ip link del top");
+    eprintln!("devices on top of another become larger again");
+}
+
 /// XFS has no option that a remount could set without a change of others.
 fn check_xfs(folder: &Path) {
     let at = folder.join("xfs");
@@ -794,6 +873,7 @@ fn inside() {
             check_several_mounts(folder.path());
             check_another_disk(folder.path());
             check_smaller_frames(folder.path());
+            check_larger_again(folder.path());
             check_interrupts(folder.path());
             check_more_than_was_wanted(folder.path());
             check_defaults(folder.path());
@@ -826,6 +906,7 @@ fn every_fix_is_undone() {
         "one mount of several is fixed",
         "another disk is left alone",
         "frames are not made smaller for other namespaces",
+        "devices on top of another become larger again",
         "interrupts of other devices are left alone",
         "what changes with an option is set back",
         "defaults of a superblock are set and set back",

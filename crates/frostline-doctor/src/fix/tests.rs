@@ -51,7 +51,11 @@ impl Settings {
 
     /// Writes the script of these fixes, and returns what runs it: its status and what it says.
     fn script(&self, fixes: Vec<Remedy>) -> impl Fn(&str) -> (bool, String) {
-        let path = self.path("fix.sh");
+        self.script_named("fix.sh", fixes)
+    }
+
+    fn script_named(&self, name: &str, fixes: Vec<Remedy>) -> impl Fn(&str) -> (bool, String) {
+        let path = self.path(name);
         fs::write(&path, script(&report(fixes), &[])).unwrap();
         move |argument| {
             let output = Command::new("/bin/sh").arg(&path).arg(argument).output().unwrap();
@@ -148,6 +152,21 @@ fn what_somebody_else_did_is_not_undone() {
 }
 
 #[test]
+fn what_somebody_has_set_back_is_fixed_again() {
+    let settings = Settings::new(&[("a", "10")]);
+    let run = settings.script(vec![here(vec![settings.step("a", "10", "20")])]);
+    assert!(run("").0);
+    settings.put("a", "10");
+    let (worked, said) = run("");
+    assert!(worked && said.contains("a: 10 -> 20") && settings.get("a") == "20", "{said}");
+    settings.put("a", "30");
+    let (worked, said) = run("");
+    assert!(!worked && said.contains("somebody has changed it since") && settings.get("a") == "30", "{said}");
+    settings.put("a", "20");
+    assert!(run("undo").0 && settings.get("a") == "10");
+}
+
+#[test]
 fn a_kill_in_the_middle_is_undone() {
     let settings = Settings::new(&[("a", "10")]);
     let run = settings.script(vec![here(vec![settings.step("a", "10", "20")])]);
@@ -205,8 +224,24 @@ fn what_the_kernel_changes_with_a_setting_is_set_back() {
     assert!(!settings.path("fix.sh.changed").exists());
 }
 
+/// A number of pages that the kernel spreads evenly over two nodes, each of which can be set, too.
+fn spread(settings: &Settings) -> Step {
+    let path = settings.path("a").display().to_string();
+    Step {
+        get: format!("echo $(($(cat {path}.other1) + $(cat {path}.other2)))"),
+        set: format!("echo $(($1 / 2)) > {path}.other1; echo $(($1 - $1 / 2)) > {path}.other2"),
+        ..settings.step("a", "40", "20")
+    }
+}
+
 #[test]
 fn an_undo_that_is_killed_at_any_command_is_completed_by_the_next() {
+    check_kills(&[("a", "10"), ("a.other1", "1"), ("a.other2", "2"), ("a.other3", "4")], &resets);
+    // The setting itself changes with each that is set back.
+    check_kills(&[("a.other1", "40"), ("a.other2", "0")], &spread);
+}
+
+fn check_kills(values: &[(&str, &str)], step: &dyn Fn(&Settings) -> Step) {
     // Each program and each function that reads or sets is a place to be killed at.
     let kills = |at: usize| format!("n=0; kill_here() {{ n=$((n + 1)); [ $n != {at} ] || kill -9 $$; }}\n");
     let marked = |text: &str, at: usize| {
@@ -218,6 +253,8 @@ fn an_undo_that_is_killed_at_any_command_is_completed_by_the_next() {
                 "        set_\"$1\"",
                 "        if [ \"$(get_\"$1\")",
                 "        [ \"$(now_",
+                "        printf '%s\\n' \"$line\"",
+                "        echo \"$name: $now -> $was\"",
             ];
             let is_place = places.iter().any(|place| line.starts_with(place));
             if is_place {
@@ -228,9 +265,9 @@ fn an_undo_that_is_killed_at_any_command_is_completed_by_the_next() {
         out.replacen("set -uf\n", &format!("set -uf\n{}", kills(at)), 1)
     };
     let mut killed = 0;
-    for at in 1..20 {
-        let settings = Settings::new(&[("a", "10"), ("a.other1", "1"), ("a.other2", "2"), ("a.other3", "4")]);
-        let run = settings.script(vec![here(vec![resets(&settings)])]);
+    for at in 1..30 {
+        let settings = Settings::new(values);
+        let run = settings.script(vec![here(vec![step(&settings)])]);
         assert!(run("").0);
         let script = settings.path("fix.sh");
         let text = fs::read_to_string(&script).unwrap();
@@ -238,11 +275,47 @@ fn an_undo_that_is_killed_at_any_command_is_completed_by_the_next() {
         killed += usize::from(!run("undo").0);
         fs::write(&script, text).unwrap();
         let (worked, said) = run("undo");
-        let now = ["a", "a.other1", "a.other2", "a.other3"].map(|name| settings.get(name));
-        assert!(worked && now == ["10", "1", "2", "4"], "killed at {at}: {now:?} {said}");
+        let now: Vec<_> = values.iter().map(|(name, _)| (*name, settings.get(name))).collect();
+        let is_back = values.iter().zip(&now).all(|((_, value), (_, now))| value == now);
+        assert!(worked && is_back, "killed at {at}: {now:?} {said}");
         assert!(!settings.path("fix.sh.changed").exists(), "killed at {at}");
     }
-    assert!(killed > 4, "killed {killed} times");
+    assert!((5..29).contains(&killed), "killed {killed} times");
+}
+
+/// Two settings reset the same others, and the fix of the second makes one of those unusable by `spoil`.
+fn check_order(spoil: &str) -> (bool, String) {
+    let settings = Settings::new(&[("a", "10"), ("b", "10"), ("a.other1", "64"), ("a.other2", "100")]);
+    let path = settings.path("a").display().to_string();
+    let second = settings.step("b", "10", "20");
+    let kernel = format!(
+        "echo 256 > {path}.other1; rm -rf {path}.other2; [ \"$1\" != 20 ] || {spoil} {path}.other2
+         [ \"$1\" != 10 ] || echo 500 > {path}.other2"
+    );
+    let second =
+        Step { set: format!("{}; {kernel}", second.set), others: format!("files '{path}.other*'"), ..second };
+    let run_first = settings.script_named("first.sh", vec![here(vec![settings.step("a", "10", "20")])]);
+    let run_second = settings.script_named("second.sh", vec![here(vec![second])]);
+    assert!(run_first("").0 && run_second("").0);
+    let undone = run_first("undo");
+    assert!(run_second("undo").0 && run_first("undo").0);
+    let now = ["a", "b", "a.other1", "a.other2"].map(|name| settings.get(name));
+    assert_eq!(now, ["10", "10", "64", "100"]);
+    assert!(!settings.path("first.sh.changed").exists());
+    undone
+}
+
+#[test]
+fn an_undo_that_could_not_set_all_back_takes_nothing_for_its_own_that_is_set_right_meanwhile() {
+    let (worked, said) = check_order("mkdir");
+    assert!(!worked && said.contains("a.other2 could not be set back to 100"), "{said}");
+}
+
+#[test]
+fn what_changed_with_a_setting_and_is_gone_is_named_and_does_not_hold_up_the_undo() {
+    let (worked, said) = check_order(":");
+    assert!(worked && said.matches("a.other2 is gone, or belongs to another").count() == 1, "{said}");
+    assert!(said.find("a: 20 -> 10") < said.find("is gone"), "{said}");
 }
 
 #[test]
