@@ -184,11 +184,27 @@ pub fn prove_work(
     work: &mut dyn Work,
     go_on: &mut dyn FnMut(usize) -> bool,
 ) -> Result<Proof> {
-    emulate::check_host()?;
-    let place = Place::make(ledger, folder)?;
-    let proof = place.prove(ledger, daemon, trial, work, go_on);
-    let undone = ledger.undo_from(&Thing::Directory(place.folder));
-    proof.and_then(|proof| undone.map(|()| proof))
+    let (proof, ended) = prove_as_far_as_possible(ledger, folder, daemon, trial, work, go_on);
+    ended.map(|()| proof)
+}
+
+/// What was proved, also if an error ended it.
+fn prove_as_far_as_possible(
+    ledger: &mut Ledger,
+    folder: &Path,
+    daemon: &Daemon,
+    trial: &Trial,
+    work: &mut dyn Work,
+    go_on: &mut dyn FnMut(usize) -> bool,
+) -> (Proof, Result<()>) {
+    let mut proof = Proof::of(trial);
+    let ended = emulate::check_host().and_then(|()| Place::make(ledger, folder)).and_then(|place| {
+        let proved = place.prove(ledger, daemon, work, &mut proof, go_on);
+        let undone = ledger.undo_from(&Thing::Directory(place.folder));
+        proved.and(undone)
+    });
+    proof.interrupted |= ended.is_err();
+    (proof, ended)
 }
 
 /// The folder of one proof.
@@ -220,27 +236,23 @@ impl Place {
         &self,
         ledger: &mut Ledger,
         daemon: &Daemon,
-        trial: &Trial,
         work: &mut dyn Work,
+        proof: &mut Proof,
         go_on: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<Proof> {
-        let mut proof = Proof::of(trial);
-        let (log, mounted) = match self.record(ledger, daemon, trial, work)? {
-            Recording::Refused(said) => return Ok(Proof { refused: Some(said), ..proof }),
+    ) -> Result<()> {
+        let trial = proof.trial.clone();
+        let (log, mounted) = match self.record(ledger, daemon, &trial, work)? {
+            Recording::Refused(said) => {
+                proof.refused = Some(said);
+                return Ok(());
+            }
             Recording::Done { log, mounted } => (log, mounted),
         };
         let begin = log.behind(BEGIN).ok_or_else(|| Error::internal("the log has no beginning"))?;
         proof.mounted = mounted;
         (proof.writes, proof.flushes) = log.count(begin);
-        self.judge_all(
-            ledger,
-            &log,
-            &log.cuts(begin, trial.cuts, trial.seed, trial.sector),
-            work,
-            &mut proof,
-            go_on,
-        )?;
-        Ok(proof)
+        let cuts = log.cuts(begin, trial.cuts, trial.seed, trial.sector);
+        self.judge_all(ledger, &log, &cuts, work, proof, go_on)
     }
 
     /// Runs the workload on a recording volume.
@@ -548,17 +560,16 @@ pub fn run(
             bar.set_position(cuts as u64);
             go_on()
         };
-        let proof = prove_while(ledger, &folder, daemon, &trial, &mut after_cut);
+        let mut work = Standard { steps: trial.steps };
+        let (proof, ended) =
+            prove_as_far_as_possible(ledger, &folder, daemon, &trial, &mut work, &mut after_cut);
         bar.finish_and_clear();
-        match proof {
-            Ok(proof) => {
-                if !json {
-                    print(&proof.line())?;
-                }
-                all = Ok(!proof.interrupted);
-                proofs.push(proof);
+        all = ended.map(|()| !proof.interrupted);
+        if all.is_ok() || proof.cuts > 0 {
+            if !json {
+                print(&proof.line())?;
             }
-            Err(error) => all = Err(error),
+            proofs.push(proof);
         }
         if !matches!(all, Ok(true)) {
             break;

@@ -496,8 +496,8 @@ pub(crate) fn attach_loop(ledger: &mut Ledger, file: &Path) -> Result<(PathBuf, 
     }
     let device = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if !output.status.success() || device.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(Error::unavailable(format!("losetup: {}", said.trim())).with("file", file.display()));
+        let why = process::failure(&output);
+        return Err(Error::unavailable(format!("losetup: {why}")).with("file", file.display()));
     }
     let device = PathBuf::from(device);
     let direct = fs::read_to_string(sysfs(&device).join("loop/dio")).is_ok_and(|text| text.trim() == "1");

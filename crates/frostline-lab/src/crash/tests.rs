@@ -155,6 +155,29 @@ fn what_was_proved_before_an_error_is_printed() {
 }
 
 #[test]
+fn an_error_at_a_cut_leaves_what_the_cuts_before_it_proved() {
+    if !volumes::can_emulate("an_error_at_a_cut_leaves_what_the_cuts_before_it_proved") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let images = folder.path().join("images");
+    let mut ledger = Ledger::open(&folder.path().join("live")).expect("open");
+    let mut printed = Vec::new();
+    // The image of the second state is there already.
+    let mut go_on = || {
+        let place = fs::read_dir(&images).expect("list").next().expect("a folder").expect("its entry");
+        fs::write(place.path().join("state-1.img"), "").expect("a file");
+        true
+    };
+    let arguments = arguments(&images, 4);
+    let all = super::run(&arguments, &mut ledger, &volumes::daemon(), true, &mut printed, &mut go_on);
+    ledger.close().expect("close");
+    assert!(all.is_err());
+    let proofs: Vec<Proof> = serde_json::from_slice(&printed).expect("one document");
+    assert!(proofs.len() == 1 && proofs[0].cuts == 1 && proofs[0].interrupted, "{proofs:?}");
+}
+
+#[test]
 fn a_proof_that_is_stopped_leaves_nothing() {
     if !volumes::can_emulate("a_proof_that_is_stopped_leaves_nothing") {
         return;

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::Arc;
@@ -200,12 +200,27 @@ fn next_piece(pipe: &mut ChildStdout, piece: &mut [u8], left: Duration, stop: &S
     pipe.read(piece).map_err(|e| cannot("read what a process printed", e))
 }
 
-/// Runs a short command to its end, also when the user presses Ctrl-C.
+/// Runs a short command to its end, also when the user presses Ctrl-C. That reaches a new process too until it has its own
+/// group, before it runs the program; a command that was ended by such a signal is run again, once.
 ///
 /// # Errors
 /// If it cannot be started.
 pub(crate) fn output(command: &mut Command) -> std::io::Result<Output> {
-    command.stdin(Stdio::null()).process_group(0).output()
+    let output = command.stdin(Stdio::null()).process_group(0).output()?;
+    match output.status.signal() {
+        Some(signal_hook::consts::SIGINT | signal_hook::consts::SIGTERM) => command.output(),
+        _ => Ok(output),
+    }
+}
+
+/// Why a short command failed: what it said, or how it ended.
+pub(crate) fn failure(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    match output.status.signal() {
+        Some(signal) => format!("ended by signal {signal}"),
+        None if said.trim().is_empty() => output.status.to_string(),
+        None => shortened(&said),
+    }
 }
 
 /// Runs a short command that prints little; its standard output.
@@ -219,8 +234,7 @@ pub fn run_short(command: &mut Command) -> Result<String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let arguments: Vec<_> = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(Error::unavailable(format!("{program} {}: {}", arguments.join(" "), shortened(&said))))
+    Err(Error::unavailable(format!("{program} {}: {}", arguments.join(" "), failure(&output))))
 }
 
 /// Whether `child` ends before `limit` is over. It goes on if it does not.

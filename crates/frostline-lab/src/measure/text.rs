@@ -91,7 +91,7 @@ fn burst(watched: &Watched, measurement: &Measurement) -> String {
 fn knee(path: &Measured) -> Vec<String> {
     let (Some(watched), false) = (&path.watched, path.points.is_empty()) else { return Vec::new() };
     if let Some(doubt) = &path.doubt {
-        return vec![doubtful(doubt)];
+        return doubtful(doubt);
     }
     let line = match &path.knee {
         Some(knee) => format!(
@@ -110,15 +110,18 @@ fn knee(path: &Measured) -> Vec<String> {
 }
 
 /// Why there is none, and what to do.
-fn doubtful(doubt: &Doubt) -> String {
+fn doubtful(doubt: &Doubt) -> Vec<String> {
     let what = match doubt.bends_at_iops {
         Some(iops) => format!("latency rises from {iops:.0} IOPS on"),
         None => "latency hardly rises".to_owned(),
     };
-    format!(
-        "  knee    cannot tell: {what}, while CPUs of this host were waited for {:.0} % of the time, so that it may be this host's; measure again on a quieter one",
-        doubt.cpu_pressure
-    )
+    vec![
+        format!(
+            "  knee    cannot tell: CPUs of this host were waited for {:.0} % of the time",
+            doubt.cpu_pressure
+        ),
+        format!("          ({what}); measure again on a quieter host"),
+    ]
 }
 
 fn cost(path: &Measured) -> Option<String> {

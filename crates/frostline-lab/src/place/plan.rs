@@ -7,7 +7,7 @@ use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::cost::Unpinned;
-use super::pack::{self, Kind, Mixes, Packing, Piece, Proof, Room};
+use super::pack::{self, Kind, Mixes, Packing, Proof, Room, STEP_MIB};
 use super::request::{Emulator, Group, Memory, Pages, Policy, Reserve, Threads, Wanted};
 use super::topology::{Core, DeviceKind, Node, Topology};
 
@@ -19,9 +19,6 @@ const TAP_QUEUES: [(u32, u32); 3] = [(4, 256), (3, 8), (0, 1)];
 
 /// Huge pages pay off when the memory is at least this many of them; and less is lost to rounding.
 const PAGES_MIN: u64 = 16;
-
-/// The memory of a machine or of its part on a node is a multiple of this, the usual huge page.
-const STEP_MIB: u64 = 2;
 
 /// A placement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -216,7 +213,7 @@ struct Draft<'a> {
     policy: &'a Policy,
     /// Reserved cores by node, as indexes into the node's cores.
     reserved: Vec<BTreeSet<usize>>,
-    /// vCPUs of each piece, by group.
+    /// vCPUs of each part, by group.
     shapes: Vec<Vec<u32>>,
     kinds: Vec<Kind>,
     packing: Packing,
@@ -233,7 +230,7 @@ impl<'a> Draft<'a> {
     ) -> Result<Draft<'a>> {
         let rank = |draft: &Draft<'_>| {
             let counts = &draft.packing.score.counts;
-            let spanning = draft.kinds.iter().zip(counts).filter(|(kind, _)| kind.pieces.len() > 1);
+            let spanning = draft.kinds.iter().zip(counts).filter(|(kind, _)| kind.spans());
             let spanning: u32 = spanning.map(|(_, count)| *count).sum();
             (draft.packing.score.vcpus, counts.clone(), std::cmp::Reverse(spanning))
         };
@@ -270,9 +267,9 @@ impl<'a> Draft<'a> {
         let mut shapes = Vec::new();
         let mut kinds = Vec::new();
         for group in &wanted.groups {
-            let (shape, pieces) = shape(group, topology.threads(), policy, &rooms);
+            let (shape, kind) = shape(group, topology.threads(), policy, &rooms);
             shapes.push(shape);
-            kinds.push(Kind { pieces, vcpus: group.vcpus, count: group.count });
+            kinds.push(kind);
         }
         let packing = pack(&rooms, &kinds);
         Ok(Draft { topology, policy, reserved, shapes, kinds, packing })
@@ -314,41 +311,38 @@ impl<'a> Draft<'a> {
 
     /// Machines with their CPUs, in the order asked for; memory, pages and emulator are still open.
     fn machines(&self, wanted: &Wanted) -> Vec<Machine> {
-        // Larger pieces choose their cores first, so that they find whole caches free.
-        let mut pieces: Vec<(u32, usize, usize, usize)> = Vec::new();
-        for (group, machines) in self.packing.nodes.iter().enumerate() {
-            for (machine, nodes) in machines.iter().enumerate() {
-                for piece in 0..nodes.len() {
-                    pieces.push((self.kinds[group].pieces[piece].cores, group, machine, piece));
-                }
+        // Larger parts choose their cores first, so that they find whole caches free.
+        let mut parts: Vec<(u32, usize, usize, usize)> = Vec::new();
+        for (group, machines) in self.packing.spots.iter().enumerate() {
+            for machine in 0..machines.len() {
+                let cores = self.kinds[group].cores.iter().enumerate();
+                parts.extend(cores.map(|(part, cores)| (*cores, group, machine, part)));
             }
         }
-        pieces.sort_by_key(|(cores, group, machine, piece)| {
-            (std::cmp::Reverse(*cores), *group, *machine, *piece)
+        parts.sort_by_key(|(cores, group, machine, part)| {
+            (std::cmp::Reverse(*cores), *group, *machine, *part)
         });
         let mut free: Vec<Vec<&Core>> =
             self.topology.nodes.iter().zip(&self.reserved).map(unreserved).collect();
         let mut cores: BTreeMap<(usize, usize, usize), Vec<&Core>> = BTreeMap::new();
-        for (count, group, machine, piece) in pieces {
-            let node = self.packing.nodes[group][machine][piece];
-            cores.insert((group, machine, piece), take_cores(&mut free[node], count as usize));
+        for (count, group, machine, part) in parts {
+            let node = self.packing.spots[group][machine][part].node;
+            cores.insert((group, machine, part), take_cores(&mut free[node], count as usize));
         }
         let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
         let mut out = Vec::new();
         for (group, wanted) in wanted.groups.iter().enumerate() {
-            for machine in 0..self.packing.nodes[group].len() {
+            for (machine, spots) in self.packing.spots[group].iter().enumerate() {
                 let number = numbers.entry(wanted.vcpus).or_default();
                 *number += 1;
                 let name = format!("vm{}-{number}", wanted.vcpus);
-                let parts = (0..self.shapes[group].len()).map(|piece| {
-                    let node = self.packing.nodes[group][machine][piece];
-                    Part {
-                        node: self.topology.nodes[node].id,
-                        vcpus: self.shapes[group][piece],
-                        mib: self.kinds[group].pieces[piece].mib,
-                        cores: &cores[&(group, machine, piece)],
-                    }
-                });
+                let parts =
+                    spots.iter().zip(&self.shapes[group]).enumerate().map(|(part, (spot, vcpus))| Part {
+                        node: self.topology.nodes[spot.node].id,
+                        vcpus: *vcpus,
+                        mib: spot.mib,
+                        cores: &cores[&(group, machine, part)],
+                    });
                 out.push(self.machine(name, wanted, parts.collect()));
             }
         }
@@ -437,7 +431,7 @@ impl<'a> Draft<'a> {
     }
 
     fn group_of_machines(&self) -> Vec<usize> {
-        let groups = self.packing.nodes.iter().enumerate();
+        let groups = self.packing.spots.iter().enumerate();
         groups.flat_map(|(group, machines)| machines.iter().map(move |_| group)).collect()
     }
 
@@ -511,7 +505,7 @@ impl<'a> Draft<'a> {
         for (group, wanted) in wanted.groups.iter().enumerate() {
             let missing = wanted.count - self.packing.score.counts[group];
             if missing > 0 {
-                let why = advice::why(self.topology, wanted, &self.kinds[group].pieces, free);
+                let why = advice::why(self.topology, wanted, &self.kinds[group], free);
                 out.push(Unplaced { group: wanted.clone(), missing, why });
             }
         }
@@ -584,73 +578,41 @@ fn room(topology: &Topology, node: &Node, kept: &BTreeSet<usize>, policy: &Polic
     }
 }
 
-/// vCPUs and needs of each piece of a machine: one piece if any node holds it, else as few as the empty host can hold, with
-/// equal memory if that fits; else one.
-fn shape(group: &Group, threads: u32, policy: &Policy, rooms: &[Room]) -> (Vec<u32>, Vec<Piece>) {
-    let mut rooms = rooms.to_vec();
-    rooms.sort_by_key(|room| std::cmp::Reverse((room.cores, room.mib)));
-    let holds = |pieces: &[Piece]| {
-        pieces.iter().zip(&rooms).all(|(piece, room)| piece.cores <= room.cores && piece.mib <= room.mib)
-    };
-    (1..=rooms.len())
-        .map(|cells| pieces(group, cells as u32, threads, policy))
-        .filter(|(_, pieces)| !pieces.is_empty())
-        .find_map(|(vcpus, pieces)| {
-            let pieces = if holds(&pieces) { Some(pieces) } else { with_memory_by_room(pieces, &rooms) };
-            pieces.map(|pieces| (vcpus, pieces))
-        })
-        .unwrap_or_else(|| pieces(group, 1, threads, policy))
+/// vCPUs of each part of a machine, and what it needs: one part if any node holds it, else as few as the empty host can
+/// hold; else one.
+fn shape(group: &Group, threads: u32, policy: &Policy, rooms: &[Room]) -> (Vec<u32>, Kind) {
+    let width = if policy.threads == Threads::Siblings { threads } else { 1 };
+    let parts_max = group.vcpus.div_ceil(width).min(rooms.len() as u32);
+    let divided = |parts| divided(group, parts, threads, policy);
+    (1..=parts_max).map(divided).find(|(_, kind)| kind.fits(rooms)).unwrap_or_else(|| divided(1))
 }
 
-/// The same pieces with their memory on the nodes that have most of it, as equal as these allow. None if they have too little,
-/// or too few cores.
-fn with_memory_by_room(mut pieces: Vec<Piece>, rooms: &[Room]) -> Option<Vec<Piece>> {
-    let cores = pieces.iter().map(|piece| piece.cores).max()?;
-    let mut rooms: Vec<u64> = rooms.iter().filter(|room| room.cores >= cores).map(|room| room.mib).collect();
-    rooms.sort_by_key(|mib| std::cmp::Reverse(*mib));
-    rooms.truncate(pieces.len());
-    let mut left: u64 = pieces.iter().map(|piece| piece.mib).sum();
-    // The node with least memory takes its part or all that it has, and the others what is left.
-    for at in (1..pieces.len()).rev() {
-        let most = left / (at as u64 + 1);
-        pieces[at].mib = most.min(*rooms.get(at)?) / STEP_MIB * STEP_MIB;
-        left -= pieces[at].mib;
-    }
-    pieces[0].mib = left;
-    (left <= *rooms.first()?).then_some(pieces)
-}
-
-/// The machine in `cells` parts, largest first; empty if it has too few cores for that.
-fn pieces(group: &Group, cells: u32, threads: u32, policy: &Policy) -> (Vec<u32>, Vec<Piece>) {
+/// The machine in so many `parts`, largest first, of at least a core.
+fn divided(group: &Group, parts: u32, threads: u32, policy: &Policy) -> (Vec<u32>, Kind) {
     let width = if policy.threads == Threads::Siblings { threads } else { 1 };
     let cores = group.vcpus.div_ceil(width);
-    if cores < cells {
-        return (Vec::new(), Vec::new());
-    }
-    let mut vcpus: Vec<u32> = if group.vcpus.is_multiple_of(cells) {
-        vec![group.vcpus / cells; cells as usize]
+    let mut vcpus: Vec<u32> = if group.vcpus.is_multiple_of(parts) {
+        vec![group.vcpus / parts; parts as usize]
     } else {
-        (0..cells).map(|cell| (cores / cells + u32::from(cell < cores % cells)) * width).collect()
+        (0..parts).map(|part| (cores / parts + u32::from(part < cores % parts)) * width).collect()
     };
     // The last core may be half used.
     let excess = vcpus.iter().sum::<u32>() - group.vcpus;
     if let Some(last) = vcpus.last_mut() {
         *last -= excess;
     }
-    let own = |cell: usize| u32::from(cell == 0 && policy.emulator == Emulator::Own);
-    let need = |(cell, vcpus): (usize, &u32)| match policy.threads {
-        Threads::Siblings => (vcpus + own(cell)).div_ceil(threads),
-        Threads::OnePerCore => vcpus + own(cell),
+    let own = |part: usize| u32::from(part == 0 && policy.emulator == Emulator::Own);
+    let need = |(part, vcpus): (usize, &u32)| match policy.threads {
+        Threads::Siblings => (vcpus + own(part)).div_ceil(threads),
+        Threads::OnePerCore => vcpus + own(part),
     };
-    let memory = split_memory(group.memory_mib.unwrap_or(0), u64::from(cells));
-    let needs = vcpus.iter().enumerate().map(need).collect::<Vec<u32>>();
-    (vcpus, needs.into_iter().zip(memory).map(|(cores, mib)| Piece { cores, mib }).collect())
-}
-
-/// `mib` in equal parts of whole huge pages, what is left over in the first.
-fn split_memory(mib: u64, parts: u64) -> Vec<u64> {
-    let each = mib / parts / STEP_MIB * STEP_MIB;
-    (0..parts).map(|part| if part == 0 { mib - each * (parts - 1) } else { each }).collect()
+    let kind = Kind {
+        cores: vcpus.iter().enumerate().map(need).collect(),
+        mib: group.memory_mib.unwrap_or(0),
+        vcpus: group.vcpus,
+        count: group.count,
+    };
+    (vcpus, kind)
 }
 
 /// The CPU kept for the emulator by `own`: a spare sibling, or the first CPU of the spare core.

@@ -71,6 +71,19 @@ fn ctrl_c_does_not_reach_a_short_command() {
 }
 
 #[test]
+fn a_short_command_that_ctrl_c_ended_is_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = folder.path().join("once");
+    let said =
+        run_short(&mut shell(&format!("mkdir {} && kill -INT $$; echo done", once.display()))).unwrap();
+    assert_eq!(said, "done\n");
+    let error = run_short(&mut shell("kill -TERM $$")).unwrap_err();
+    assert!(error.what().ends_with(": ended by signal 15"), "{error}");
+    let error = run_short(&mut shell("exit 3")).unwrap_err();
+    assert!(error.what().ends_with(": exit status: 3"), "{error}");
+}
+
+#[test]
 fn a_tool_is_followed_until_it_printed_enough() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("one");

@@ -7,22 +7,22 @@ fn room(cores: u32) -> Room {
 }
 
 fn kind(cores: u32, count: u32) -> Kind {
-    Kind { pieces: vec![Piece { cores, mib: 0 }], vcpus: cores, count }
+    Kind { cores: vec![cores], mib: 0, vcpus: cores, count }
 }
 
 fn spanning(cores: u32, nodes: usize, count: u32) -> Kind {
-    Kind { pieces: vec![Piece { cores, mib: 0 }; nodes], vcpus: cores * nodes as u32, count }
+    Kind { cores: vec![cores; nodes], mib: 0, vcpus: cores * nodes as u32, count }
 }
 
 /// Cores used by node; panics if a node is overfull.
 fn used(rooms: &[Room], kinds: &[Kind], packing: &Packing) -> Vec<u32> {
     let mut free = rooms.to_vec();
-    for (kind, machines) in kinds.iter().zip(&packing.nodes) {
-        for nodes in machines {
-            assert_eq!(nodes.len(), kind.pieces.len());
-            for (piece, node) in kind.pieces.iter().zip(nodes) {
-                assert!(free[*node].holds(piece), "node {node} is overfull");
-                free[*node].take(piece, 1);
+    for (kind, machines) in kinds.iter().zip(&packing.spots) {
+        for spots in machines {
+            assert_eq!(spots.len(), kind.cores.len());
+            for (cores, Spot { node, mib }) in kind.cores.iter().zip(spots) {
+                assert!(free[*node].holds(*cores, *mib), "node {node} is overfull");
+                free[*node].take(*cores, *mib);
             }
         }
     }
@@ -78,15 +78,15 @@ fn when_the_search_gives_up_it_says_what_is_certain() {
 }
 
 /// The most vCPUs by trying every node, or none, for every machine.
-fn exhaustive(free: &mut Vec<Room>, machines: &[(Piece, u32)]) -> u64 {
-    let Some(((piece, vcpus), rest)) = machines.split_first() else { return 0 };
+fn exhaustive(free: &mut Vec<Room>, machines: &[(u32, u64)]) -> u64 {
+    let Some(((cores, mib), rest)) = machines.split_first() else { return 0 };
     let mut best = exhaustive(free, rest);
     for node in 0..free.len() {
-        if free[node].holds(piece) {
-            free[node].take(piece, 1);
-            best = best.max(u64::from(*vcpus) + exhaustive(free, rest));
-            free[node].cores += piece.cores;
-            free[node].mib += piece.mib;
+        if free[node].holds(*cores, *mib) {
+            free[node].take(*cores, *mib);
+            best = best.max(u64::from(*cores) + exhaustive(free, rest));
+            free[node].cores += cores;
+            free[node].mib += mib;
         }
     }
     best
@@ -101,10 +101,10 @@ proptest! {
         let rooms: Vec<Room> = rooms.into_iter().map(|(cores, mib)| Room { cores, mib, near: 0 }).collect();
         let kinds: Vec<Kind> = kinds
             .into_iter()
-            .map(|(cores, mib, count)| Kind { pieces: vec![Piece { cores, mib }], vcpus: cores, count })
+            .map(|(cores, mib, count)| Kind { cores: vec![cores], mib, vcpus: cores, count })
             .collect();
-        let machines: Vec<(Piece, u32)> =
-            kinds.iter().flat_map(|k| (0..k.count).map(|_| (k.pieces[0], k.vcpus))).collect();
+        let machines: Vec<(u32, u64)> =
+            kinds.iter().flat_map(|k| (0..k.count).map(|_| (k.cores[0], k.mib))).collect();
         let packing = pack(&rooms, &kinds);
         used(&rooms, &kinds, &packing);
         prop_assert_eq!(packing.proof, Proof::Exact);

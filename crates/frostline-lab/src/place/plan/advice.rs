@@ -3,8 +3,8 @@
 use frostline_base::Result;
 use frostline_show::show_count;
 
-use super::{EmulatorOn, Machine, NodeShare, Piece, Plan, amount, placed};
-use crate::place::pack::{MIXES_MAX, Mixes, Proof};
+use super::{EmulatorOn, Machine, NodeShare, Plan, amount, placed};
+use crate::place::pack::{Kind, MIXES_MAX, Mixes, Proof};
 use crate::place::request::{Emulator, Group, Policy, Reserve, Threads, Wanted};
 use crate::place::topology::{Device, DeviceKind, Topology};
 
@@ -17,32 +17,36 @@ const NAMES_SHOWN: usize = 4;
 /// Devices remarked on; a card with virtual functions has hundreds.
 const DEVICES_SHOWN: usize = 8;
 
-/// Why a machine of these pieces is not placed.
-pub(super) fn why(topology: &Topology, group: &Group, pieces: &[Piece], free: &[NodeShare]) -> String {
+/// Why a machine of this kind is not placed.
+pub(super) fn why(topology: &Topology, group: &Group, kind: &Kind, free: &[NodeShare]) -> String {
     let threads = topology.threads();
-    let memory = group.memory_mib.is_some();
-    let with = |cores: u32, mib: u64| {
-        let memory = if memory { format!(" and {}", amount(mib)) } else { String::new() };
+    let with = |cores: u32| {
         let cpus = show_count(u64::from(cores * threads), "CPU");
-        format!("{} ({cpus}){memory}", show_count(u64::from(cores), "core"))
+        format!("{} ({cpus})", show_count(u64::from(cores), "core"))
     };
+    let and = |mib: u64| group.memory_mib.map_or(String::new(), |_| format!(" and {}", amount(mib)));
     let mut shares: Vec<&NodeShare> = free.iter().collect();
     shares.sort_by_key(|share| (std::cmp::Reverse(share.cpus.len()), share.node));
     let left = shares.iter().take(NODES_SHOWN).map(|share| {
         let cores = share.cpus.len() as u32 / threads;
-        format!("node {} has {}", share.node, with(cores, share.memory_mib))
+        format!("node {} has {}{}", share.node, with(cores), and(share.memory_mib))
     });
     let mut left = left.collect::<Vec<_>>().join(", ");
     if shares.len() > NODES_SHOWN {
         left.push_str(", the other nodes no more");
     }
-    let needs: Vec<String> = pieces.iter().map(|piece| with(piece.cores, piece.mib)).collect();
-    let needs = match pieces.len() {
-        1 => format!("{} on one node", needs[0]),
-        n if needs.iter().all(|need| *need == needs[0]) => {
-            format!("{} on each of {n} nodes, being larger than one", needs[0])
+    let memory = and(kind.mib);
+    let needs = match kind.cores[..] {
+        [cores] => format!("{}{memory} on one node", with(cores)),
+        [most, .., least] if most == least => {
+            let n = kind.cores.len();
+            let memory = if memory.is_empty() { memory } else { format!("{memory} on them") };
+            format!("{} on each of {n} nodes{memory}, being larger than one", with(most))
         }
-        n => format!("{} on {n} nodes, being larger than one", needs.join(" + ")),
+        _ => {
+            let cores: Vec<String> = kind.cores.iter().map(|cores| with(*cores)).collect();
+            format!("{}{memory} on {} nodes, being larger than one", cores.join(" + "), cores.len())
+        }
     };
     format!("each needs {needs}; left: {left}")
 }

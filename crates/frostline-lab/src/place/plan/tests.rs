@@ -200,8 +200,126 @@ fn memory_is_divided_as_the_nodes_have_it() {
     lacks("8x1@31GiB", "each needs 8 cores (8 CPUs) and 31GiB on one node; left: ");
     lacks(
         "4x2@26GiB",
-        "each needs 2 cores (2 CPUs) and 19GiB + 2 cores (2 CPUs) and 7GiB on 2 nodes, being larger",
+        "each needs 2 cores (2 CPUs) on each of 2 nodes and 26GiB on them, being larger than one",
     );
+}
+
+/// Nodes of so many cores and GiB, of which 1 GiB each is reserved.
+fn host_with(nodes: &[(u32, u64)]) -> (Topology, Policy) {
+    let cores: Vec<u32> = nodes.iter().map(|(cores, _)| *cores).collect();
+    let mut host = host_of(&cores, 1, 0);
+    host.nodes.iter_mut().zip(nodes).for_each(|(node, (_, gib))| node.memory_mib = gib << 10);
+    (host, Policy { reserve: Reserve::Cores(0), reserve_memory_mib: Some(1024), ..Policy::default() })
+}
+
+/// The most vCPUs that rule 2 lets `machines` (cores and GiB) have on such nodes, by trying every subset of the machines and
+/// every node for every part.
+fn most_vcpus(nodes: &[(u32, u64)], machines: &[(u32, u64)]) -> u32 {
+    let gib: Vec<u64> = nodes.iter().map(|(_, gib)| gib - 1).collect();
+    // A place is the cores on each node.
+    let places_of = |(cores, need): &(u32, u64)| {
+        let of_parts = |parts: usize| {
+            let parts = parts as u32;
+            let part = |part| cores / parts + u32::from(part < cores % parts);
+            let mut places = vec![vec![0; nodes.len()]];
+            for part in (0..parts).map(part) {
+                let on = |(place, node): (&Vec<u32>, usize)| {
+                    let is_free = place[node] == 0 && nodes[node].0 >= part;
+                    is_free.then(|| {
+                        place.iter().enumerate().map(|(n, c)| if n == node { part } else { *c }).collect()
+                    })
+                };
+                let all = places.iter().flat_map(|place| (0..nodes.len()).map(move |node| (place, node)));
+                places = all.filter_map(on).collect();
+            }
+            places.retain(|place| {
+                (0..nodes.len()).filter(|n| place[*n] > 0).map(|n| gib[n]).sum::<u64>() >= *need
+            });
+            places.sort();
+            places.dedup();
+            places
+        };
+        (1..=nodes.len().min(*cores as usize))
+            .map(of_parts)
+            .find(|places| !places.is_empty())
+            .unwrap_or_default()
+    };
+    let places: Vec<Vec<Vec<u32>>> = machines.iter().map(places_of).collect();
+    most_of(nodes, &gib, machines, &places, &mut Vec::new())
+}
+
+fn most_of(
+    nodes: &[(u32, u64)],
+    gib: &[u64],
+    machines: &[(u32, u64)],
+    places: &[Vec<Vec<u32>>],
+    taken: &mut Vec<(u64, Vec<u32>)>,
+) -> u32 {
+    let Some(((cores, need), rest)) = machines.split_first() else { return 0 };
+    let mut best = most_of(nodes, gib, rest, &places[1..], taken);
+    for place in &places[0] {
+        taken.push((*need, place.clone()));
+        let is_free = |node: usize| taken.iter().map(|(_, place)| place[node]).sum::<u32>() <= nodes[node].0;
+        // Each part has a huge page. The rest can be divided if no set of the machines needs more than all of its nodes
+        // have (Hall).
+        let parts_on = |node: usize| taken.iter().filter(|(_, place)| place[node] > 0).count() as u64;
+        let parts_of = |place: &[u32]| place.iter().filter(|cores| **cores > 0).count() as u64;
+        let has_memory = |set: usize| {
+            let of_set =
+                || taken.iter().enumerate().filter(|(n, _)| (set >> n) & 1 == 1).map(|(_, taken)| taken);
+            let on = (0..gib.len()).filter(|node| of_set().any(|(_, place)| place[*node] > 0));
+            let needed: u64 = of_set().map(|(need, place)| need * 512 - parts_of(place)).sum();
+            needed <= on.map(|node| (gib[node] * 512).saturating_sub(parts_on(node))).sum()
+        };
+        if (0..nodes.len()).all(is_free) && (1..1 << taken.len()).all(has_memory) {
+            best = best.max(cores + most_of(nodes, gib, rest, &places[1..], taken));
+        }
+        taken.pop();
+    }
+    best
+}
+
+fn check_most(nodes: &[(u32, u64)], machines: &[(u32, u64)]) {
+    let (host, policy) = host_with(nodes);
+    let group = |(vcpus, gib): &(u32, u64)| Group { vcpus: *vcpus, count: 1, memory_mib: Some(gib << 10) };
+    let wanted = Wanted { groups: machines.iter().map(group).collect() };
+    let case = format!("{nodes:?}, {machines:?}");
+    let plan = Plan::make(&host, &wanted, &policy).expect(&case);
+    check_plan(&plan, &host, &case);
+    for machine in &plan.machines {
+        assert!(machine.cells.iter().all(|cell| cell.memory_mib > 0), "{case}: a node without memory");
+        let fits =
+            |(cores, gib): &(u32, u64)| *cores >= machine.vcpus && (gib - 1) << 10 >= machine.memory_mib();
+        assert_eq!(machine.cells.len() == 1, nodes.iter().any(fits), "{case}");
+    }
+    for share in &plan.free {
+        let cells = plan.machines.iter().flat_map(|m| &m.cells).filter(|cell| cell.node == share.node);
+        let used: u64 = cells.map(|cell| cell.memory_mib).sum();
+        assert!(used + 1024 <= nodes[share.node as usize].1 << 10, "{case}: more memory than there is");
+    }
+    assert_eq!(plan.machines.iter().map(|m| m.vcpus).sum::<u32>(), most_vcpus(nodes, machines), "{case}");
+    assert_eq!(plan.proof, Proof::Exact, "{case}");
+}
+
+#[test]
+fn parts_go_where_they_fit() {
+    // The node with fewer cores has the memory.
+    check_most(&[(6, 4), (4, 16)], &[(9, 9)]);
+    // The larger part must be on the second node.
+    check_most(&[(2, 24), (2, 16)], &[(3, 7), (1, 17)]);
+    // The memory depends on what the others leave.
+    check_most(&[(5, 16), (5, 16), (5, 2), (5, 16)], &[(2, 15), (6, 11), (4, 4)]);
+    // Two machines that share a node must divide it as the others of their nodes have it.
+    check_most(&[(2, 4), (2, 4), (2, 4)], &[(3, 4), (3, 5)]);
+}
+
+#[test]
+fn memory_is_as_equal_as_the_nodes_of_the_host_allow() {
+    let (host, policy) = host_with(&[(4, 8), (4, 24), (4, 24)]);
+    let plan = Plan::make(&host, &"8@28GiB".parse().expect("one"), &policy).expect("a plan");
+    let cells: Vec<_> =
+        plan.machines[0].cells.iter().map(|cell| (cell.node, cell.memory_mib >> 10)).collect();
+    assert_eq!(cells, [(1, 14), (2, 14)]);
 }
 
 #[test]
@@ -401,6 +519,20 @@ proptest! {
 
         // The same again is the same.
         prop_assert_eq!(Plan::make(&host, &wanted, &policy).expect("a plan"), plan);
+    }
+
+    #[test]
+    fn no_placement_holds_more(
+        nodes in proptest::collection::vec((1_u32..6, 0_usize..5), 2..5),
+        machines in proptest::collection::vec((0_u32..1000, 0_u64..1000), 1..4),
+    ) {
+        let nodes: Vec<(u32, u64)> = nodes.into_iter().map(|(cores, gib)| (cores, [2, 4, 8, 16, 24][gib])).collect();
+        // Each takes up to its part of the host, so that many hosts are nearly full.
+        let n = machines.len() as u64;
+        let cores = (nodes.iter().map(|(cores, _)| cores).sum::<u32>() / n as u32).max(1);
+        let gib = (nodes.iter().map(|(_, gib)| gib - 1).sum::<u64>() / n).max(1);
+        let machines: Vec<(u32, u64)> = machines.iter().map(|(c, g)| (1 + c * cores / 1000, 1 + g * gib / 1000)).collect();
+        check_most(&nodes, &machines);
     }
 
     #[test]
