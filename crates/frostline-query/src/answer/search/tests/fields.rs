@@ -1057,3 +1057,16 @@ async fn hits_of_aggregations_show_what_hits_of_searches_do() {
     let scripts = json!({"aggs": {"top": {"top_hits": {"script_fields": {"x": {"script": "1"}}}}}});
     assert!(place.search(&scripts).err().unwrap().to_string().contains("script_fields"));
 }
+
+#[tokio::test]
+async fn a_sql_average_of_whole_numbers_is_rounded_once() {
+    let numbers = [0, 7, 28, 63, 112, 175, 252].map(|less| (1i64 << 53) - 1 - less);
+    let documents = |numbers: &[i64]| numbers.iter().map(|v| json!({"v": v})).collect::<Vec<Value>>();
+    // Plain, and as a list beside plain ones.
+    for groups in
+        [documents(&numbers), [documents(&numbers[2..]), vec![json!({"v": &numbers[..2]})]].concat()]
+    {
+        let place = Place::with(&[groups]).await;
+        assert_eq!(place.sql("select avg(v) from logs").await.unwrap(), [json!(9_007_199_254_740_900.0)]);
+    }
+}
