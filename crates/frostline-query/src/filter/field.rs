@@ -439,6 +439,11 @@ impl FieldRef {
         self.0.readings.iter().map(|reading| reading.ty).chain(time.then_some(ValueType::Date))
     }
 
+    /// Whether its values are addresses and nothing else, which are compared as such.
+    pub(crate) fn has_addresses_alone(&self) -> bool {
+        self.types().next().is_some() && self.types().all(|ty| ty == ValueType::Ip)
+    }
+
     /// What bounds, metrics and histograms take of the field: the documents' times, else numbers, else
     /// other times, else booleans. `None`: no value can be measured, or none is known.
     pub(crate) fn measure(&self) -> Option<Measure> {
