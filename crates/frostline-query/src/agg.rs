@@ -38,6 +38,7 @@ mod wire;
 
 pub use collect::{Batch, Collector, LevelRows, Scope};
 pub use column::{FieldColumn, Reading};
+pub(crate) use metric::quotient;
 pub use parse::{ParseContext, aggregation_names};
 pub use render::{FinalizeOptions, HitObject, HitSource};
 pub use state::{AggState, HitAddress};

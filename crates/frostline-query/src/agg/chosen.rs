@@ -53,7 +53,9 @@ fn partition(key: &Key, of: u64) -> u64 {
         Key::Big(value) => mixed(*value as i64),
         Key::Double(Real(value)) => mixed(sortable(*value)),
         Key::Time(us) => mixed(us.div_euclid(1_000)),
-        Key::Null | Key::Text(_) | Key::Tuple(_) => i64::from(murmur(key.text().as_bytes())),
+        Key::Null | Key::Text(_) | Key::Address(_) | Key::Tuple(_) => {
+            i64::from(murmur(key.text().as_bytes()))
+        }
     };
     // Of more partitions than 63 bits count, the last are empty.
     i64::try_from(of).map_or(hash.unsigned_abs(), |of| hash.rem_euclid(of).unsigned_abs())

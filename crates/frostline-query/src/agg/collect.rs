@@ -798,6 +798,8 @@ struct Coded {
     ids: Vec<u32>,
     /// The dictionary's words, where codes are its codes.
     words: Option<arrow::array::ArrayRef>,
+    /// What keys these words are.
+    common: Common,
 }
 
 const NONE: u32 = u32::MAX;
@@ -912,7 +914,7 @@ fn code_terms(
 ) -> Coded {
     match (column.readings(), missing) {
         _ if common == Common::Words => code_words(column, keyed, docs),
-        ([Reading::Codes(codes)], None) => code_dictionary(codes, docs),
+        ([Reading::Codes(codes)], None) => Coded { common, ..code_dictionary(codes, docs) },
         ([reading], None) if common.keeps(reading) => code_scalar(reading, keyed, docs),
         _ => {
             let missing = missing.and_then(Key::scalar).map(|value| common.key(value));
@@ -1247,7 +1249,10 @@ impl Coded {
         }
         let words = self.words.as_ref().and_then(|words| words.as_string_opt::<i32>());
         let word = words.map_or("", |words| words.value(code as usize));
-        let id = keyed.keys.scalar(Scalar::Text(word));
+        let id = match self.common {
+            Common::Address => keyed.keys.key(&self.common.key(Scalar::Text(word))),
+            _ => keyed.keys.scalar(Scalar::Text(word)),
+        };
         self.ids[code as usize] = id;
         id
     }
@@ -1267,8 +1272,9 @@ impl super::SortBy {
 /// The smallest value of a document, or the largest; null where there is none.
 fn smallest(batch: &Work<'_>, field: usize, descending: bool, at: usize) -> Key {
     let mut best: Option<Key> = None;
+    let are_addresses = batch.tree.fields.get(field).is_some_and(FieldRef::has_addresses_alone);
     batch.columns[field].each(at, |value| {
-        let key = value.key();
+        let key = if are_addresses { Common::Address.key(value) } else { value.key() };
         let better =
             best.as_ref().is_none_or(|best| super::render::compare_sorted(&key, best, descending).is_lt());
         if better {
@@ -1284,7 +1290,7 @@ impl Common {
         match reading {
             Reading::Long(_) | Reading::Boolean(_) => self == Common::Same,
             Reading::Double(_) => self != Common::Text,
-            Reading::Text(_) | Reading::Codes(_) => true,
+            Reading::Text(_) | Reading::Codes(_) => self != Common::Address,
             Reading::Big(_) | Reading::Time(_) | Reading::List(..) => false,
         }
     }

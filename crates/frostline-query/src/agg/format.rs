@@ -37,7 +37,7 @@ impl ValueFormat {
             Key::Boolean(value) => Some(value.to_string()),
             Key::Time(us) => Some(ValueFormat::time(format, *us)),
             Key::Long(_) | Key::Big(_) | Key::Double(_) => ValueFormat::number(format, key.number()?),
-            Key::Null | Key::Text(_) | Key::Tuple(_) => None,
+            Key::Null | Key::Text(_) | Key::Address(_) | Key::Tuple(_) => None,
         }
     }
 }

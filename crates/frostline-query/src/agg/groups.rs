@@ -169,7 +169,7 @@ impl GroupKey {
 
     fn kind(&self, field: usize) -> Kind {
         match self {
-            GroupKey::Value(of) => Kind::Terms(Terms::all(field, Common::of(of.types(), None))),
+            GroupKey::Value(of) => Kind::Terms(Terms::all(field, Common::of(of, None))),
             GroupKey::Time { unit, offset_us, .. } => Kind::DateHistogram(DateHistogram {
                 field,
                 rounding: rounding(*unit, *offset_us),
@@ -192,7 +192,7 @@ impl GroupKey {
         Source {
             name: String::new(),
             field: index(tree, self.field()),
-            common: Common::of(self.field().types(), None),
+            common: Common::of(self.field(), None),
             by,
             descending: false,
             missing_bucket: true,
@@ -250,7 +250,7 @@ fn cell(key: &Key) -> GroupCell {
         Key::Big(value) => GroupCell::Big(*value),
         Key::Double(value) => GroupCell::Double(value.0),
         Key::Time(us) => GroupCell::Time(*us),
-        Key::Text(text) => GroupCell::Text(text.clone()),
+        Key::Text(_) | Key::Address(_) => GroupCell::Text(key.text()),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::cmp::Ordering;
 
-use frostline_split::ValueType;
+use frostline_split::{ValueType, ip_text, parse_ip};
 use hashbrown::HashTable;
 use serde::{Deserialize, Deserializer, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::column::Scalar;
+use crate::filter::FieldRef;
 
 /// The key of a bucket. Ordered within one kind as Elasticsearch orders; kinds follow one another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -22,6 +23,7 @@ pub(super) enum Key {
     /// Microseconds since 1970 UTC.
     Time(i64),
     Text(String),
+    Address([u8; 16]),
     /// One key for each source of a composite or of `multi_terms`, none of them a tuple.
     Tuple(#[serde(deserialize_with = "parts_of_tuple")] Vec<Key>),
 }
@@ -37,6 +39,7 @@ enum Part {
     Double(Real),
     Time(i64),
     Text(String),
+    Address([u8; 16]),
 }
 
 impl From<Part> for Key {
@@ -49,6 +52,7 @@ impl From<Part> for Key {
             Part::Double(value) => Key::Double(value),
             Part::Time(us) => Key::Time(us),
             Part::Text(text) => Key::Text(text),
+            Part::Address(address) => Key::Address(address),
         }
     }
 }
@@ -122,6 +126,7 @@ impl Key {
             Key::Double(value) => mix(value.canonical().to_bits()),
             Key::Time(value) => mix(*value as u64),
             Key::Text(text) => xxh3_64(text.as_bytes()),
+            Key::Address(address) => xxh3_64(address),
             Key::Tuple(keys) => keys.iter().fold(7, |hash, key| mix(hash ^ key.hash64())),
         }
     }
@@ -138,6 +143,7 @@ impl Key {
             }
             Key::Time(us) => super::time::DateFormat::iso().text(*us),
             Key::Text(text) => text.clone(),
+            Key::Address(address) => ip_text(address),
             Key::Tuple(keys) => keys.iter().map(Key::text).collect::<Vec<_>>().join("|"),
         }
     }
@@ -150,7 +156,7 @@ impl Key {
             Key::Double(value) => Scalar::Double(value.0),
             Key::Time(us) => Scalar::Time(*us),
             Key::Text(text) => Scalar::Text(text),
-            Key::Null | Key::Tuple(_) => return None,
+            Key::Null | Key::Address(_) | Key::Tuple(_) => return None,
         })
     }
 
@@ -171,10 +177,13 @@ pub(super) type FieldIndex = usize;
 
 /// What the keys of a field are, so that a value has the same key in whichever split it is, and a field that
 /// is a number here and text there has one key for `404` and `"404"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Common {
     /// All values have one type, or are whole numbers; the values themselves.
+    #[default]
     Same,
+    /// Addresses, in their order.
+    Address,
     /// Whole and other numbers; doubles.
     Double,
     /// Anything else; the values as text.
@@ -184,9 +193,13 @@ pub(super) enum Common {
 }
 
 impl Common {
-    /// For values of these types and what stands for none.
-    pub(super) fn of(types: impl Iterator<Item = ValueType>, missing: Option<&Key>) -> Common {
-        let kinds = types.map(|ty| match ty {
+    /// For values of a field and what stands for none.
+    pub(super) fn of(field: &FieldRef, missing: Option<&Key>) -> Common {
+        let is_address = |key: &Key| matches!(key, Key::Text(text) if parse_ip(text).is_some());
+        if field.has_addresses_alone() && missing.is_none_or(is_address) {
+            return Common::Address;
+        }
+        let kinds = field.types().map(|ty| match ty {
             ValueType::Boolean => 0,
             ValueType::Long | ValueType::Big => 1,
             ValueType::Double => 2,
@@ -199,7 +212,7 @@ impl Common {
             Key::Double(_) => Some(2),
             Key::Time(_) => Some(3),
             Key::Text(_) => Some(4),
-            Key::Null | Key::Tuple(_) => None,
+            Key::Null | Key::Address(_) | Key::Tuple(_) => None,
         });
         let kinds = kinds.chain(missing).fold(0u8, |all, kind| all | 1 << kind);
         match kinds {
@@ -223,6 +236,9 @@ impl Common {
             }
             (Common::Text, Scalar::Text(text)) => Key::Text(text.to_owned()),
             (Common::Text, value) => Key::Text(value.key().text()),
+            (Common::Address, Scalar::Text(text)) => {
+                parse_ip(text).map_or_else(|| Key::Text(text.to_owned()), Key::Address)
+            }
             _ => value.key(),
         }
     }

@@ -127,9 +127,30 @@ impl Sum {
         if huge == 0.0 { rest / count } else { (huge + rest / SCALE) / count * SCALE }
     }
 
+    /// The sum by a number of values.
+    fn average(&self, count: u64) -> f64 {
+        if self.is_whole() { quotient(self.whole, count) } else { self.over(count as f64) }
+    }
+
     fn is_whole(&self) -> bool {
         *self == Sum { whole: self.whole, ..Sum::default() }
     }
+}
+
+/// A whole number by another one that is not 0, rounded once.
+pub(crate) fn quotient(whole: i128, by: u64) -> f64 {
+    let (size, by) = (whole.unsigned_abs(), u128::from(by));
+    // A double holds each of them.
+    if size.max(by) <= 1 << 53 {
+        return whole as f64 / by as f64;
+    }
+    // More bits than a double has, the last of which also says that there are others.
+    let (bits, rest, unit) = match (size / by, size % by) {
+        (bits, rest) if bits < 1 << 64 => ((bits << 64) + (rest << 64) / by, (rest << 64) % by, 1.0 / HALF),
+        (bits, rest) => (bits, rest, 1.0),
+    };
+    let quotient = (bits | u128::from(rest > 0)) as f64 * unit;
+    if whole < 0 { -quotient } else { quotient }
 }
 
 impl Squares {
@@ -206,7 +227,7 @@ impl Moments {
     }
 
     pub(super) fn avg(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum.over(self.count as f64))
+        (self.count > 0).then(|| self.sum.average(self.count))
     }
 
     /// The population variance. `None` also where the sums that it is made of are beyond the doubles.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use frostline_show::nearest;
-use frostline_split::{FieldType, Mapping, RangeType, ValueType, parse_cidr};
+use frostline_split::{FieldType, Mapping, RangeType, ValueType, parse_cidr, parse_ip};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
@@ -541,7 +541,7 @@ impl Parser<'_> {
     fn term_source(&mut self, params: &mut Params) -> Result<TermSource> {
         let field = self.field(params)?;
         let missing = self.missing(params, field)?;
-        let common = Common::of(self.tree.fields[field].types(), missing.as_ref());
+        let common = Common::of(&self.tree.fields[field], missing.as_ref());
         Ok(TermSource { field, common, missing, format: self.value_format(params, field)? })
     }
 
@@ -851,6 +851,9 @@ impl Parser<'_> {
             (SourceBy::Histogram { .. }, value) => real(value)
                 .map(|value| Key::Double(Real(value)))
                 .ok_or_else(|| params.error("[after] holds no number")),
+            (SourceBy::Terms, Value::String(text)) if source.common == Common::Address => parse_ip(text)
+                .map(Key::Address)
+                .ok_or_else(|| params.error(format!("[after] {value} is no address"))),
             (SourceBy::Terms, value) => match self.whole_in_text(source.field, value) {
                 Some(key) => Ok(key),
                 None => params.key(value),
@@ -916,7 +919,7 @@ impl Parser<'_> {
         let missing_bucket = params.flag("missing_bucket")?.unwrap_or(false);
         params.ignore(&["value_type"]);
         params.done()?;
-        let common = Common::of(self.tree.fields[field].types(), None);
+        let common = Common::of(&self.tree.fields[field], None);
         Ok(Source { name: name.clone(), field, common, by, descending, missing_bucket, null_first, format })
     }
 
@@ -1227,7 +1230,7 @@ impl Parser<'_> {
         }
         Ok(Kind::RareTerms(RareTerms {
             field,
-            common: Common::of(self.tree.fields[field].types(), missing.as_ref()),
+            common: Common::of(&self.tree.fields[field], missing.as_ref()),
             max_doc_count: max_doc_count as u64,
             missing,
             chosen,
@@ -1251,7 +1254,7 @@ impl Parser<'_> {
         // How the work is spread.
         params.ignore(&["shard_size", "shard_min_doc_count", "execution_hint"]);
         let filter = params.take("background_filter").map(|query| self.filter(&query)).transpose()?;
-        let common = if words { Common::Words } else { Common::of(self.tree.fields[field].types(), None) };
+        let common = if words { Common::Words } else { Common::of(&self.tree.fields[field], None) };
         Ok(Kind::Significant(Significant {
             field,
             common,
@@ -1616,15 +1619,12 @@ impl IpPrefix {
         let is_ipv4 = bits >> 32 == 0xffff;
         let rest = u32::from(self.length_max()).saturating_sub(self.length.into());
         let mask = u128::MAX.checked_shl(rest).unwrap_or(0);
-        (is_ipv4 != self.is_ipv6).then(|| Key::Text(format!("{:032x}", bits & mask)))
+        (is_ipv4 != self.is_ipv6).then(|| Key::Address((bits & mask).to_be_bytes()))
     }
 
     /// A key as it is shown.
     pub(super) fn address(&self, key: &Key) -> String {
-        let Key::Text(bits) = key else { return String::new() };
-        let address =
-            u128::from_str_radix(bits, 16).ok().and_then(|bits| RangeBound::Ip(bits).address_text());
-        let address = address.unwrap_or_default();
+        let address = key.text();
         if self.appended { format!("{address}/{}", self.length) } else { address }
     }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
+use frostline_split::ip_text;
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, Answer, Body, Bucket, Buckets, Leaf, Numbers, Values};
@@ -1066,6 +1067,7 @@ fn value_json(key: &Key, format: Option<&DateFormat>) -> Value {
         }
         (Key::Double(value), _) => json!(value.0),
         (Key::Text(text), _) => json!(text),
+        (Key::Address(address), _) => json!(ip_text(address)),
         (Key::Null | Key::Tuple(_), _) => Value::Null,
     }
 }
@@ -1375,12 +1377,12 @@ fn type_name(view: &View<'_>) -> &'static str {
         (Kind::MedianDeviation(_), _) => "median_absolute_deviation",
         (Kind::TopMetrics(_), _) => "top_metrics",
         (Kind::RareTerms(_), Node::Keyed(keyed)) => match keyed.keys.keys().first() {
-            None | Some(Key::Text(_)) => "srareterms",
+            None | Some(Key::Text(_) | Key::Address(_)) => "srareterms",
             Some(_) => "lrareterms",
         },
         (Kind::RareTerms(_), _) => "srareterms",
         (Kind::Significant(_), Node::Keyed(keyed)) => match keyed.keys.keys().first() {
-            None | Some(Key::Text(_)) => "sigsterms",
+            None | Some(Key::Text(_) | Key::Address(_)) => "sigsterms",
             Some(_) => "siglterms",
         },
         (Kind::Significant(_), _) => "sigsterms",

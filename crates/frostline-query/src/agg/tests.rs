@@ -779,3 +779,23 @@ fn no_order_of_additions_overflows_on_its_way() {
         assert_eq!(answer["std_deviation"], "NaN");
     }
 }
+
+#[test]
+fn an_average_of_whole_numbers_is_rounded_once() {
+    let mut rounded_twice = 0;
+    for first in [1i64 << 51, (1 << 53) - 1, 1 << 60, i64::MAX, -(1 << 52), i64::MIN + 10_000] {
+        for count in 1..=20 {
+            let numbers: Vec<i64> = (0..count).map(|at| first - at * at * 7).collect();
+            let docs: Vec<Value> = numbers.iter().map(|number| json!({ "d": number })).collect();
+            let average = stats_of(&docs)["avg"].as_f64().unwrap();
+            let sum: i128 = numbers.iter().map(|number| i128::from(*number)).sum();
+            // In units of which doubles of this size are whole numbers.
+            let off = |double: f64| ((double * 1024.0) as i128 * i128::from(count) - sum * 1024).abs();
+            assert!(off(average) <= off(average.next_up()).min(off(average.next_down())), "{numbers:?}");
+            rounded_twice += u32::from(sum as f64 / count as f64 != average);
+        }
+    }
+    assert!(rounded_twice > 5, "{rounded_twice}");
+    let small = stats_of(&[1, 1, 2].map(|number| json!({ "d": number })));
+    assert_eq!(small["avg"], json!(4.0 / 3.0));
+}

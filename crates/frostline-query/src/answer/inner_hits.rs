@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use frostline_split::{Document as Parsed, Limits, Mapping, Moment, Value as Typed, parse_document};
+use frostline_split::{
+    Document as Parsed, Limits, Mapping, Moment, Value as Typed, ip_text, parse_document, parse_ip,
+};
 use futures::future::{BoxFuture, FutureExt};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -182,6 +184,7 @@ enum Key {
     /// In microseconds.
     Time(i64),
     Text(String),
+    Address([u8; 16]),
 }
 
 impl Key {
@@ -216,6 +219,15 @@ impl Key {
                 None => json!(us.div_euclid(1_000)),
             },
             Key::Text(text) => json!(text),
+            Key::Address(address) => json!(ip_text(address)),
+        }
+    }
+
+    /// The same of a field that has addresses alone.
+    fn address(self) -> Key {
+        match self {
+            Key::Text(text) => parse_ip(&text).map_or(Key::Text(text), Key::Address),
+            other => other,
         }
     }
 
@@ -226,7 +238,8 @@ impl Key {
             Key::Boolean(_) => 1,
             Key::Long(_) | Key::Number(_) => 2,
             Key::Time(_) => 3,
-            Key::Text(_) => 4,
+            Key::Address(_) => 4,
+            Key::Text(_) => 5,
         };
         match (self, other) {
             (Key::Boolean(a), Key::Boolean(b)) => a.cmp(b),
@@ -235,6 +248,7 @@ impl Key {
             (Key::Long(a), Key::Number(b)) => (*a as f64).total_cmp(b),
             (Key::Number(a), Key::Long(b)) => a.total_cmp(&(*b as f64)),
             (Key::Text(a), Key::Text(b)) => a.cmp(b),
+            (Key::Address(a), Key::Address(b)) => a.cmp(b),
             (a, b) => rank(a).cmp(&rank(b)),
         }
     }
@@ -261,11 +275,14 @@ fn keys_of(text: &str, offsets: &[usize], sort: &[Sort], mapping: &Mapping) -> R
             (Some(normalizer), Typed::Text(text)) => Key::Text(normalizer.fold(text).into_owned()),
             (_, value) => Key::of(&value),
         });
+        let are_addresses = field.has_addresses_alone();
+        let placed = |key: Key| if are_addresses { key.address() } else { key };
+        let keys = keys.map(placed);
         let largest = sort.mode.map_or(sort.descending, |mode| mode == SortMode::Max);
         let key = if largest { keys.max_by(Key::order) } else { keys.min_by(Key::order) };
         match (key, &sort.missing) {
             (Some(key), _) => key,
-            (None, Missing::Value(scalar)) => Key::of_scalar(scalar),
+            (None, Missing::Value(scalar)) => placed(Key::of_scalar(scalar)),
             (None, _) => Key::Missing,
         }
     };

@@ -217,8 +217,8 @@ impl Search {
             let mut mappings = self.indices().map(|index| index.mapping());
             mappings.any(|of| of.is_time(name) || of.field(name).is_some() || of.has_children(name))
         };
-        let unshown = self.request.source.names().filter(|name| !is_shown(name));
-        let all: BTreeSet<&str> = unknown.chain(unshown).filter(|name| !name.starts_with('_')).collect();
+        let named = unknown.chain(self.request.source.names());
+        let all: BTreeSet<&str> = named.filter(|name| !is_shown(name) && !name.starts_with('_')).collect();
         all.into_iter().map(str::to_owned).collect()
     }
 

@@ -30,7 +30,7 @@ use crate::exec::leaf::{Leaf, LeafExec};
 use crate::{Error, Result};
 
 /// Version of the encoding: a program of another version refuses it.
-const VERSION: u8 = 8;
+const VERSION: u8 = 9;
 
 /// Serializes a plan.
 pub(crate) fn write(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<u8>> {

@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 };
 use frostline_base::Doubles;
 
+use crate::agg::quotient;
 use crate::exec::whole_sum::narrowed;
 use crate::filter::Number;
 use crate::read::merge::BIG;
@@ -280,9 +281,12 @@ impl Accumulator for Numbers {
                 Ok(ScalarValue::Decimal128(Some(self.whole), precision, scale))
             }
             _ => {
-                let sum = self.whole as f64 + self.fractions.value();
-                let by = if self.average { self.count as f64 } else { 1.0 };
-                Ok(ScalarValue::Float64(Some(sum / by)))
+                let (fractions, by) = (self.fractions.value(), if self.average { self.count } else { 1 });
+                let value = match fractions == 0.0 {
+                    true => quotient(self.whole, by),
+                    false => (self.whole as f64 + fractions) / by as f64,
+                };
+                Ok(ScalarValue::Float64(Some(value)))
             }
         }
     }

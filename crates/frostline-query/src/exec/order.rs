@@ -19,7 +19,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, create_physical_expr};
 use datafusion::prelude::{Expr, col, lit};
 use frostline_base::IndexName;
-use frostline_split::{Mapping, Moment};
+use frostline_split::{Mapping, Moment, ip_text, parse_ip};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -433,6 +433,10 @@ impl OrderKey {
             }
             DataType::Decimal128(..) => merge::whole_value(column.as_primitive::<Decimal128Type>().value(at)),
             DataType::Binary => mixed::value(column.as_binary::<i32>().value(at), self.descending),
+            DataType::FixedSizeBinary(_) => {
+                let address = column.as_fixed_size_binary().value(at).try_into();
+                address.map_or(Value::Null, |address| Value::from(ip_text(address)))
+            }
             _ => column.as_string_opt::<i32>().map_or(Value::Null, |texts| Value::from(texts.value(at))),
         }
     }
@@ -578,6 +582,7 @@ fn column_key(name: String, field: &FieldRef, sort: &Sort) -> Result<OrderKey> {
     };
     let ty = match merge::common_type(field.types()) {
         _ if mixed::is_mixed(field.types()) => mixed::MIXED,
+        _ if field.has_addresses_alone() && is_address_or_none(&sort.missing) => merge::ADDRESS,
         DataType::Timestamp(..) => merge::EXACT_TIME,
         // A sum of these may be larger than they are.
         DataType::Int64 if several == Several::Sum => merge::BIG,
@@ -606,6 +611,11 @@ fn missing_value(missing: &Missing, ty: &DataType, descending: bool) -> Result<O
         Some(json) => position_value(&json, ty, descending, None).map_err(|e| e.of("missing")),
         None => Ok(None),
     }
+}
+
+/// Whether it has a place among addresses.
+fn is_address_or_none(missing: &Missing) -> bool {
+    missing_json(missing).is_none_or(|value| address(&value).is_some())
 }
 
 fn missing_json(missing: &Missing) -> Option<Value> {
@@ -639,6 +649,7 @@ fn position_value(
         }
         DataType::Timestamp(..) => merge::time_scalar(time_of(value, format).ok_or_else(wrong)?.time_us),
         DataType::Binary => ScalarValue::Binary(Some(mixed::key(value, descending))),
+        DataType::FixedSizeBinary(_) => merge::address_scalar(address(value).ok_or_else(wrong)?),
         _ => ScalarValue::Utf8(Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))),
     };
     Ok(Some(read))
@@ -659,8 +670,13 @@ impl Incomparable {
     /// The error that names the element of the request.
     fn of(self, element: &str) -> Error {
         let Incomparable { value, ty } = self;
+        let ty = if ty == merge::ADDRESS { "ip".to_owned() } else { ty.to_string() };
         Error::invalid(format!("{element}: {value} cannot be compared with a sort key of type {ty}"))
     }
+}
+
+fn address(value: &Value) -> Option<[u8; 16]> {
+    parse_ip(value.as_str()?)
 }
 
 fn number(value: &Value) -> Option<f64> {

@@ -355,13 +355,18 @@ impl FieldRef {
             let constant = Some(index.to_string());
             return FieldRef(Arc::new(Meaning { name, readings, constant, ..Meaning::default() }));
         }
-        if let Some(of) = self.of_ranges() {
-            // Under that name these indices may have something else.
-            let own = FieldRef::ranges(&[mapping], self.name());
-            let own = own.filter(|own| own.of_ranges().is_some_and(|own| own.ty == of.ty));
-            return own.unwrap_or_else(|| {
-                FieldRef::made(&[], self.name(), Vec::new(), ValueType::Text, Made::Ranges(of.clone()))
-            });
+        match &self.0.made {
+            // What is hidden in these indices alone hides all that is made of it.
+            Some(Made::Points(_)) => return self.joined(&[mapping]),
+            Some(Made::Ranges(of)) => {
+                // Under that name these indices may have something else.
+                let own = FieldRef::ranges(&[mapping], self.name());
+                let own = own.filter(|own| own.of_ranges().is_some_and(|own| own.ty == of.ty));
+                return own.unwrap_or_else(|| {
+                    FieldRef::made(&[], self.name(), Vec::new(), ValueType::Text, Made::Ranges(of.clone()))
+                });
+            }
+            None => {}
         }
         let resolved = mapping.resolve(self.name());
         let own = |(path, exact): (&str, bool)| FieldPath { path: path.to_owned(), exact };
@@ -379,7 +384,7 @@ impl FieldRef {
             readings: self.0.readings.clone(),
             object: self.0.object && !mapping.hides_below(self.name()),
             constant: None,
-            made: self.0.made.clone(),
+            made: None,
             analysis: mapping.analysis_of(self.name()),
         }))
     }
@@ -432,6 +437,11 @@ impl FieldRef {
     pub fn types(&self) -> impl Iterator<Item = ValueType> + '_ {
         let time = self.0.time && self.0.readings.iter().all(|reading| reading.ty != ValueType::Date);
         self.0.readings.iter().map(|reading| reading.ty).chain(time.then_some(ValueType::Date))
+    }
+
+    /// Whether its values are addresses and nothing else, which are compared as such.
+    pub(crate) fn has_addresses_alone(&self) -> bool {
+        self.types().next().is_some() && self.types().all(|ty| ty == ValueType::Ip)
     }
 
     /// What bounds, metrics and histograms take of the field: the documents' times, else numbers, else

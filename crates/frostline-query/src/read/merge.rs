@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, DictionaryArray, Int32Array, ListArray, StringArray, TimestampMicrosecondArray,
-    UInt32Array, new_null_array,
+    Array, ArrayRef, AsArray, DictionaryArray, FixedSizeBinaryBuilder, Int32Array, ListArray, StringArray,
+    TimestampMicrosecondArray, UInt32Array, new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Decimal128Type, Field, TimeUnit};
 use datafusion::common::ScalarValue;
-use frostline_split::{Moment, TextAs, ValueType};
+use frostline_split::{Moment, TextAs, ValueType, parse_ip};
 use serde_json::Value;
 
 use crate::{Error, Result};
@@ -28,6 +28,34 @@ pub(crate) const BIG: DataType = DataType::Decimal128(38, 0);
 
 /// The type of dates to the nanosecond: microseconds with three decimals.
 pub(crate) const EXACT_TIME: DataType = DataType::Decimal128(38, 3);
+
+/// Addresses: the 16 bytes of each, so that they are compared as such.
+pub(crate) const ADDRESS: DataType = DataType::FixedSizeBinary(16);
+
+/// The addresses that texts are, or lists of such, of the type [`ADDRESS`].
+pub(crate) fn addresses(array: &ArrayRef) -> Result<ArrayRef> {
+    if let Some(lists) = array.as_list_opt::<i32>() {
+        let (_, offsets, values, nulls) = lists.clone().into_parts();
+        let item = Arc::new(Field::new_list_field(ADDRESS, true));
+        return Ok(Arc::new(ListArray::new(item, offsets, addresses(&values)?, nulls)));
+    }
+    let texts = cast(array, &DataType::Utf8).map_err(arrow_error)?;
+    let texts = texts.as_string::<i32>();
+    let mut addresses = FixedSizeBinaryBuilder::with_capacity(texts.len(), 16);
+    let wrong = || Error::corrupt("a column of addresses holds a text that is none");
+    for text in texts {
+        match text.map(|text| parse_ip(text).ok_or_else(wrong)).transpose()? {
+            Some(address) => addresses.append_value(address).map_err(arrow_error)?,
+            None => addresses.append_null(),
+        }
+    }
+    Ok(Arc::new(addresses.finish()))
+}
+
+/// An address as a value of a column.
+pub(crate) fn address_scalar(address: [u8; 16]) -> ScalarValue {
+    ScalarValue::FixedSizeBinary(16, Some(address.to_vec()))
+}
 
 /// A date to the nanosecond as a value of a column.
 pub(crate) fn exact_scalar(date: Moment) -> ScalarValue {

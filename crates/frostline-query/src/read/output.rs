@@ -61,8 +61,9 @@ pub(crate) enum Of {
     /// The row in the split.
     Row,
     /// All values of a field: a list where the type is a list, else one that stands for them; with
-    /// `missing` in place of none. Where the type is [`mixed::MIXED`], the keys of a sort in this direction. Dates are in
-    /// microseconds, or to the nanosecond: of the type [`merge::EXACT_TIME`] if the field has no other.
+    /// `missing` in place of none. Where the type is [`mixed::MIXED`], the keys of a sort in this direction; where it is
+    /// [`merge::ADDRESS`], the addresses that the texts are. Dates are in microseconds, or to the nanosecond: of the type
+    /// [`merge::EXACT_TIME`] if the field has no other.
     Values {
         field: FieldRef,
         descending: bool,
@@ -233,6 +234,8 @@ impl Output {
                 if self.ty == mixed::MIXED {
                     arrays =
                         arrays.iter().map(|array| mixed::keys(array, *descending)).collect::<Result<_>>()?;
+                } else if self.ty == merge::ADDRESS {
+                    arrays = arrays.iter().map(merge::addresses).collect::<Result<_>>()?;
                 }
                 let values = self.merge(&arrays, *several, count)?;
                 filled(values, missing.as_ref())
@@ -517,6 +520,10 @@ fn compare(values: &ArrayRef, a: usize, b: usize) -> Ordering {
         }
         DataType::Boolean => values.as_boolean().value(a).cmp(&values.as_boolean().value(b)),
         DataType::Binary => values.as_binary::<i32>().value(a).cmp(values.as_binary::<i32>().value(b)),
+        DataType::FixedSizeBinary(_) => {
+            let values = values.as_fixed_size_binary();
+            values.value(a).cmp(values.value(b))
+        }
         _ => values.as_string::<i32>().value(a).cmp(values.as_string::<i32>().value(b)),
     }
 }
@@ -527,7 +534,7 @@ pub(crate) mod literal {
     use serde::ser::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use crate::read::merge::time_scalar;
+    use crate::read::merge::{address_scalar, time_scalar};
 
     #[derive(Serialize, Deserialize)]
     enum Literal {
@@ -539,6 +546,7 @@ pub(crate) mod literal {
         Bytes(Vec<u8>),
         Big(i128),
         ExactTime(i128),
+        Address([u8; 16]),
     }
 
     pub(crate) fn serialize<S: Serializer>(value: &Option<ScalarValue>, to: S) -> Result<S::Ok, S::Error> {
@@ -550,6 +558,9 @@ pub(crate) mod literal {
             Some(ScalarValue::TimestampMicrosecond(Some(value), _)) => Some(Literal::Time(*value)),
             Some(ScalarValue::Utf8(Some(value))) => Some(Literal::Text(value.clone())),
             Some(ScalarValue::Binary(Some(value))) => Some(Literal::Bytes(value.clone())),
+            Some(ScalarValue::FixedSizeBinary(16, Some(value))) => {
+                Some(Literal::Address(value.as_slice().try_into().map_err(S::Error::custom)?))
+            }
             Some(ScalarValue::Decimal128(Some(value), 38, 0)) => Some(Literal::Big(*value)),
             Some(ScalarValue::Decimal128(Some(value), 38, 3)) => Some(Literal::ExactTime(*value)),
             Some(other) => return Err(S::Error::custom(format!("no column has the value {other}"))),
@@ -566,6 +577,7 @@ pub(crate) mod literal {
             Literal::Text(value) => ScalarValue::Utf8(Some(value)),
             Literal::Big(value) => ScalarValue::Decimal128(Some(value), 38, 0),
             Literal::ExactTime(value) => ScalarValue::Decimal128(Some(value), 38, 3),
+            Literal::Address(value) => address_scalar(value),
             Literal::Bytes(value) => ScalarValue::Binary(Some(value)),
         }))
     }

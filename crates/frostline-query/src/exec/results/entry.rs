@@ -3,7 +3,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Version of entries: a program that aggregates differently must not read another's.
-pub(super) const VERSION: u64 = 7;
+pub(super) const VERSION: u64 = 8;
 
 /// An entry: a checksum and what it is of.
 pub(super) fn sealed(body: Vec<u8>) -> Vec<u8> {

@@ -1057,3 +1057,152 @@ async fn hits_of_aggregations_show_what_hits_of_searches_do() {
     let scripts = json!({"aggs": {"top": {"top_hits": {"script_fields": {"x": {"script": "1"}}}}}});
     assert!(place.search(&scripts).err().unwrap().to_string().contains("script_fields"));
 }
+
+/// Addresses in two splits, of which one has columns and the other lists of them.
+fn addresses() -> Vec<Vec<Value>> {
+    let stops = json!([{"at": "10.0.0.10"}, {"at": "9.0.0.1"}, {"at": "10.0.0.9"}]);
+    vec![
+        vec![
+            json!({"n": 0, "ip": "10.0.0.10"}),
+            json!({"n": 1, "ip": "2001:DB8::A"}),
+            json!({"n": 2, "ip": "9.9.9.9", "stops": stops}),
+        ],
+        vec![
+            json!({"n": 3, "ip": ["192.168.0.10", "192.168.0.2"]}),
+            json!({"n": 4, "ip": "::1"}),
+            json!({"n": 5, "ip": "10.0.0.9"}),
+            json!({"n": 6}),
+        ],
+    ]
+}
+
+const IN_ORDER: [&str; 7] =
+    ["::1", "9.9.9.9", "10.0.0.9", "10.0.0.10", "192.168.0.2", "192.168.0.10", "2001:db8::a"];
+
+async fn place_of_addresses() -> Place {
+    let mapping = json!({"properties": {
+        "ip": {"type": "ip"}, "stops": {"type": "nested", "properties": {"at": {"type": "ip"}}},
+    }});
+    Place::with_mapping(&addresses(), Mapping::from_elasticsearch_json(&mapping).unwrap()).await
+}
+
+#[tokio::test]
+async fn hits_are_sorted_by_addresses_as_such() {
+    let place = place_of_addresses().await;
+    let sorted = async |sort: Value| {
+        let answer = place.answer(&json!({"sort": [sort, "n"]})).await;
+        let values = answer.hits.hits.iter().map(|hit| hit.sort.as_ref().unwrap()[0].clone());
+        (numbers(&answer), values.collect::<Vec<Value>>())
+    };
+    let (documents, values) = sorted(json!("ip")).await;
+    assert_eq!(documents, [4, 2, 5, 0, 3, 1, 6]);
+    let least = [0, 1, 2, 3, 4, 6].map(|at| json!(IN_ORDER[at]));
+    assert_eq!((&values[..6], &values[6]), (least.as_slice(), &Value::Null));
+    let (documents, values) = sorted(json!({"ip": "desc"})).await;
+    assert_eq!((documents, &values[1]), (vec![1, 3, 0, 5, 2, 4, 6], &json!("192.168.0.10")));
+    assert_eq!(sorted(json!({"ip": {"mode": "max"}})).await.1[4], "192.168.0.10");
+    let missing = |value: &str| json!({"ip": {"missing": value}});
+    assert_eq!(sorted(missing("10.0.0.1")).await.0, [4, 2, 6, 5, 0, 3, 1]);
+    // What is no address has a place among texts alone.
+    assert_eq!(sorted(missing("2")).await.0, [0, 5, 3, 6, 1, 2, 4]);
+
+    for (order, wanted) in [("asc", [4, 2, 5, 0, 3, 1, 6]), ("desc", [1, 3, 0, 5, 2, 4, 6])] {
+        let (mut found, mut after) = (Vec::new(), None::<Value>);
+        while found.len() < wanted.len() {
+            let mut body = json!({"size": 2, "sort": [{"ip": order}, "n"]});
+            if let Some(after) = &after {
+                body["search_after"] = after.clone();
+            }
+            let page = place.answer(&body).await;
+            after = Some(json!(page.hits.hits.last().unwrap().sort));
+            found.extend(numbers(&page));
+        }
+        assert_eq!(found, wanted, "{order}");
+    }
+    let body = json!({"sort": ["ip"], "search_after": ["no address"]});
+    let error = match place.search(&body) {
+        Ok(search) => search.run().await.err(),
+        Err(error) => Some(error),
+    };
+    let error = error.unwrap();
+    assert!(error.what().contains("cannot be compared with a sort key of type ip"), "{error:?}");
+
+    let body = json!({"query": {"nested": {"path": "stops", "query": {"match_all": {}},
+        "inner_hits": {"sort": ["stops.at"]}}}});
+    let answer = serde_json::to_value(place.answer(&body).await).unwrap();
+    let inner = answer["hits"]["hits"][0]["inner_hits"]["stops"]["hits"]["hits"].as_array().unwrap();
+    let values: Vec<&Value> = inner.iter().map(|hit| &hit["sort"][0]).collect();
+    assert_eq!(values, ["9.0.0.1", "10.0.0.9", "10.0.0.10"]);
+}
+
+#[tokio::test]
+async fn keys_that_are_addresses_are_in_the_order_of_addresses() {
+    let place = place_of_addresses().await;
+    let each_once: Vec<(Value, u64)> = IN_ORDER.iter().map(|ip| (json!(ip), 1)).collect();
+    // From digests, from columns, and as the two splits have them.
+    for query in [json!({"match_all": {}}), json!({"range": {"n": {"gte": 0}}})] {
+        assert_eq!(terms(&place, query, "ip").await, each_once);
+    }
+    let ask = async |agg: Value| {
+        let answer = place.answer(&json!({"size": 0, "aggs": {"a": agg}})).await;
+        answer.aggregations.unwrap().to_value()["a"].clone()
+    };
+    let keys = |answer: &Value, of: &str| -> Vec<Value> {
+        let buckets = answer["buckets"].as_array().unwrap().iter();
+        buckets.map(|bucket| bucket.pointer(of).unwrap().clone()).collect()
+    };
+    let by_key = json!({"_key": "desc"});
+    let found = ask(json!({"terms": {"field": "ip", "order": by_key, "missing": "10.0.0.1"}})).await;
+    let mut wanted = IN_ORDER.to_vec();
+    wanted.insert(2, "10.0.0.1");
+    wanted.reverse();
+    assert_eq!(keys(&found, "/key"), wanted);
+    let found = ask(json!({"terms": {"field": "ip", "include": "10.*"}})).await;
+    assert_eq!(keys(&found, "/key"), ["10.0.0.9", "10.0.0.10"]);
+    let rare = ask(json!({"rare_terms": {"field": "ip"}})).await;
+    assert_eq!(keys(&rare, "/key"), IN_ORDER);
+    let both = json!([{"field": "ip"}, {"field": "n"}]);
+    let several = ask(json!({"multi_terms": {"terms": both, "order": {"_key": "asc"}}})).await;
+    assert_eq!(keys(&several, "/key/0"), IN_ORDER);
+
+    let (mut found, mut after) = (Vec::new(), Value::Null);
+    for _ in 0..4 {
+        let mut body = json!({"composite": {"size": 2, "sources": [{"a": {"terms": {"field": "ip"}}}]}});
+        if !after.is_null() {
+            body["composite"]["after"] = after;
+        }
+        let page = ask(body).await;
+        found.extend(keys(&page, "/key/a"));
+        after = page["after_key"].clone();
+    }
+    assert_eq!(found, IN_ORDER);
+    let wrong = json!({"composite": {"sources": [{"a": {"terms": {"field": "ip"}}}], "after": {"a": "x"}}});
+    let error = place.search(&json!({"aggs": {"a": wrong}})).err().unwrap();
+    assert!(error.what().contains("is no address"), "{error:?}");
+
+    for (order, sort, least) in [("asc", "::1", "::1"), ("desc", "2001:db8::a", "2001:db8::a")] {
+        let top = ask(json!({"top_metrics": {"metrics": {"field": "ip"}, "sort": {"ip": order}}})).await;
+        assert_eq!(top["top"][0], json!({"sort": [sort], "metrics": {"ip": least}}));
+        let hits = ask(json!({"top_hits": {"size": 1, "sort": [{"ip": order}]}})).await;
+        assert_eq!(hits["hits"]["hits"][0]["sort"], json!([sort]));
+    }
+    let three = json!({"top_metrics": {"metrics": {"field": "ip"}, "sort": {"n": "asc"}, "size": 7}});
+    assert_eq!(ask(three).await["top"][3]["metrics"]["ip"], "192.168.0.2");
+    // In SQL they are text.
+    let plain = Place::with(&[vec![json!({"ip": "10.0.0.9"}), json!({"ip": "10.0.0.10"})]]).await;
+    let grouped = plain.sql("select ip from logs group by ip order by ip").await.unwrap();
+    assert_eq!(grouped, ["10.0.0.10", "10.0.0.9"]);
+}
+
+#[tokio::test]
+async fn a_sql_average_of_whole_numbers_is_rounded_once() {
+    let numbers = [0, 7, 28, 63, 112, 175, 252].map(|less| (1i64 << 53) - 1 - less);
+    let documents = |numbers: &[i64]| numbers.iter().map(|v| json!({"v": v})).collect::<Vec<Value>>();
+    // Plain, and as a list beside plain ones.
+    for groups in
+        [documents(&numbers), [documents(&numbers[2..]), vec![json!({"v": &numbers[..2]})]].concat()]
+    {
+        let place = Place::with(&[groups]).await;
+        assert_eq!(place.sql("select avg(v) from logs").await.unwrap(), [json!(9_007_199_254_740_900.0)]);
+    }
+}

@@ -30,12 +30,15 @@ async fn hiding(which: usize) -> Hiding {
     let key = first_key(&tested.state).await.unwrap().unwrap();
     let admin = format!("ApiKey {key}");
     let secret = SECRETS[which];
+    let mappings = r#"{"mappings":{"properties":{"place":{"type":"geo_point"}}}}"#;
+    ok(&tested, &admin, "PUT", "/web", mappings).await;
     let mut lines = String::new();
     for n in 0..12 {
         let mut document = json!({
             "@timestamp": format!("2024-05-01T00:{n:02}:00Z"), "n": n, "word": format!("w{}", n % 3),
             "text": format!("line {n} of the log"), "person": { "name": format!("p{n}") },
             "calls": [{ "to": n }, { "number": secret }], "empty": {},
+            "place": { "lat": n * 3 + which * 40, "lon": n },
         });
         // They differ in values, in their number and order, in where there are any, and in types.
         if which == 0 || n % 2 == 0 {
@@ -53,8 +56,7 @@ async fn hiding(which: usize) -> Hiding {
     let refused = ok(&tested, &admin, "POST", "/web/_bulk?filter_path=errors", &lines).await;
     assert_eq!(refused["errors"], false);
     ok(&tested, &admin, "POST", "/web/_alias/filtered", r#"{"filter":{"match":{"text":"line"}}}"#).await;
-    let rules =
-        json!({ "grant": ["*"], "except": ["secret", "person.phone", "hid*", "calls.number", "code"] });
+    let rules = json!({ "grant": ["*"], "except": ["secret", "person.phone", "hid*", "calls.number", "code", "place.lat"] });
     let indices = json!([{ "names": ["web"], "privileges": ["all"], "field_security": rules }]);
     let key = key_of(&tested, &admin, indices).await;
     let pit = ok(&tested, &key, "POST", "/web/_pit?keep_alive=1m", "").await["id"].clone();
@@ -134,6 +136,9 @@ async fn answers_do_not_depend_on_fields_that_are_not_seen() {
         json!({ "terms": { "n": { "index": "web", "id": "3", "path": "code" } } }),
         json!({ "terms": { "text": { "index": "web", "id": "4", "path": "secret" } } }),
         json!({ "ids": { "values": ["1", "2"] } }),
+        json!({ "exists": { "field": "place" } }),
+        json!({ "geo_distance": { "distance": "1000km", "place": "9,3" } }),
+        json!({ "geo_bounding_box": { "place": { "top": 40, "left": -10, "bottom": -10, "right": 90 } } }),
     ];
     let mut requests: Vec<(&str, String, String)> = Vec::new();
     for query in &queries {
@@ -158,6 +163,7 @@ async fn answers_do_not_depend_on_fields_that_are_not_seen() {
     for body in [
         json!({ "sort": ["secret", "n"] }),
         json!({ "sort": [{ "code": "desc" }, "n"], "fields": ["*"], "docvalue_fields": ["secret", "*"] }),
+        json!({ "sort": [{ "_geo_distance": { "place": "0,0" } }, "n"], "fields": ["place"], "docvalue_fields": ["place"] }),
         json!({ "collapse": { "field": "secret" }, "sort": "n" }),
         json!({ "collapse": { "field": "code" }, "sort": "n" }),
         json!({ "_source": ["secret", "person", "calls", "hidden"] }),
@@ -192,6 +198,22 @@ async fn answers_do_not_depend_on_fields_that_are_not_seen() {
         json!({ "filters": { "filters": { "a": { "query_string": { "query": "xyzzyone" } }, "b": { "exists": { "field": "hidden" } } } } }),
         json!({ "global": {}, "aggs": { "all": { "terms": { "field": "secret" } } } }),
         json!({ "adjacency_matrix": { "filters": { "a": { "exists": { "field": "secret" } }, "b": { "match_all": {} } } } }),
+        json!({ "terms": { "field": "place" } }),
+        json!({ "cardinality": { "field": "place" } }),
+        json!({ "value_count": { "field": "place" } }),
+        json!({ "missing": { "field": "place" } }),
+        json!({ "rare_terms": { "field": "place" } }),
+        json!({ "string_stats": { "field": "place" } }),
+        json!({ "multi_terms": { "terms": [{ "field": "word" }, { "field": "place" }] } }),
+        json!({ "composite": { "sources": [{ "a": { "terms": { "field": "place" } } }] } }),
+        json!({ "geo_bounds": { "field": "place" } }),
+        json!({ "geo_centroid": { "field": "place" } }),
+        json!({ "geohash_grid": { "field": "place" } }),
+        json!({ "geotile_grid": { "field": "place" } }),
+        json!({ "geo_distance": { "field": "place", "origin": "0,0", "ranges": [{ "to": 1e6 }] } }),
+        json!({ "top_metrics": { "metrics": { "field": "n" }, "sort": { "place": "asc" } } }),
+        json!({ "top_metrics": { "metrics": { "field": "place" }, "sort": { "n": "asc" } } }),
+        json!({ "top_hits": { "size": 3, "sort": ["place"] } }),
     ] {
         requests.push((
             "POST",
@@ -323,6 +345,7 @@ async fn what_is_seen_is_found_and_shown() {
         json!({
             "@timestamp": "2024-05-01T00:04:00Z", "n": 4, "word": "w1", "text": "line 4 of the log",
             "person": { "name": "p4" }, "calls": [{ "to": 4 }], "empty": {},
+            "place": { "lon": 4 },
         })
     );
     let whole = ok(&hiding.tested, &hiding.admin, "GET", "/web/_source/4", "").await;
