@@ -31,7 +31,7 @@ use tokio::runtime::Handle as Runtime;
 
 use frostline_base::Result;
 
-use super::lazy::{Lazy, LazyFile, allocate};
+use super::lazy::{Lazy, LazyFile, allocate, write_most};
 use crate::scan;
 
 /// Its name in lists of mounts.
@@ -803,16 +803,21 @@ impl Filesystem for Tree {
             Err(error) => return reply.error(error),
         };
         let synced = OFlags::from_bits_retain(flags.0 as u32).intersects(OFlags::SYNC | OFlags::DSYNC);
+        // Of pages that were stored to in memory the kernel heeds an error, and no count.
+        let needs_all = how.contains(WriteFlags::FUSE_WRITE_CACHE);
         let range = offset..offset + data.len() as u64;
         let write = move |lazy: &Lazy, open: &OpenFile, file: Option<&LazyFile>, data: &[u8]| {
             let _held = lazy.lease.hold()?;
             if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 take_set_id(&open.file)?;
             }
-            let written = match file {
+            let (written, stopped) = match file {
                 Some(file) => lazy.write(file, &open.file, offset, data)?,
-                None => rustix::io::retry_on_intr(|| rustix::io::pwrite(&open.file, data, offset))?,
+                None => write_most(&open.file, data, offset),
             };
+            if written == 0 || needs_all {
+                stopped?;
+            }
             match file {
                 _ if !synced => {}
                 Some(file) => lazy.sync(file, &open.file, true)?,

@@ -103,7 +103,7 @@ async fn read(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, range: ByteRange) 
 
 async fn write(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, at: u64, data: &[u8]) {
     lazy.need_for_write(file, open, &(at..at + data.len() as u64)).await.unwrap();
-    lazy.write(file, open, at, data).unwrap();
+    lazy.write(file, open, at, data).unwrap().1.unwrap();
 }
 
 async fn truncate(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, bytes: u64) {
