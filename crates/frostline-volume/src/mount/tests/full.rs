@@ -80,7 +80,12 @@ fn run(steps: &[Step], path: &Path, ballast: &Path, mut model: Vec<u8>) -> Vec<u
                         model.resize(model.len().max(at + written), 0);
                         model[at..at + written].copy_from_slice(&data[..written]);
                     }
-                    Err(error) => is_full(error),
+                    Err(error) => {
+                        is_full(error);
+                        if flags.contains(OFlags::DIRECT) {
+                            model = some_pages(path, model, at, data);
+                        }
+                    }
                 }
             }
             Step::Allocate { at, bytes, mode } => {
@@ -164,8 +169,8 @@ fn some_pages(path: &Path, before: Vec<u8>, at: usize, data: &[u8]) -> Vec<u8> {
     let found = fs::read(path).unwrap();
     assert_eq!(found.len(), before.len());
     let mut after = before.clone();
-    let end = (at + data.len()).min(after.len());
-    after[at..end].copy_from_slice(&data[..end - at]);
+    let bytes = data.len().min(after.len().saturating_sub(at));
+    after[at.min(before.len())..][..bytes].copy_from_slice(&data[..bytes]);
     for (page, found) in found.chunks(4_096).enumerate() {
         let range = page * 4_096..page * 4_096 + found.len();
         assert!(found == &before[range.clone()] || found == &after[range], "page {page}");
@@ -277,6 +282,69 @@ async fn what_was_stored_in_memory_and_has_no_room_on_the_disk_fails_to_sync() {
             assert!(found[at..].starts_with(&data[..4_096]), "{name}");
             map(&path, at, &data).unwrap();
             assert!(fs::read(&path).unwrap()[at..].starts_with(&data), "{name}");
+        }
+    })
+    .await;
+    served.unmount().await;
+}
+
+/// A direct write that its program does not wait for, and what it is told then: bytes, or an error.
+fn submit(path: &Path, at: usize, data: &[u8]) -> i64 {
+    let numbers = [nix::libc::SYS_io_setup, nix::libc::SYS_io_submit, nix::libc::SYS_io_getevents];
+    let program = "import ctypes, mmap, os, struct, sys\n\
+        setup, submit, events, at = map(int, sys.argv[2:])\n\
+        data, call = sys.stdin.buffer.read(), ctypes.CDLL(None).syscall\n\
+        file, pages = os.open(sys.argv[1], os.O_RDWR | os.O_DIRECT), mmap.mmap(-1, len(data))\n\
+        pages[:] = data\n\
+        address = ctypes.addressof(ctypes.c_char.from_buffer(pages))\n\
+        write = struct.pack('@QIIHhIQQqQII', 0, 0, 0, 1, 0, file, address, len(data), at, 0, 0, 0)\n\
+        write, event, context = ctypes.create_string_buffer(write), ctypes.create_string_buffer(32), ctypes.c_ulong()\n\
+        writes = (ctypes.c_void_p * 1)(ctypes.addressof(write))\n\
+        assert call(setup, 1, ctypes.byref(context)) == 0\n\
+        assert call(submit, context, ctypes.c_long(1), writes) == 1\n\
+        assert call(events, context, ctypes.c_long(1), ctypes.c_long(1), event, None) == 1\n\
+        print(struct.unpack('@QQqq', event.raw)[2])";
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", program]).arg(path).args(numbers.map(|number| number.to_string())).arg(at.to_string());
+    python.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut python = python.spawn().unwrap();
+    python.stdin.take().unwrap().write_all(data).unwrap();
+    let told = String::from_utf8(python.wait_with_output().unwrap().stdout).unwrap();
+    told.trim().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_direct_write_for_which_there_is_half_the_room_is_told_that_the_disk_is_full() {
+    if !can_mount() || !can_map() {
+        return;
+    }
+    let (bench, source, disk) = (Bench::new(), tempfile::tempdir().unwrap(), SmallDisk::new(8 << 20));
+    let original = noise(1, BYTES);
+    fs::write(source.path().join("of-snapshot"), &original).unwrap();
+    snapshot(&bench.volumes(), source.path()).await;
+    let (target, ballast) = (disk.0.path().join("data"), disk.0.path().join("ballast"));
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    calls(move || {
+        let program = fs::File::create(target.join("program")).unwrap();
+        program.set_permissions(fs::Permissions::from_mode(0o4755)).unwrap();
+        program.set_len(BYTES as u64).unwrap();
+        drop(program);
+        let (data, full) = (noise(2, 128 << 10), i64::from(nix::libc::ENOSPC));
+        for (name, mut before) in [("of-snapshot", original), ("program", vec![0; BYTES])] {
+            let path = target.join(name);
+            // Within the file, and over its end.
+            for at in [8_192, 696_320] {
+                make_room(&ballast, 61_440);
+                assert_eq!(submit(&path, at, &data), -full, "{name} at {at}");
+                assert_eq!(fs::metadata(&path).unwrap().len(), BYTES as u64);
+                fs::remove_file(&ballast).unwrap();
+                before = some_pages(&path, before, at, &data);
+                assert_eq!(submit(&path, at, &data), data.len() as i64);
+                let bytes = data.len().min(BYTES - at);
+                before[at..at + bytes].copy_from_slice(&data[..bytes]);
+                fs::File::options().write(true).open(&path).unwrap().set_len(BYTES as u64).unwrap();
+                assert!(fs::read(&path).unwrap() == before);
+            }
         }
     })
     .await;
