@@ -31,7 +31,7 @@ use tokio::runtime::Handle as Runtime;
 
 use frostline_base::Result;
 
-use super::lazy::{Lazy, LazyFile, allocate};
+use super::lazy::{Lazy, LazyFile, allocate, write_most};
 use crate::scan;
 
 /// Its name in lists of mounts.
@@ -419,11 +419,7 @@ impl Beneath {
             if user != ROOT {
                 take_set_id(&file).map_err(errno)?;
             }
-            let set = match &lazy {
-                Some(lazy) => self.lazy.cut(lazy, &file, bytes),
-                None => file.set_len(bytes),
-            };
-            set.map_err(|e| io_errno(&e))?;
+            set_length(&self.lazy, &file, lazy.as_deref(), bytes).map_err(|e| io_errno(&e))?;
         }
         let set = || {
             let _held = self.lazy.lease.hold()?;
@@ -442,6 +438,14 @@ impl Beneath {
         };
         set().map_err(errno)?;
         self.attributes(inode)
+    }
+}
+
+/// Cuts or extends an open file, which may be one that is not whole.
+fn set_length(lazy: &Lazy, open: &File, file: Option<&LazyFile>, bytes: u64) -> io::Result<()> {
+    match file {
+        Some(file) => lazy.cut(file, open, bytes),
+        None => open.set_len(bytes),
     }
 }
 
@@ -802,17 +806,31 @@ impl Filesystem for Tree {
             Ok(opened) => opened,
             Err(error) => return reply.error(error),
         };
-        let synced = OFlags::from_bits_retain(flags.0 as u32).intersects(OFlags::SYNC | OFlags::DSYNC);
+        let flags = OFlags::from_bits_retain(flags.0 as u32);
+        let (synced, is_direct) =
+            (flags.intersects(OFlags::SYNC | OFlags::DSYNC), flags.contains(OFlags::DIRECT));
+        // Of pages that were stored to in memory the kernel heeds an error, and no count. To a count of an asynchronous write
+        // it answers with `EIO`.
+        let needs_all = how.contains(WriteFlags::FUSE_WRITE_CACHE) || is_direct;
         let range = offset..offset + data.len() as u64;
+        let end = range.end;
         let write = move |lazy: &Lazy, open: &OpenFile, file: Option<&LazyFile>, data: &[u8]| {
             let _held = lazy.lease.hold()?;
             if how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 take_set_id(&open.file)?;
             }
-            let written = match file {
+            let bytes_before = if is_direct { open.file.metadata()?.len() } else { u64::MAX };
+            let (written, stopped) = match file {
                 Some(file) => lazy.write(file, &open.file, offset, data)?,
-                None => rustix::io::retry_on_intr(|| rustix::io::pwrite(&open.file, data, offset))?,
+                None => write_most(&open.file, data, offset),
             };
+            if needs_all && stopped.is_err() && end > bytes_before {
+                // The kernel remembers that length, and lets nobody else extend the file meanwhile.
+                set_length(lazy, &open.file, file, bytes_before)?;
+            }
+            if written == 0 || needs_all {
+                stopped?;
+            }
             match file {
                 _ if !synced => {}
                 Some(file) => lazy.sync(file, &open.file, true)?,

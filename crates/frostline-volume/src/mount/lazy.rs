@@ -887,8 +887,14 @@ impl Lazy {
     }
 
     /// Writes to an open file, as much as the disk takes; what [`Lazy::need_for_write`] says is in place. How many bytes
-    /// it took; an error if none.
-    pub(super) fn write(&self, file: &LazyFile, open: &File, offset: u64, data: &[u8]) -> io::Result<usize> {
+    /// it took, and why no more.
+    pub(super) fn write(
+        &self,
+        file: &LazyFile,
+        open: &File,
+        offset: u64,
+        data: &[u8],
+    ) -> io::Result<(usize, io::Result<()>)> {
         let _held = self.lease.hold()?;
         let _writing = file.lock.lock();
         self.touch(file)?;
@@ -901,13 +907,10 @@ impl Lazy {
             // The snapshot's data will be put over a page that was not written in full.
             written = page.saturating_sub(offset) as usize;
         }
-        if written == 0 {
-            return stopped.map(|()| 0);
-        }
         for (chunk, number, pages) in file.touched(&(offset..offset + written as u64)) {
             self.set(file, chunk, number, pages)?;
         }
-        Ok(written)
+        Ok((written, stopped))
     }
 
     /// Cuts or extends a file; what [`Lazy::need_to_end`] says is in place.
@@ -1080,7 +1083,7 @@ impl Kept {
 }
 
 /// Writes as much as the disk takes: how many bytes, and why no more.
-fn write_most(open: &File, data: &[u8], offset: u64) -> (usize, io::Result<()>) {
+pub(super) fn write_most(open: &File, data: &[u8], offset: u64) -> (usize, io::Result<()>) {
     let mut written = 0;
     while written < data.len() {
         match open.write_at(&data[written..], offset + written as u64) {

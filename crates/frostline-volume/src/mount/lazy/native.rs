@@ -93,7 +93,8 @@ impl Lazy {
         nameless.try_for_each(|file| self.give_up(file).map_err(failed))
     }
 
-    /// Gives files the blocks of all of their data: programs take one with fewer for one with holes, and do not read these.
+    /// Gives files the blocks of all of their data that is absent: programs take one with fewer for one with holes, and do
+    /// not read these.
     pub(in crate::mount) fn reserve(&self) -> Result<()> {
         for file in self.in_order.iter().filter(|file| !file.is_whole()) {
             let entry = &self.tree.entries[file.entry];
@@ -106,15 +107,42 @@ impl Lazy {
                     return Ok(());
                 }
                 let kept = Kept::of(&open)?;
-                for part in data_in(extents, 0..stat.st_size as u64) {
-                    let bytes = part.end - part.start;
-                    rustix::fs::fallocate(&open, FallocateFlags::KEEP_SIZE, part.start, bytes)?;
+                for run in self.absent_runs(file, stat.st_size as u64) {
+                    for part in data_in(extents, run) {
+                        let bytes = part.end - part.start;
+                        rustix::fs::fallocate(&open, FallocateFlags::KEEP_SIZE, part.start, bytes)?;
+                    }
                 }
                 kept.put_back(&open)
             };
-            allocated().map_err(|e: io::Error| scan::failed("allocate", &PathBuf::from(entry.show()), &e))?;
+            allocated().map_err(|e: io::Error| {
+                let failed = scan::failed("allocate", &PathBuf::from(entry.show()), &e);
+                match failed.kind() {
+                    ErrorKind::Exhausted => Error::new(
+                        ErrorKind::Exhausted,
+                        format!("{failed}: free some space, or use --mode fuse"),
+                    ),
+                    _ => failed,
+                }
+            })?;
         }
         Ok(())
+    }
+
+    /// The ranges of a file of `bytes` bytes that are absent.
+    fn absent_runs(&self, file: &LazyFile, bytes: u64) -> Vec<ByteRange> {
+        let mut absent: Vec<ByteRange> = Vec::new();
+        for (chunk, number, pages) in file.touched(&(0..bytes)) {
+            for run in runs(pages & !self.pages.get(chunk)) {
+                let start = number * CHUNK;
+                let run = start + run.start * PAGE..bytes.min(start + run.end * PAGE);
+                match absent.last_mut() {
+                    Some(last) if last.end == run.start => last.end = run.end,
+                    _ => absent.push(run),
+                }
+            }
+        }
+        absent
     }
 
     /// The files that are not whole.

@@ -103,7 +103,7 @@ async fn read(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, range: ByteRange) 
 
 async fn write(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, at: u64, data: &[u8]) {
     lazy.need_for_write(file, open, &(at..at + data.len() as u64)).await.unwrap();
-    lazy.write(file, open, at, data).unwrap();
+    lazy.write(file, open, at, data).unwrap().1.unwrap();
 }
 
 async fn truncate(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, bytes: u64) {
@@ -549,6 +549,37 @@ async fn on_a_full_disk_nothing_is_fetched_behind_its_users_until_there_is_room(
         (0, None)
     );
     assert!(gets() > after);
+}
+
+#[tokio::test]
+async fn space_that_users_freed_is_not_allocated_again() {
+    if !can_mount() {
+        return;
+    }
+    let disk = SmallDisk::new(16 << 20);
+    let rig = Rig { folder: tempfile::tempdir_in(disk.0.path()).unwrap(), ..Rig::new().await };
+    let (place, lazy) = rig.open();
+    let (file, open) = named(&place, &lazy, "file");
+    lazy.reserve().unwrap();
+    let blocks = || open.metadata().unwrap().blocks() * 512;
+    let reserved = blocks();
+    let freed = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    lazy.need(&file, 0..CHUNK).await.unwrap();
+    lazy.allocate(&file, &open, freed, &(0..CHUNK)).unwrap();
+    assert_eq!(blocks(), reserved - CHUNK);
+    let ballast = disk.fill();
+    lazy.reserve().unwrap();
+    assert_eq!(blocks(), reserved - CHUNK);
+    // What is absent needs its space.
+    let number = 2;
+    rustix::fs::fallocate(&open, freed, number * CHUNK, PAGE).unwrap();
+    disk.fill();
+    let failed = lazy.reserve().unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::Exhausted);
+    assert!(failed.to_string().contains("--mode fuse"), "{failed}");
+    fs::remove_file(ballast).unwrap();
+    lazy.reserve().unwrap();
+    assert_eq!(blocks(), reserved - CHUNK);
 }
 
 /// Fills behind nobody until no more than this is absent, for so long at most. Its callers pause the clock, which goes on

@@ -1,6 +1,8 @@
 //! What is written to a disk that has room for little, beside a plain file on such a disk.
 
 use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::sync::LazyLock;
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 
@@ -23,6 +25,12 @@ enum Step {
         bytes: u64,
         mode: FallocateFlags,
     },
+    /// Stores in memory, and syncs.
+    Map {
+        at: u64,
+        bytes: usize,
+        seed: u64,
+    },
     Cut(u64),
 }
 
@@ -43,6 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
             flags: OFlags::DIRECT,
         }),
         1 => (at.clone(), bytes, mode).prop_map(|(at, bytes, mode)| Step::Allocate { at, bytes, mode }),
+        1 => (pages(800_000), 1..150_000_usize, any::<u64>()).prop_map(|(at, bytes, seed)| Step::Map { at, bytes, seed }),
         1 => at.prop_map(Step::Cut),
     ]
 }
@@ -71,7 +80,12 @@ fn run(steps: &[Step], path: &Path, ballast: &Path, mut model: Vec<u8>) -> Vec<u
                         model.resize(model.len().max(at + written), 0);
                         model[at..at + written].copy_from_slice(&data[..written]);
                     }
-                    Err(error) => is_full(error),
+                    Err(error) => {
+                        is_full(error);
+                        if flags.contains(OFlags::DIRECT) {
+                            model = some_pages(path, model, at, data);
+                        }
+                    }
                 }
             }
             Step::Allocate { at, bytes, mode } => {
@@ -90,6 +104,20 @@ fn run(steps: &[Step], path: &Path, ballast: &Path, mut model: Vec<u8>) -> Vec<u
                     }
                 }
             }
+            Step::Map { at, bytes, seed } => {
+                let at = at as usize;
+                let bytes = bytes.min(model.len().saturating_sub(at));
+                if bytes > 0 && can_map() {
+                    let data = noise(seed, bytes);
+                    match map(path, at, &data) {
+                        Ok(()) => model[at..at + bytes].copy_from_slice(&data),
+                        Err(error) => {
+                            is_full(error);
+                            model = some_pages(path, model, at, &data);
+                        }
+                    }
+                }
+            }
             Step::Cut(bytes) => match open(OFlags::empty()).set_len(bytes) {
                 Ok(()) => model.resize(bytes as usize, 0),
                 Err(error) => is_full(error),
@@ -98,6 +126,56 @@ fn run(steps: &[Step], path: &Path, ballast: &Path, mut model: Vec<u8>) -> Vec<u
         assert_eq!(fs::metadata(path).unwrap().len(), model.len() as u64, "{step:?}");
     }
     model
+}
+
+/// Whether there is a program that maps files.
+fn can_map() -> bool {
+    static CAN: LazyLock<bool> = LazyLock::new(|| {
+        let ran = std::process::Command::new("python3").arg("--version").output();
+        ran.inspect_err(|error| eprintln!("skipped: python3: {error}")).is_ok()
+    });
+    *CAN
+}
+
+/// Stores in a mapped file and syncs it.
+fn map(path: &Path, at: usize, data: &[u8]) -> std::io::Result<()> {
+    let program = "import mmap, os, sys\n\
+        file, at, data = os.open(sys.argv[1], os.O_RDWR), int(sys.argv[2]), sys.stdin.buffer.read()\n\
+        failed = 0\n\
+        with mmap.mmap(file, 0) as pages:\n    \
+            for page in range(0, len(data), 4096):\n        \
+                stored = data[page:page + 4096]\n        \
+                pages[at + page:at + page + len(stored)] = stored\n    \
+            try: pages.flush()\n    \
+            except OSError as error: failed = error.errno\n\
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)\n\
+        sys.exit(failed)";
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", program]).arg(path).arg(at.to_string()).stdin(std::process::Stdio::piped());
+    let mut python = python.spawn().unwrap();
+    python.stdin.take().unwrap().write_all(data).unwrap();
+    let status = python.wait().unwrap();
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(()),
+        (Some(errno), _) => Err(std::io::Error::from_raw_os_error(errno)),
+        // A plain file has no room for a page that is stored to.
+        (None, Some(nix::libc::SIGBUS)) => Err(std::io::ErrorKind::StorageFull.into()),
+        (None, signal) => panic!("killed by {signal:?}"),
+    }
+}
+
+/// What is in a file of which a write failed: each page is as before, or as written.
+fn some_pages(path: &Path, before: Vec<u8>, at: usize, data: &[u8]) -> Vec<u8> {
+    let found = fs::read(path).unwrap();
+    assert_eq!(found.len(), before.len());
+    let mut after = before.clone();
+    let bytes = data.len().min(after.len().saturating_sub(at));
+    after[at.min(before.len())..][..bytes].copy_from_slice(&data[..bytes]);
+    for (page, found) in found.chunks(4_096).enumerate() {
+        let range = page * 4_096..page * 4_096 + found.len();
+        assert!(found == &before[range.clone()] || found == &after[range], "page {page}");
+    }
+    found
 }
 
 /// Leaves room for so many bytes.
@@ -169,4 +247,106 @@ async fn a_page_that_a_full_disk_takes_in_part_is_the_snapshots() {
     let disk = SmallDisk::new(8 << 20);
     let write = Step::Write { at: 16_384, bytes: 32_768, seed: 7, flags: OFlags::empty() };
     check(vec![Step::Room(12_288), write.clone(), write], disk.0.path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_stored_in_memory_and_has_no_room_on_the_disk_fails_to_sync() {
+    if !can_mount() || !can_map() {
+        return;
+    }
+    let (bench, source, disk) = (Bench::new(), tempfile::tempdir().unwrap(), SmallDisk::new(8 << 20));
+    let original = noise(1, BYTES);
+    for name in ["of-snapshot", "longer"] {
+        fs::write(source.path().join(name), &original).unwrap();
+    }
+    snapshot(&bench.volumes(), source.path()).await;
+    let (target, ballast) = (disk.0.path().join("data"), disk.0.path().join("ballast"));
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    calls(move || {
+        let program = fs::File::create(target.join("program")).unwrap();
+        program.set_permissions(fs::Permissions::from_mode(0o4755)).unwrap();
+        drop(program);
+        for (name, bytes, at) in
+            [("of-snapshot", BYTES, 8_192), ("longer", 1_500_000, 1 << 20), ("program", 300_000, 0)]
+        {
+            let path = target.join(name);
+            fs::File::options().write(true).open(&path).unwrap().set_len(bytes as u64).unwrap();
+            let mut before = if name == "program" { Vec::new() } else { original.clone() };
+            before.resize(bytes, 0);
+            let data = noise(2, 256 << 10);
+            make_room(&ballast, 61_440);
+            let failed = map(&path, at, &data).unwrap_err();
+            assert_eq!(failed.kind(), std::io::ErrorKind::StorageFull, "{name}");
+            fs::remove_file(&ballast).unwrap();
+            let found = some_pages(&path, before, at, &data);
+            assert!(found[at..].starts_with(&data[..4_096]), "{name}");
+            map(&path, at, &data).unwrap();
+            assert!(fs::read(&path).unwrap()[at..].starts_with(&data), "{name}");
+        }
+    })
+    .await;
+    served.unmount().await;
+}
+
+/// A direct write that its program does not wait for, and what it is told then: bytes, or an error.
+fn submit(path: &Path, at: usize, data: &[u8]) -> i64 {
+    let numbers = [nix::libc::SYS_io_setup, nix::libc::SYS_io_submit, nix::libc::SYS_io_getevents];
+    let program = "import ctypes, mmap, os, struct, sys\n\
+        setup, submit, events, at = map(int, sys.argv[2:])\n\
+        data, call = sys.stdin.buffer.read(), ctypes.CDLL(None).syscall\n\
+        file, pages = os.open(sys.argv[1], os.O_RDWR | os.O_DIRECT), mmap.mmap(-1, len(data))\n\
+        pages[:] = data\n\
+        address = ctypes.addressof(ctypes.c_char.from_buffer(pages))\n\
+        write = struct.pack('@QIIHhIQQqQII', 0, 0, 0, 1, 0, file, address, len(data), at, 0, 0, 0)\n\
+        write, event, context = ctypes.create_string_buffer(write), ctypes.create_string_buffer(32), ctypes.c_ulong()\n\
+        writes = (ctypes.c_void_p * 1)(ctypes.addressof(write))\n\
+        assert call(setup, 1, ctypes.byref(context)) == 0\n\
+        assert call(submit, context, ctypes.c_long(1), writes) == 1\n\
+        assert call(events, context, ctypes.c_long(1), ctypes.c_long(1), event, None) == 1\n\
+        print(struct.unpack('@QQqq', event.raw)[2])";
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", program]).arg(path).args(numbers.map(|number| number.to_string())).arg(at.to_string());
+    python.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut python = python.spawn().unwrap();
+    python.stdin.take().unwrap().write_all(data).unwrap();
+    let told = String::from_utf8(python.wait_with_output().unwrap().stdout).unwrap();
+    told.trim().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_direct_write_for_which_there_is_half_the_room_is_told_that_the_disk_is_full() {
+    if !can_mount() || !can_map() {
+        return;
+    }
+    let (bench, source, disk) = (Bench::new(), tempfile::tempdir().unwrap(), SmallDisk::new(8 << 20));
+    let original = noise(1, BYTES);
+    fs::write(source.path().join("of-snapshot"), &original).unwrap();
+    snapshot(&bench.volumes(), source.path()).await;
+    let (target, ballast) = (disk.0.path().join("data"), disk.0.path().join("ballast"));
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    calls(move || {
+        let program = fs::File::create(target.join("program")).unwrap();
+        program.set_permissions(fs::Permissions::from_mode(0o4755)).unwrap();
+        program.set_len(BYTES as u64).unwrap();
+        drop(program);
+        let (data, full) = (noise(2, 128 << 10), i64::from(nix::libc::ENOSPC));
+        for (name, mut before) in [("of-snapshot", original), ("program", vec![0; BYTES])] {
+            let path = target.join(name);
+            // Within the file, and over its end.
+            for at in [8_192, 696_320] {
+                make_room(&ballast, 61_440);
+                assert_eq!(submit(&path, at, &data), -full, "{name} at {at}");
+                assert_eq!(fs::metadata(&path).unwrap().len(), BYTES as u64);
+                fs::remove_file(&ballast).unwrap();
+                before = some_pages(&path, before, at, &data);
+                assert_eq!(submit(&path, at, &data), data.len() as i64);
+                let bytes = data.len().min(BYTES - at);
+                before[at..at + bytes].copy_from_slice(&data[..bytes]);
+                fs::File::options().write(true).open(&path).unwrap().set_len(BYTES as u64).unwrap();
+                assert!(fs::read(&path).unwrap() == before);
+            }
+        }
+    })
+    .await;
+    served.unmount().await;
 }
