@@ -605,7 +605,7 @@ fn check_larger_again(folder: &Path) {
     // Another device that has the name.
     sh("ip link add top link mine type macvlan && ip link set top mtu 9000 up");
     fix();
-    sh("ip link del top && ip link add top mtu 1500 type dummy");
+    sh("ip link del top && ip link add top mtu 1500 type veth peer name below");
     let (worked, said) = run("undo");
     assert!(worked && said.contains("top/mtu is gone, or belongs to another device"), "{said}");
     assert!(sizes() == "9000 1500" && !is_recorded(), "{}", sizes());
