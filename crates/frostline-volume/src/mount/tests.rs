@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
 
 use frostline_store::OpenOptions;
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::task::JoinHandle;
 
@@ -62,12 +63,21 @@ async fn guards() {
     }
 }
 
+/// Held while a program starts: until it runs, it has all open files of this process.
+static STARTING: Mutex<()> = Mutex::new(());
+
+fn start(program: &mut std::process::Command) -> std::io::Result<std::process::Child> {
+    let _starting = STARTING.lock();
+    program.spawn()
+}
+
 /// A mount that is served, and gone with a test that fails.
 struct Served(PathBuf, JoinHandle<Result<Unmounted>>);
 
 impl Served {
     /// Unmounts it; what its server and whoever unmounts it say of it.
     async fn unmount(&mut self) -> Unmounted {
+        drop(STARTING.lock());
         let unmounted = match unmount_snapshot(&self.0).await {
             // It was whole, and nobody had to ask for its end.
             Err(error) if error.kind() == ErrorKind::NotFound => {

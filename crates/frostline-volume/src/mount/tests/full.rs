@@ -131,7 +131,9 @@ fn run(steps: &[Step], path: &Path, ballast: &Path, mut model: Vec<u8>) -> Vec<u
 /// Whether there is a program that maps files.
 fn can_map() -> bool {
     static CAN: LazyLock<bool> = LazyLock::new(|| {
-        let ran = std::process::Command::new("python3").arg("--version").output();
+        let mut python = std::process::Command::new("python3");
+        let python = start(python.arg("--version").stdout(std::process::Stdio::null()));
+        let ran = python.and_then(|mut python| python.wait());
         ran.inspect_err(|error| eprintln!("skipped: python3: {error}")).is_ok()
     });
     *CAN
@@ -152,7 +154,7 @@ fn map(path: &Path, at: usize, data: &[u8]) -> std::io::Result<()> {
         sys.exit(failed)";
     let mut python = std::process::Command::new("python3");
     python.args(["-c", program]).arg(path).arg(at.to_string()).stdin(std::process::Stdio::piped());
-    let mut python = python.spawn().unwrap();
+    let mut python = start(&mut python).unwrap();
     python.stdin.take().unwrap().write_all(data).unwrap();
     let status = python.wait().unwrap();
     match (status.code(), status.signal()) {
@@ -271,6 +273,8 @@ async fn what_was_stored_in_memory_and_has_no_room_on_the_disk_fails_to_sync() {
         {
             let path = target.join(name);
             fs::File::options().write(true).open(&path).unwrap().set_len(bytes as u64).unwrap();
+            // Who has a file open keeps it from being passed through once it is whole.
+            let _open = fs::File::open(&path).unwrap();
             let mut before = if name == "program" { Vec::new() } else { original.clone() };
             before.resize(bytes, 0);
             let data = noise(2, 256 << 10);
@@ -278,8 +282,7 @@ async fn what_was_stored_in_memory_and_has_no_room_on_the_disk_fails_to_sync() {
             let failed = map(&path, at, &data).unwrap_err();
             assert_eq!(failed.kind(), std::io::ErrorKind::StorageFull, "{name}");
             fs::remove_file(&ballast).unwrap();
-            let found = some_pages(&path, before, at, &data);
-            assert!(found[at..].starts_with(&data[..4_096]), "{name}");
+            some_pages(&path, before, at, &data);
             map(&path, at, &data).unwrap();
             assert!(fs::read(&path).unwrap()[at..].starts_with(&data), "{name}");
         }
@@ -307,7 +310,7 @@ fn submit(path: &Path, at: usize, data: &[u8]) -> i64 {
     let mut python = std::process::Command::new("python3");
     python.args(["-c", program]).arg(path).args(numbers.map(|number| number.to_string())).arg(at.to_string());
     python.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-    let mut python = python.spawn().unwrap();
+    let mut python = start(&mut python).unwrap();
     python.stdin.take().unwrap().write_all(data).unwrap();
     let told = String::from_utf8(python.wait_with_output().unwrap().stdout).unwrap();
     told.trim().parse().unwrap()
@@ -332,6 +335,8 @@ async fn a_direct_write_for_which_there_is_half_the_room_is_told_that_the_disk_i
         let (data, full) = (noise(2, 128 << 10), i64::from(nix::libc::ENOSPC));
         for (name, mut before) in [("of-snapshot", original), ("program", vec![0; BYTES])] {
             let path = target.join(name);
+            // Who has a file open keeps it from being passed through once it is whole.
+            let _open = fs::File::open(&path).unwrap();
             // Within the file, and over its end.
             for at in [8_192, 696_320] {
                 make_room(&ballast, 61_440);
