@@ -468,7 +468,7 @@ async fn a_stopped_restore_of_a_part_goes_on_with_that_part_only() {
     let restore = async |options: &RestoreOptions| {
         bench.volumes().restore(&snapshot, folder.path(), options, |_| {}).await
     };
-    assert_eq!(restore(&stopped).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(restore(&stopped).await.unwrap_err().kind(), ErrorKind::Stopped);
     for other in [RestoreOptions::default(), selection(&["f1"], &[]), selection(&[], &["f[1-4]"])] {
         assert_eq!(restore(&other).await.unwrap_err().kind(), ErrorKind::Invalid);
     }

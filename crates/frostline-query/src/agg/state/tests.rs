@@ -13,7 +13,7 @@ fn nested_nodes(levels: usize) -> Vec<u8> {
 /// A stored node with one key: a tuple of a tuple and so on.
 fn nested_tuples(levels: usize) -> Vec<u8> {
     let mut bytes = vec![0, 1, 0, 1];
-    bytes.extend([7, 1].repeat(levels));
+    bytes.extend([8, 1].repeat(levels));
     // A missing value; no parent, number, count or node below.
     bytes.extend([0, 0, 0, 0, 0]);
     bytes
