@@ -129,10 +129,10 @@ fn every_file_system_of_a_scan_is_synced_and_only_one_can_be_frozen() {
     let all = places(false);
     // A file of another file system, too.
     fs::write(root.join("bound"), "").unwrap();
-    mount_bind(&inner.join("file"), &root.join("bound")).unwrap();
+    mount_bind(inner.join("file"), root.join("bound")).unwrap();
     let (one, paths) = (places(true), scanned(true).entries);
     let (checked, alone) = (crate::freeze::check_scan(&all), crate::freeze::check_scan(&one));
-    unmount(&root.join("bound"), UnmountFlags::DETACH).unwrap();
+    unmount(root.join("bound"), UnmountFlags::DETACH).unwrap();
     unmount(&inner, UnmountFlags::DETACH).unwrap();
     let paths: Vec<String> = paths.iter().map(|found| found.entry.show()).collect();
     assert_eq!(paths, [".", "a", "b", "b/inner"]);
