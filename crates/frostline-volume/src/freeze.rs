@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use frostline_base::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,18 +11,21 @@ use rustix::io::Errno;
 
 use crate::mount;
 
-/// Freezes, says so, and thaws when its input ends. A thread that waits for the frozen file system keeps the input open
+/// Freezes, says so, and thaws when its input ends: whoever told it to may be gone before it is frozen, and a service that
+/// is stopped has all of its processes told to end. A thread that waits for the frozen file system keeps the input open
 /// after `kill -9`, so it also thaws when the process is dead but for such threads, or is to die.
 const GUARDIAN: &str = r#"
+trap '' TERM INT HUP PIPE
 is_killed() { grep -qE '^(State:.[ZX]|S.*Pnd:.*[13579bdf]..$)' "/proc/$PPID/status"; }
 exec 3<&0
-fsfreeze --freeze "$1" && echo frozen && {
-    cat <&3 >/dev/null & reader=$!
-    while sleep 1; do ! is_killed || kill "$reader"; done 3<&- >/dev/null 2>&1 & watcher=$!
-    wait "$reader"; ended=$?
-    kill "$watcher"
-    fsfreeze --unfreeze "$1" && exit "$ended"
-}"#;
+fsfreeze --freeze "$1" || exit
+echo frozen
+cat <&3 >/dev/null & reader=$!
+while sleep 1; do ! is_killed || kill -9 "$reader"; done 3<&- >/dev/null 2>&1 & watcher=$!
+wait "$reader"; ended=$?
+kill -9 "$watcher"
+fsfreeze --unfreeze "$1" && exit "$ended"
+"#;
 
 /// Writes to a file or directory, and changes nothing but a time of it.
 const PROBE: &str = r#"chmod "$(stat -c %a -- "$1")" "$1" && sync "$1""#;
@@ -66,7 +69,10 @@ pub(crate) fn check_scan(places: &[PathBuf]) -> Result<()> {
 
 /// A frozen file system; dropping it thaws.
 #[derive(Debug)]
-pub(crate) struct Frozen(Child);
+pub(crate) struct Frozen {
+    guardian: Child,
+    directory: PathBuf,
+}
 
 impl Frozen {
     /// Freezes the file system that `directory` is on. See [`check`].
@@ -89,7 +95,7 @@ impl Frozen {
             let _ = BufReader::new(out).read_line(&mut line);
         }
         if line.trim() == "frozen" {
-            let frozen = Frozen(guardian);
+            let frozen = Frozen { guardian, directory: directory.to_owned() };
             return match frozen.waiting(repository)? {
                 None => Ok(frozen),
                 Some((path, mut probe)) => {
@@ -133,23 +139,29 @@ impl Frozen {
     }
 
     fn end(&mut self) -> Result<()> {
-        drop(self.0.stdin.take());
-        match self.0.wait() {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => {
-                Err(Error::internal(format!("the file system was not thawed: fsfreeze ended with {status}")))
-            }
-            Err(e) => Err(Error::internal("the file system was not thawed").with_source(e)),
+        drop(self.guardian.stdin.take());
+        let ended = self.guardian.wait();
+        if ended.as_ref().is_ok_and(ExitStatus::success) {
+            return Ok(());
         }
+        let ended = ended.map_or_else(|e| e.to_string(), |status| status.to_string());
+        let directory = self.directory.display();
+        // Where it is thawed already, this fails.
+        let thawed = Command::new("fsfreeze").arg("--unfreeze").arg(&self.directory).output();
+        let advice = match thawed {
+            Ok(output) if output.status.success() => String::new(),
+            _ => format!("; if writes to it wait, run fsfreeze --unfreeze {directory}"),
+        };
+        Err(Error::internal(format!("the freeze of {directory} ended early ({ended}){advice}")))
     }
 }
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        if self.0.stdin.is_some()
+        if self.guardian.stdin.is_some()
             && let Err(error) = self.end()
         {
-            tracing::error!(%error, "thaw it with fsfreeze --unfreeze");
+            tracing::error!("{error}");
         }
     }
 }

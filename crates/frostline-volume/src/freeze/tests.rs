@@ -1,6 +1,7 @@
 use std::ffi::{CString, OsStr};
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 
 use frostline_base::ErrorKind;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -129,4 +130,28 @@ fn a_process_that_is_killed_while_it_waits_for_what_it_froze_is_thawed() {
     process.kill().unwrap();
     process.wait().unwrap();
     fs::write(disk.path().join("file"), "thawed").unwrap();
+}
+
+#[test]
+fn what_was_frozen_is_thawed_though_its_user_is_gone_and_all_are_told_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    // It notes what it is asked for, and freezes when it is told to.
+    let fake = "#!/bin/sh\necho \"$1\" >> \"$2/asked\"\n[ \"$1\" != --freeze ] || read -r go < \"$2/go\"\n";
+    fs::write(at.join("fsfreeze"), fake).unwrap();
+    fs::set_permissions(at.join("fsfreeze"), fs::Permissions::from_mode(0o755)).unwrap();
+    run("mkfifo", [at.join("go").as_os_str()]).unwrap();
+    let mut guardian = Command::new("sh");
+    guardian.args(["-c", GUARDIAN, "sh"]).arg(at).process_group(0);
+    guardian.env("PATH", format!("{}:{}", at.display(), std::env::var("PATH").unwrap()));
+    let mut guardian = guardian.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut go = fs::File::options().write(true).open(at.join("go")).unwrap();
+    drop((guardian.stdin.take(), guardian.stdout.take()));
+    for signal in ["-TERM", "-INT", "-HUP"] {
+        let group = format!("-{}", guardian.id());
+        run("kill", [signal.as_ref(), "--".as_ref(), group.as_ref()]).unwrap();
+    }
+    go.write_all(b"go\n").unwrap();
+    guardian.wait().unwrap();
+    assert_eq!(fs::read_to_string(at.join("asked")).unwrap(), "--freeze\n--unfreeze\n");
 }
