@@ -144,6 +144,23 @@ def test_a_terminal_that_closes_ends_a_command_in_order(logs, tmp_path):
     assert copy.ok("index", "show", "more")["summary"]["documents"] > 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
+def test_a_cache_on_a_full_disk_is_said_to_need_space(frostline, tmp_path):
+    draw = random.Random(7)
+    frostline.ingest("logs", [{"@timestamp": 1_700_000_000_000 + n, "text": draw.randbytes(900).hex()} for n in range(12_000)])
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", disk], check=True)
+    try:
+        small = Frostline(frostline.binary, frostline.repo, disk)
+        command = [word for word in small.command("mount", "logs", "--hydrate", "now") if word != "--json"]
+        done = subprocess.run(command, env=small.clean_environment(), capture_output=True, text=True)
+        assert done.returncode == DONE, done.stderr
+        assert "free space on the disk of the cache" in done.stdout, done.stdout
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
 def test_a_retention_is_set_shown_and_ended(frostline):
     frostline.ingest("logs", [{"n": 1}])
     retain = lambda *keep: frostline.ok("index", "retain", "logs", *keep)["retention_ms"]

@@ -56,9 +56,13 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
             match done.is_whole {
                 true => say!("all of {name} is in the cache ({})", show_bytes(done.bytes))?,
                 false => say!(
-                    "{} of {} of {name} are in the cache: to fetch all of it, mount it with a larger --cache",
+                    "{} of {} of {name} are in the cache: to fetch all of it, {}",
                     show_bytes(done.done_bytes),
-                    show_bytes(done.bytes)
+                    show_bytes(done.bytes),
+                    match mount.cache_bytes >= data_bytes {
+                        true => "free space on the disk of the cache, and run the same command again",
+                        false => "mount it with a larger --cache",
+                    }
                 )?,
             }
         }
