@@ -783,9 +783,9 @@ fn machine(dev: &str) -> Vec<Case> {
     let other = sh(
         "c=/sys/devices/system/clocksource/clocksource0; n=$(cat $c/current_clocksource); for o in $(cat $c/available_clocksource); do [ $o = $n ] || f=$o; done; echo $f",
     );
-    let mut irqs = case("N04", ":", &[]);
+    let mut irqs = case("N04", "", &[]);
     for irq in sh("sed -n 's/^ *\\([0-9]*\\):.*input.*/\\1/p' /proc/interrupts").lines() {
-        sh(&format!("echo 0 > /proc/irq/{irq}/smp_affinity_list"));
+        irqs.worse.push_str(&format!("echo 0 > /proc/irq/{irq}/smp_affinity_list\n"));
         irqs.found = irqs.found.row(&[("irq", irq.to_owned()), ("cpu", "1".to_owned())]);
     }
     let mut sends = case(
