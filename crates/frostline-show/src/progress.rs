@@ -40,11 +40,6 @@ pub fn byte_progress(total: Option<u64>, done: &str) -> ProgressBar {
     bar(total, Unit::Bytes, done)
 }
 
-/// A bar of bytes of which nobody knows how many there are.
-pub fn endless_progress(done: &str) -> ProgressBar {
-    bar(None, Unit::Bytes, done)
-}
-
 /// A bar of `items`, such as "splits", with the time left; the message follows.
 pub fn item_progress(total: Option<u64>, items: &str) -> ProgressBar {
     bar(total, Unit::Items, items)

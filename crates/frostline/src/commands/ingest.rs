@@ -12,8 +12,7 @@ use frostline_ingest::{
     Cancel, Format, Ingest, IngestOptions, IngestReport, InputReport, Inputs, MergePolicy, Progress, Random,
 };
 use frostline_show::{
-    byte_progress, end_progress, endless_progress, note, parse_bytes, printable, say, say_json, show_bytes,
-    show_count,
+    byte_progress, end_progress, note, parse_bytes, printable, say, say_json, show_bytes, show_count,
 };
 use frostline_split::Mapping;
 use indicatif::ProgressBar;
@@ -204,7 +203,7 @@ fn options(config: &Config, given: &args::Ingest, mappings: Option<&Value>) -> R
 
 /// Of inputs of so many bytes; 0 if nobody knows.
 pub(super) fn progress_bar(bytes: u64) -> ProgressBar {
-    if bytes == 0 { endless_progress("read") } else { byte_progress(Some(bytes), "read") }
+    byte_progress(Some(bytes).filter(|bytes| *bytes > 0), "read")
 }
 
 fn show(bar: &ProgressBar, progress: &Progress) {
