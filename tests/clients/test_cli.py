@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from datetime import datetime, timezone
 
 import pytest
@@ -79,9 +80,23 @@ def read_until(terminal, text):
     return shown
 
 
+def written(folder, rows):
+    """A file of these documents."""
+    file = folder / "rows.ndjson"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@contextmanager
+def following(frostline, rows):
+    """An ingest at a terminal that follows a file, and has taken some of it."""
+    with frostline.start_at_a_terminal("ingest", "--index", "more", "--follow", "--seal-after", "1", rows) as (process, terminal):
+        read_until(terminal, rb"[1-9]\d* documents")
+        yield process, terminal
+
+
 def test_a_terminal_sees_what_a_pipe_does(logs, tmp_path):
-    rows = tmp_path / "rows.ndjson"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    rows = written(tmp_path, ROWS)
     copy = copy_of(logs, tmp_path / "repo")
     for command, first in [
         (["doctor", "explain", "N02"], "N02 "),
@@ -100,8 +115,7 @@ def test_a_terminal_sees_what_a_pipe_does(logs, tmp_path):
 
 
 def test_a_narrow_terminal_sees_one_line_of_progress(logs, tmp_path):
-    rows = tmp_path / "rows.ndjson"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    rows = written(tmp_path, ROWS)
     for columns in [40, 60]:
         copy = copy_of(logs, tmp_path / f"repo{columns}")
         status, shown = at_a_terminal(copy, "ingest", "--index", "more", str(rows), columns=columns)
@@ -111,8 +125,7 @@ def test_a_narrow_terminal_sees_one_line_of_progress(logs, tmp_path):
 
 
 def test_a_command_in_the_background_draws_nothing(logs, tmp_path):
-    rows = tmp_path / "rows.ndjson"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    rows = written(tmp_path, ROWS)
     copy = copy_of(logs, tmp_path / "repo")
     shell = ["bash", "-c", 'set -m; "$@" & wait $!', "bash"]
     status, shown = at_a_terminal(copy, "ingest", "--index", "more", str(rows), shell=shell)
@@ -121,11 +134,8 @@ def test_a_command_in_the_background_draws_nothing(logs, tmp_path):
 
 
 def test_a_message_takes_the_place_of_the_bar(logs, tmp_path):
-    rows = tmp_path / "rows.ndjson"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS[:400]))
     copy = copy_of(logs, tmp_path / "repo")
-    with copy.start_at_a_terminal("ingest", "--index", "more", "--follow", "--seal-after", "1", rows) as (process, terminal):
-        read_until(terminal, rb"[1-9]\d* documents")
+    with following(copy, written(tmp_path, ROWS[:400])) as (process, terminal):
         terminal.write(b"\x03")
         shown = read_until(terminal, None).decode()
         assert process.wait(120) == DONE, shown
@@ -133,11 +143,8 @@ def test_a_message_takes_the_place_of_the_bar(logs, tmp_path):
 
 
 def test_a_terminal_that_closes_ends_a_command_in_order(logs, tmp_path):
-    rows = tmp_path / "rows.ndjson"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS[:400]))
     copy = copy_of(logs, tmp_path / "repo")
-    with copy.start_at_a_terminal("ingest", "--index", "more", "--follow", "--seal-after", "1", rows) as (process, terminal):
-        read_until(terminal, rb"[1-9]\d* documents")
+    with following(copy, written(tmp_path, ROWS[:400])) as (process, terminal):
         terminal.close()
         # SIGHUP does not kill it. What it prints at the end has no reader.
         assert process.wait(120) == FAILED
