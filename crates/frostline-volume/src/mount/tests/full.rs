@@ -196,14 +196,21 @@ fn leave_room(ballast: &Path) {
     fs::File::create(ballast).unwrap();
 }
 
+/// A mount, as `data` on a disk, of files of these names, and what each contains.
+async fn mounted(names: &[&str], disk: &Path) -> (Bench, Vec<u8>, Served) {
+    let (bench, source, original) = (Bench::new(), tempfile::tempdir().unwrap(), noise(1, BYTES));
+    for name in names {
+        fs::write(source.path().join(name), &original).unwrap();
+    }
+    snapshot(&bench.volumes(), source.path()).await;
+    let served = mount(&bench.volumes(), &disk.join("data"), &lazily()).await;
+    (bench, original, served)
+}
+
 /// A mounted file, and after that a plain one, on the disk in a folder.
 async fn check(steps: Vec<Step>, disk: &Path) {
-    let (bench, source) = (Bench::new(), tempfile::tempdir().unwrap());
-    let original = noise(1, BYTES);
-    fs::write(source.path().join("file"), &original).unwrap();
-    snapshot(&bench.volumes(), source.path()).await;
+    let (_bench, original, mut served) = mounted(&["file"], disk).await;
     let (target, ballast, plain) = (disk.join("data"), disk.join("ballast"), disk.join("plain"));
-    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
     let (at, expected) = (target.join("file"), original.clone());
     calls(move || {
         let model = run(&steps, &at, &ballast, expected);
@@ -261,14 +268,9 @@ async fn what_was_stored_in_memory_and_has_no_room_on_the_disk_fails_to_sync() {
     if !can_mount() || !can_map() {
         return;
     }
-    let (bench, source, disk) = (Bench::new(), tempfile::tempdir().unwrap(), SmallDisk::new(8 << 20));
-    let original = noise(1, BYTES);
-    for name in ["of-snapshot", "longer"] {
-        fs::write(source.path().join(name), &original).unwrap();
-    }
-    snapshot(&bench.volumes(), source.path()).await;
+    let disk = SmallDisk::new(8 << 20);
+    let (_bench, original, mut served) = mounted(&["of-snapshot", "longer"], disk.0.path()).await;
     let (target, ballast) = (disk.0.path().join("data"), disk.0.path().join("ballast"));
-    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
     calls(move || {
         let program = fs::File::create(target.join("program")).unwrap();
         program.set_permissions(fs::Permissions::from_mode(0o4755)).unwrap();
@@ -326,12 +328,9 @@ async fn a_direct_write_for_which_there_is_half_the_room_is_told_that_the_disk_i
     if !can_mount() || !can_map() {
         return;
     }
-    let (bench, source, disk) = (Bench::new(), tempfile::tempdir().unwrap(), SmallDisk::new(8 << 20));
-    let original = noise(1, BYTES);
-    fs::write(source.path().join("of-snapshot"), &original).unwrap();
-    snapshot(&bench.volumes(), source.path()).await;
+    let disk = SmallDisk::new(8 << 20);
+    let (_bench, original, mut served) = mounted(&["of-snapshot"], disk.0.path()).await;
     let (target, ballast) = (disk.0.path().join("data"), disk.0.path().join("ballast"));
-    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
     calls(move || {
         let program = fs::File::create(target.join("program")).unwrap();
         program.set_permissions(fs::Permissions::from_mode(0o4755)).unwrap();
