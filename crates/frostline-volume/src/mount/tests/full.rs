@@ -196,6 +196,9 @@ fn leave_room(ballast: &Path) {
     fs::File::create(ballast).unwrap();
 }
 
+/// One of these tests at a time: beside others, an unmount found a process of this one that used its files.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// A mount, as `data` on a disk, of files of these names, and what each contains.
 async fn mounted(names: &[&str], disk: &Path) -> (Bench, Vec<u8>, Served) {
     let (bench, source, original) = (Bench::new(), tempfile::tempdir().unwrap(), noise(1, BYTES));
@@ -209,6 +212,7 @@ async fn mounted(names: &[&str], disk: &Path) -> (Bench, Vec<u8>, Served) {
 
 /// A mounted file, and after that a plain one, on the disk in a folder.
 async fn check(steps: Vec<Step>, disk: &Path) {
+    let _alone = ALONE.lock().await;
     let (_bench, original, mut served) = mounted(&["file"], disk).await;
     let (target, ballast, plain) = (disk.join("data"), disk.join("ballast"), disk.join("plain"));
     let (at, expected) = (target.join("file"), original.clone());
@@ -268,6 +272,7 @@ async fn what_was_stored_in_memory_and_has_no_room_on_the_disk_fails_to_sync() {
     if !can_mount() || !can_map() {
         return;
     }
+    let _alone = ALONE.lock().await;
     let disk = SmallDisk::new(8 << 20);
     let (_bench, original, mut served) = mounted(&["of-snapshot", "longer"], disk.0.path()).await;
     let (target, ballast) = (disk.0.path().join("data"), disk.0.path().join("ballast"));
@@ -328,6 +333,7 @@ async fn a_direct_write_for_which_there_is_half_the_room_is_told_that_the_disk_i
     if !can_mount() || !can_map() {
         return;
     }
+    let _alone = ALONE.lock().await;
     let disk = SmallDisk::new(8 << 20);
     let (_bench, original, mut served) = mounted(&["of-snapshot"], disk.0.path()).await;
     let (target, ballast) = (disk.0.path().join("data"), disk.0.path().join("ballast"));
